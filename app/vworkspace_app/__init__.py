@@ -1,4 +1,4 @@
-"""Wiring: the command line, the operator's drivers, and the embedded servers as processes."""
+"""The application: the command line, the operator's drivers, and the embedded servers as processes."""
 
 from typing import Final
 

@@ -29,7 +29,7 @@ _INT64: Final = range(-(2**63), 2**63)
 
 
 class UnreadableFile(CommandError):
-    """The error that a file is not valid YAML or exceeds a limit.
+    """The error raised when a file is not valid YAML or exceeds a limit.
 
     `problem` has the message, and file and line of the error.
     """

@@ -48,7 +48,7 @@ _log = structlog.get_logger("election")
 
 
 class LeaseLost(CommandError):
-    """The error that this process was the leader and has lost the Lease.
+    """The error raised when this process was the leader and has lost the Lease.
 
     The process then exits with status 1, so that it does not act on outdated information.
     """

@@ -18,7 +18,7 @@ class Verdict(StrEnum):
 
 
 class Broken(Exception):
-    """The error that the examined operator does not meet the clause (numbered requirement) of a check.
+    """The error raised when the examined operator does not meet the clause (numbered requirement) of a check.
 
     `evidence` lists the requests, objects and times that show it.
     """
@@ -30,7 +30,7 @@ class Broken(Exception):
 
 
 class NotTried(Exception):
-    """The error that a check could not be made, because a precondition is missing or an event did not happen."""
+    """The error raised when a check could not be made, because a precondition is missing or an event did not happen."""
 
 
 @attrs.frozen

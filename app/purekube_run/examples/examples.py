@@ -34,7 +34,7 @@ _NONE: Final = ValueChecks()
 
 
 class NoExample(Exception):
-    """The error that the schema's validation rules refuse every value that was generated.
+    """The error raised when the schema's validation rules refuse every value that was generated.
 
     The message contains the reason for the last refusal.
     """

@@ -40,7 +40,7 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The result of a trial in which the box kept all laws: whether the object became Ready, and why (not)."""
+    """The result of a trial in which the box kept all laws: whether the object became Ready, and why or why not."""
 
     ready: bool
     told: str

@@ -1,4 +1,4 @@
-"""A world for one box: its controller runs as in `box run`, with simulated workloads and without latency."""
+"""A simulated cluster for one box: its controller runs as in `box run`, with simulated workloads and no latency."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The simulated controllers of a world. They poll their watches, which costs nothing while nothing changes."""
+"""The simulated controllers of a cluster. They poll their watches, which costs nothing while nothing changes."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,7 +22,7 @@ _EPSILON = 1e-6
 
 
 class NoEnd(RuntimeError):
-    """The error that simulated controllers never stop working although no time passes.
+    """The error raised when simulated controllers stay busy for ever without time passing.
 
     They undo each other's writes, or their own.
     """

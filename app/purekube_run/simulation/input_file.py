@@ -15,7 +15,7 @@ _BRACKETS: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 
 class BadFile(Exception):
-    """The error that a file cannot be used. The message is one line: the file, the place in it, and the problem."""
+    """The error for a file that cannot be used. The message is one line: the file, the place in it, and the problem."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(f"{plain(str(path))}: {plain(problem)}")

@@ -1,4 +1,4 @@
-"""The laws of every world, each with its clause (SIM-4).
+"""The laws (required properties) of every simulated cluster, each with its clause (SIM-4).
 
 Safety is checked at every write and change, silence and convergence after faults have ended. A subclass adds the laws
 of its own kinds.

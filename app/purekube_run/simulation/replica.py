@@ -65,7 +65,7 @@ class WorldObserver(LoggingObserver):
         self._passes_on = partial(world.reconciled, replica, controller)
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a reconcile, and pass it to the world."""
+        """Log a reconcile, and pass it to the simulated cluster."""
         super().reconciled(done)
         self._passes_on(done)
 

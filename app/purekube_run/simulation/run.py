@@ -1,4 +1,4 @@
-"""One run of a script: users' acts and faults for its duration, then rest. Laws are checked throughout (SIM-1)."""
+"""One run of a simulation script: users' acts and faults, then rest. Laws are checked all the time (SIM-1)."""
 
 import gc
 import time
@@ -120,10 +120,11 @@ class Simulation(Generic[W, L]):
 
 @attrs.frozen
 class SimulationOutcome:
-    """The result of one run of a script.
+    """The result of one run of a simulation script.
 
-    `broken` are the broken laws. `happened` counts faults by name, `acts` counts users' actions that had an effect, and
-    `counts` has the counters of the workload. `seconds` is virtual time; `cost` is processor time in seconds.
+    `broken` lists the laws (required properties) that were broken. `happened` counts faults by name, `acts` counts
+    users' actions that had an effect, and `counts` has the counters of the workload. `seconds` is virtual time; `cost`
+    is processor time in seconds.
     """
 
     script: SimulationScript

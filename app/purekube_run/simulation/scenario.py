@@ -43,7 +43,7 @@ It gets the world, the scenario's name, the scenario's subject, and messages.
 
 
 class Unexpected(Exception):
-    """The error that the expectation in a step of a scenario is not met."""
+    """The error raised when the expectation in a step of a scenario is not met."""
 
 
 # --- running ---------------------------------------------------------------------------------------------------------

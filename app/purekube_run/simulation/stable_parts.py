@@ -1,4 +1,4 @@
-"""The parts of objects that are compared between worlds: without uids, times, allocated addresses and secrets."""
+"""The parts of objects that are compared between simulated clusters: all except uids, times, addresses and secrets."""
 
 import re
 from collections.abc import Mapping

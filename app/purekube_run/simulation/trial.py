@@ -1,7 +1,7 @@
 """Laws that every controller must obey, tried on one object: with and without faults, restarts and deletion.
 
-A trial runs in its own worlds, one without faults and others with many, and compares them (PH-2, PH-3). Equal seeds
-give equal trials, so that a failed one can be repeated.
+A trial runs in simulated clusters of its own, one without faults and others with many, and compares their results
+(PH-2, PH-3). Equal seeds give equal trials, so that a failed one can be repeated.
 """
 
 from collections.abc import Callable, Sequence
@@ -87,7 +87,7 @@ _CHANGES: Final = 2
 
 
 class BrokenLaw(Exception):
-    """The error that a controller broke a law (required property), with the observation and the timeline of the
+    """The error raised when a controller broke a law (required property), with the observation and the timeline of the
     cluster.
     """
 
@@ -121,7 +121,7 @@ class TrialWorld(World):
 
     @property
     def replica(self) -> ExtensionReplica:
-        """The only process of the world."""
+        """The only process of the simulated cluster."""
         (replica,) = self.replicas
         assert isinstance(replica, ExtensionReplica)
         return replica

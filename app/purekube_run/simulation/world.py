@@ -1,8 +1,7 @@
-"""One world: a cluster with simulated controllers, and the processes under test, on a virtual clock (SIM-1).
+"""A simulated cluster: an API server, simulated controllers and the processes under test, on a virtual clock (SIM-1).
 
 Everything runs in one thread on one event loop whose time jumps to the next timer. Nothing sleeps, and a run depends
-only on its seed and on the actions in the world (SIM-3). Simulated controllers run whenever no task of a process is
-ready.
+only on its seed and on the users' actions (SIM-3). Simulated controllers run whenever no task of a process is ready.
 """
 
 import asyncio
@@ -42,7 +41,7 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error that simulated processes or controllers never stop working although no time passes.
+    """The error raised when simulated processes or controllers stay busy for ever without time passing.
 
     They undo each other's writes, or their own.
     """
@@ -157,12 +156,12 @@ class World(MemoryCluster):
         self.loop.close()
 
     def add(self, replica: Replica) -> None:
-        """Add a replica to the world, and start its process."""
+        """Add a replica to the simulated cluster, and start its process."""
         self.replicas.append(replica)
         replica.start()
 
     def remove(self, replica: Replica) -> None:
-        """Remove a replica from the world: kill its process, and wait until its tasks have ended."""
+        """Remove a replica from the simulated cluster: kill its process, and wait until its tasks have ended."""
         self.replicas.remove(replica)
         replica.kill("removed")
         if replica.task is not None and not replica.task.done():
@@ -172,7 +171,7 @@ class World(MemoryCluster):
 
     @property
     def seconds(self) -> float:
-        """The virtual seconds since the world began."""
+        """The virtual seconds since the simulated cluster was created."""
         return self.loop.time()
 
     def run(self, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The faults of requests, watches, machines and servers that any world may have, each with its rate (SIM-2, RUN-10).
+"""The faults of requests, watches, machines and servers in any simulated cluster, each with its rate (SIM-2, RUN-10).
 
 A fault happens at its time, or with the next matching request of a replica. `World.happened` counts the faults that
 actually happened.

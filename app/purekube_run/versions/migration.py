@@ -38,7 +38,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """The error that not all objects of a CRD could be rewritten. The message has the reason and the remedy."""
+    """The error raised when not all objects of a CRD could be rewritten. The message has the reason and the remedy."""
 
 
 @attrs.frozen

@@ -1,6 +1,7 @@
 """The options that several commands have.
 
-They stand apart from the connection to a cluster, whose packages take a quarter of a second to import (SEE-5).
+They have a module of their own, since the connection to a cluster imports packages that take a quarter of a second
+(SEE-5).
 """
 
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""The demo: the whole pull-mode sequence over real HTTP, live, checking what it shows."""
+"""The demo: the whole sequence of pull mode, live and over real HTTP. Everything that it shows is also checked."""

@@ -1,4 +1,4 @@
-"""The world of the demo of boxes: an API server on a loopback port, simulated workloads, and a running box.
+"""The parts of the demo of boxes: an API server on a loopback port, simulated workloads, and a running box.
 
 The box runs as `box run` runs it: informers, queue, workers and Events over HTTP.
 """

@@ -1,4 +1,4 @@
-"""The demo's world on a user's cluster: real Flux, an operator with the roles of `manifests`, and our control plane."""
+"""The parts of the demo on a user's cluster: real Flux, an operator with the roles of `manifests`, a control plane."""
 
 import secrets
 import tempfile

@@ -1,4 +1,4 @@
-"""The demo's world: API server and control plane on loopback ports, a simulated Flux, and the operator.
+"""The parts of the demo: API server and control plane on loopback ports, a simulated Flux, and the operator.
 
 The operator is the one of production (`vworkspace_app.manager.production`), and speaks HTTP with both servers.
 """

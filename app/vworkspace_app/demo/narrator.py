@@ -129,7 +129,7 @@ class StoryWorld(Protocol):
 
     @property
     def spectator(self) -> Spectator:
-        """The recorder of changes to the world's objects. A story waits for changes that it records."""
+        """The recorder of changes to objects. A story waits for changes that it records."""
         ...
 
     @property

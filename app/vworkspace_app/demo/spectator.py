@@ -23,7 +23,7 @@ WATCHED = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE, EVENT)
 
 
 class TooSlow(Exception):
-    """The error that a change or a result did not occur within the time limit."""
+    """The error raised when a change or a result did not occur within the time limit."""
 
 
 @attrs.frozen

@@ -36,7 +36,7 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def control(self) -> ControlPlaneServer:
-        """The control plane of the story's world."""
+        """The control plane to which the story sends jobs."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""The requests of `check` to a cluster: reads, and reviews of rights. It writes nothing else (SEE-1)."""
+"""The requests of `check` to a cluster: reads, and reviews of rights. It changes nothing (SEE-1)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime

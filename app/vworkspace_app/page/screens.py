@@ -124,7 +124,7 @@ class ScreenSource(Protocol):
 
 
 class Unanswered(Exception):
-    """The error that the event loop that owns the data does not answer in time."""
+    """The error raised when the event loop that owns the data does not answer in time."""
 
 
 class CombinedSource:

@@ -1,4 +1,4 @@
-"""The base of all laws: the check for secrets in output, and the laws about the form of a status (RES-4, RES-7)."""
+"""The base of all laws (required properties): the check for secrets, and the laws about a status (RES-4, RES-7)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -15,7 +15,7 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The checks that hold in every simulated cluster, for a simulated cluster with the operator.
+    """The common checks of laws (required properties) in a simulated run of the operator.
 
     With one shard, they include the law that only the holder of the Lease writes. With several shards there are several
     Leases, and `WriteLaws` checks that law instead.

@@ -1,4 +1,4 @@
-"""The faults of the operator's world by name, each with its rate, and the writes at which processes crash (SIM-2)."""
+"""The faults of the simulated operator by name, each with its rate, and the writes at which processes crash (SIM-2)."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,6 +1,7 @@
-"""The laws of the operator's world: about writes, and the comparison with a fresh world at the end (SIM-4).
+"""The laws (required properties) of the operator's writes, and of the state at the end of a run (SIM-4).
 
-The laws of instances, jobs and Operations are in modules of their own.
+At the end, the state is compared with that of a new simulated cluster. The laws of instances, jobs and Operations are
+in modules of their own.
 """
 
 from collections.abc import Iterator

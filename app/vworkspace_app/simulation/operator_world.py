@@ -1,4 +1,4 @@
-"""The world of the operator: cluster, control plane, replicas, and the objects that applications and engines need."""
+"""The simulated cluster of the operator: control plane, replicas, and objects that applications and engines need."""
 
 import base64
 import itertools

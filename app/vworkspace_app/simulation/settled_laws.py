@@ -1,9 +1,9 @@
 """The laws that hold some time after faults have stopped: everything converges, and nothing is left over (SIM-4).
 
-One of them compares the end of a run with a fresh world to which only the last intents were applied: crashes, faults
-and reverted edits must leave no trace. Three cases depend on history by design and are left out: a suspended release
-stays as it was, a release of a broken version returns to the version before, and an Operation requests a change of the
-release only once.
+One of them compares the end of a run with a new simulated cluster to which only the last intents were applied: crashes,
+faults and reverted edits must leave no trace. Three cases depend on history by design and are left out: a suspended
+release stays as it was, a release of a broken version returns to the version before, and an Operation requests a change
+of the release only once.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The users' acts of a script, carried out in a world: with kubectl, with a GitOps tool, and as control-plane jobs."""
+"""The users' acts of a script, carried out in a simulated cluster: with kubectl, a GitOps tool, and jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final

@@ -33,7 +33,7 @@ _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
 class Stuck(Exception):
-    """The error that a step makes no progress. Its message names the obstacle and the remedy."""
+    """The error raised when a step makes no progress. Its message names the obstacle and the remedy."""
 
 
 @attrs.frozen

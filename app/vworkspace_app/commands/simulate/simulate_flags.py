@@ -1,4 +1,4 @@
-"""The command `simulate`: the whole world under virtual time, its replay, recordings, and runs on many machines."""
+"""The command `simulate`: runs under virtual time, their replay, recordings, and runs on many machines."""
 
 from collections.abc import Mapping
 from pathlib import Path
