@@ -1,4 +1,4 @@
-"""The conversion of `when` and `or` in a Katalog (Orkestra's description of operators) to gates of a box.
+"""The conversion of `when` and `or` in a Katalog (Orkestra's description of operators) to gates (conditions) of a box.
 
 Orkestra compares texts; a box compares values, so that a constant is converted to the type of the field that it is
 compared with. In Orkestra a missing field counts as empty text or as 0; in a box a gate on a missing field is not open.
@@ -113,7 +113,8 @@ def _one_of(listed: Sequence[KatalogCondition]) -> KatalogCondition:
 
 
 def conditions(raw: Mapping[str, Any], path: str, scope: TemplateScope, problems: Problems) -> KatalogConditions:
-    """Return the gates of a box for the `when` and `or` in `raw`, a resource of a Katalog.
+    """Return the gates of a box (conditions for creating a resource) for the `when` and `or` in `raw`, a resource of a
+    Katalog.
 
     Add what cannot be converted to `problems`.
     """

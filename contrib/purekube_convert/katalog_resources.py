@@ -377,7 +377,7 @@ FORMS: Final[Mapping[str, KatalogList]] = {
     "ingresses": KatalogList("networking.k8s.io/v1", "Ingress", "-ingress", _ingress),
     "pods": KatalogList("v1", "Pod", "-pod", _one_pod, pods=True),
 }
-"""In the order in which Orkestra processes them."""
+"""The lists of resources in a Katalog, in the order in which Orkestra processes them."""
 
 ALIASES: Final = {key.lower(): key for key in FORMS} | {"pvcs": "persistentVolumeClaims"}
-"""Older spellings."""
+"""Older spellings of the keys of these lists."""

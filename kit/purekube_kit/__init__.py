@@ -1,4 +1,5 @@
-"""A kit for the tests of operators: a cluster in memory, Hypothesis strategies from schemas, and laws of controllers.
+"""A kit for the tests of operators: a cluster in memory, Hypothesis strategies from schemas, and laws (required
+properties) of controllers.
 
 `from purekube_kit import laws` imports `laws.hold`; `purekube_kit.plugin` is a pytest plugin with a fixture.
 """

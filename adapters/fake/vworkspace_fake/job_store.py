@@ -50,7 +50,7 @@ class MemoryJobStore:
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone of the finished job with the highest generation of an object.
+        """Return the tombstone (the remains) of the finished job with the highest generation of an object.
 
         Return None if no finished job about the object is remembered.
         """

@@ -13,7 +13,9 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as text for the table: clause, verdict, sentence and message, and the evidence of a failure."""
+    """Return a finding as text for the table: clause (numbered requirement), verdict, sentence and message, and the
+    evidence of a failure.
+    """
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
         lines.append(f"{'':<22}{finding.message[: 5 * _WIDTH]}")
@@ -23,7 +25,9 @@ def line_of(finding: Finding) -> str:
 
 
 def summary_of(findings: Sequence[Finding]) -> str:
-    """Return the last line of the table: the numbers of checks, of clauses, and of each verdict."""
+    """Return the last line of the table: the numbers of checks, of clauses (numbered requirements), and of each
+    verdict.
+    """
     number = counts(findings)
     clauses = len({finding.clause for finding in findings})
     ended = ", ".join(f"{number[verdict]} {verdict.value}" for verdict in Verdict)
@@ -77,7 +81,7 @@ def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Map
 
 
 def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
-    """Return the list of checks as text: clause, sentence, and the requirements of each check.
+    """Return the list of checks as text: clause (numbered requirement), sentence, and the requirements of each check.
 
     `needs` maps each requirement to its description.
     """

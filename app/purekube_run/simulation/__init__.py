@@ -1,1 +1,1 @@
-"""The simulation of clusters in one thread on virtual time: connections with faults, simulated controllers, laws."""
+"""The simulation of clusters in one thread on virtual time: connections with faults, simulated controllers, checks."""

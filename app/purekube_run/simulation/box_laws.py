@@ -1,4 +1,4 @@
-"""The laws of `box test`, tried on objects that are generated from the schema of a box's CRD (PH-2, PH-3)."""
+"""The laws (required properties) of `box test`, tried on objects generated from the schema of a box's CRD (PH-2)."""
 
 from collections.abc import Sequence
 from random import Random
@@ -40,14 +40,17 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The result of a trial in which the box kept all laws: whether the object became Ready, and why or why not."""
+    """The result of a trial in which the box kept all laws (required properties): whether the object became Ready, and
+    why or why not.
+    """
 
     ready: bool
     told: str
 
 
 def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
-    """Try the laws of controllers on one generated object of the box's kind, which `number` and `seed` determine.
+    """Try the laws (required properties) of controllers on one generated object of the box's kind, which `number` and
+    `seed` determine.
 
     Return the law that was broken, or the object's state at the end if none was.
     """

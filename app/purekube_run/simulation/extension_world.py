@@ -1,4 +1,4 @@
-"""The simulation of boxes and controllers: users change their objects during faults, and laws are checked (SIM-5).
+"""The simulation of boxes and controllers: users act during faults, and required properties are checked (SIM-5).
 
 simulation = simulation_of(box, my_reconciler)
 outcome = simulation.perform(simulation.draw(7, seconds=600, objects=3, replicas=2, faults=("watch-cut",)))
@@ -127,7 +127,9 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
-        """Return the reference of the object that the script names `name`, and the extension that reconciles it."""
+        """Return the reference of the object that the simulation's script names `name`, and the extension (box or
+        controller) that reconciles it.
+        """
         number = int(name.rpartition("-")[2])
         runnable = self.runnables[number % len(self.runnables)]
         kind = kind_of(runnable)
@@ -187,14 +189,14 @@ class ExtensionLaws(Laws):
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Report whether a write breaks the law that nothing is written at rest.
+        """Report whether a write breaks the law (required property) that nothing is written at rest.
 
         A refused write does not: it may be retried.
         """
         return write.error is None and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that must hold at rest and does not hold yet."""
+        """Yield each law (required property) that must hold at rest and does not hold yet."""
         uids = set()
         for runnable, live in self._extensions.parents():
             name = str(ref_of(live, kind_of(runnable)))
@@ -220,7 +222,7 @@ def _has_converged(live: Manifest) -> bool:
 
 @attrs.define
 class ExtensionWorkload:
-    """The simulated users of an ExtensionWorld. `done` counts their actions that had an effect."""
+    """The simulated users of boxes and controllers. `done` counts their actions that had an effect."""
 
     world: ExtensionWorld
     done: int = 0

@@ -36,7 +36,8 @@ Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
 
 @attrs.frozen
 class LawViolation:
-    """The report on a broken law: its clause and name, the object, the time, and the observation that shows the breach.
+    """The report on a broken law (required property): its clause (numbered requirement) and name, the object, the time,
+    and the observation that shows the breach.
 
     `write` and `decision` describe the last write of the object, and the last decision about it.
     """
@@ -58,8 +59,8 @@ class LawViolation:
 
 @attrs.frozen
 class Unsettled:
-    """A law (required property) that must hold at rest and does not hold yet: its clause and name, the object, the
-    reason.
+    """A law (required property) that must hold at rest and does not hold yet: its clause (numbered requirement) and
+    name, the object, the reason.
     """
 
     clause: str
@@ -101,7 +102,7 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law about the object `ref`, and whether the law `holds`.
+        """Count a check of a law (required property) about the object `ref`, and whether the law `holds`.
 
         If it does not, record the breach with the observation in the last argument, and stop the simulation.
         """
@@ -116,7 +117,7 @@ class Laws:
 
     @property
     def by_clause(self) -> Counter[str]:
-        """The number of checks of each clause."""
+        """The number of checks of each clause (numbered requirement)."""
         counts: Counter[str] = Counter()
         for (clause, _), count in self.checks.items():
             counts[clause] += count
@@ -129,7 +130,7 @@ class Laws:
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
         """Check from now on that controllers never remove an annotation that a user set on an object of the kind.
 
-        `clause` and `law` name this law in reports.
+        Reports name this law (required property) by `clause` and `law`.
         """
         self.observe(kind, partial(self._noted, clause, law))
 
@@ -232,11 +233,11 @@ class Laws:
         return False
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law that must hold at rest and does not hold yet."""
+        """Yield each law (required property) that must hold at rest and does not hold yet."""
         return iter(())
 
     def settled(self) -> None:
-        """Check the laws that must hold at rest: those that `unsettled` yields are broken."""
+        """Check the laws (required properties) that must hold at rest: those that `unsettled` yields are broken."""
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))
@@ -244,7 +245,7 @@ class Laws:
             self.check(clause, law, name, open_law is None, told)
 
     def breaks_silence(self, write: ObservedWrite) -> bool:
-        """Report whether a write breaks the law that nothing is written at rest.
+        """Report whether a write breaks the law (required property) that nothing is written at rest.
 
         After a restore of etcd, writes of Events do not: the last count of an Event series is written minutes after the
         last Event (RUN-5), and creates the Event again if the restore removed it.
@@ -253,8 +254,8 @@ class Laws:
         return write.request.kind not in self.own and not is_late_count
 
     def silent(self, writes: int, seconds: float) -> None:
-        """Check the law that nothing is written at rest: `writes`, the number of writes in `seconds` of rest, must be
-        0.
+        """Check the law (required property) that nothing is written at rest: `writes`, the number of writes in
+        `seconds` of rest, must be 0.
         """
         last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
         told = f"{writes} writes in {seconds:g} s: {last}"
@@ -270,11 +271,11 @@ class Laws:
         """Make further checks at the end of a run. This method does nothing; a subclass may override it."""
 
     def hot(self, told: str) -> None:
-        """Record that a law is broken by a hot loop: work went on forever without time passing."""
+        """Record that a law (required property) is broken by a hot loop: work went on forever without time passing."""
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the reports on the broken laws, each with a decision.
+        """Yield the reports on the broken laws (required properties), each with a decision.
 
         If a report has none, the last decision that a controller logged about the object is filled in.
         """

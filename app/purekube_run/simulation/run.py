@@ -100,9 +100,9 @@ class Simulation(Generic[W, L]):
     def perform(
         self, script: SimulationScript, prepare: Callable[[W, L], None] = lambda world, laws: None
     ) -> "SimulationOutcome":
-        """Run a script in a new simulated cluster, and return the outcome.
+        """Run a script (the actions and faults of a run) in a new simulated cluster, and return the outcome.
 
-        `prepare` is called before the start; tests use it to add laws or defects.
+        `prepare` is called before the start; tests use it to add checks or defects.
         """
         with _without_collector():
             return self._perform(script, prepare)

@@ -1,4 +1,4 @@
-"""The file of a simulation script: JSON, with one line for each act and fault, checked before anything runs (SIM-3)."""
+"""The file of a simulation script: JSON, with one line for each act of a user and each fault, checked first (SIM-3)."""
 
 import json
 import re
@@ -39,9 +39,10 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 
 
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
-    """Return the text of the file for a script.
+    """Return the text of the file for a script (the actions and faults of a simulated run).
 
-    `broken` has the fields of the law that the script breaks, or is None if the script breaks no law.
+    `broken` has the fields of the law (required property) that the script breaks, or is None if the script breaks no
+    law.
     """
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}

@@ -1,6 +1,7 @@
-"""The shrinking of a failing script: acts and faults are left out as long as the same law breaks (SIM-3).
+"""The shrinking of a failing script: acts and faults are left out while the same law is still broken (SIM-3).
 
-The method is Zeller's delta debugging. Each try is a whole run, so the number of tries is limited.
+A script has the acts and faults of a simulated run, a law is a required property. The method is Zeller's delta
+debugging. Each try is a whole run, so the number of tries is limited.
 """
 
 from collections.abc import Callable, Iterable
@@ -46,8 +47,8 @@ class _Search:
 
 
 def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_RUNS) -> SimulationOutcome:
-    """Search for the smallest script that breaks the first broken law of `outcome`, and return the outcome of that
-    script.
+    """Search for the smallest script (the actions and faults of a simulated run) that breaks the first broken law
+    (required property) of `outcome`, and return the outcome of that script.
 
     At most `most_runs` scripts are run, with `perform`.
     """

@@ -14,7 +14,7 @@ _STATUS_ASIDE: Final = ("apiVersion", "kind", "metadata", "spec", "status", "dat
 
 
 _ROLL: Final = re.compile(rb'(/roll-hash":")[0-9a-f]+')
-"""The annotation with a hash of Secret versions, which triggers rollouts and differs between worlds."""
+"""The annotation with a hash of Secret versions, which triggers rollouts and differs between simulated clusters."""
 
 
 def stable_parts_of(live: Manifest) -> bytes:

@@ -194,7 +194,7 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> Manifest:
-        """Check all laws, and return the object at rest, as it is without faults.
+        """Check all laws (required properties), and return the object at rest, as it is without faults.
 
         Raises BrokenLaw for the first law that is broken.
         """
@@ -213,7 +213,7 @@ class Trial:
             self._early(soon, random)
         return rested
 
-    # --- worlds ------------------------------------------------------------------------------------------------------
+    # --- simulated clusters ------------------------------------------------------------------------------------------
 
     def _world(self) -> TrialWorld:
         return TrialWorld(self.controller, self.definitions)

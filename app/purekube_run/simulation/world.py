@@ -213,7 +213,7 @@ class World(MemoryCluster):
         return held
 
     def halt(self) -> None:
-        """Stop virtual time for good, so that the state in which a law was broken can be inspected."""
+        """Stop virtual time for good, to permit a look at the state in which a law (required property) was broken."""
         self._is_halted = True
         if self.loop.is_running():
             self.loop.stop()

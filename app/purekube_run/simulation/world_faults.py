@@ -185,4 +185,4 @@ WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
     "replica-paused": SimulatedFault(_pause, 1.0, (5.0, 120.0)),
     "slow-network": SimulatedFault(_slow_network, 1.0, (10.0, 120.0)),
 }
-"""Every fault that any world may have, by name."""
+"""Every fault that any simulated cluster may have, by name."""

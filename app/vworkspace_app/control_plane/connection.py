@@ -1,4 +1,4 @@
-"""The state that all queues to the control plane share: settings, connectivity, and the hold in an outage (PULL-5)."""
+"""The state that all queues to the control plane share: settings, connectivity, and their hold in an outage (PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -57,7 +57,7 @@ class OutageHold:
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """End the hold, and permit sending without limit."""
+        """End the hold of the queue, and permit sending without limit."""
         self.is_held = False
         self._wake()
 

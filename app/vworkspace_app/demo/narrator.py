@@ -106,7 +106,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
 
 def created_for(name: str) -> Wanted:
-    """Return a predicate for changes: whether an engine object was created for the Operation with this name."""
+    """Return a predicate for changes: whether an engine object, such as a Job, was created for this Operation."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
         and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name

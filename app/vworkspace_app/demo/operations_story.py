@@ -32,8 +32,8 @@ class OperationsTeller(Narrator[DemoWorld]):
     def ensure(self, **engines: str) -> JobEntry:
         """Enqueue the job by which Odoo requests the instance, and return the job.
 
-        The instance has an annotation with the engine of each capability. `engines` replace the usual engines of some
-        capabilities.
+        The instance has an annotation with the engine of each capability, such as `backup`. `engines` replace the usual
+        engines of some capabilities.
         """
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
@@ -72,7 +72,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         )
 
     def engine_objects(self, name: str) -> list[str]:
-        """Return the names of all engine objects that were created for the Operation with this name."""
+        """Return the names of all engine objects (such as Jobs) that were created for the Operation with this name."""
         desired = created_for(name)
         return [get_path(seen.object, "metadata", "name") for seen in self.world.spectator.sightings if desired(seen)]
 

@@ -294,7 +294,8 @@ class InstanceCase(Case):
         return await self.operate(name, "RunCommand", "job", **{"parameters": parameters, **spec})
 
     async def target(self, *capabilities: tuple[str, str]) -> ObjectRef:
-        """Apply an instance, wait until it is Ready, and annotate it with an engine for each capability.
+        """Apply an instance, wait until it is Ready, and annotate it with an engine for each capability, such as
+        `backup`.
 
         `capabilities` are pairs of capability and engine.
         """

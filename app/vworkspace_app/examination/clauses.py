@@ -1,4 +1,4 @@
-"""The clauses that each profile examines, and the clauses that cannot be observed from outside, with the reason."""
+"""The clauses (numbered requirements) that each profile examines, and those that cannot be observed from outside."""
 
 from collections.abc import Mapping
 from enum import StrEnum

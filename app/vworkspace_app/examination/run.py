@@ -50,7 +50,7 @@ class ExaminationRequest:
 
     @property
     def checks(self) -> Sequence[Check[InstanceCase]]:
-        """The chosen checks in the order of their clauses."""
+        """The chosen checks in the order of their clauses (numbered requirements)."""
         codes = CODES[self.profile]
         every = [each for each in CHECKS.checks if each.clause.partition("-")[0] in codes]
         chosen = [each for each in every if not self.clauses or {each.clause, each.name} & set(self.clauses)]
@@ -58,7 +58,7 @@ class ExaminationRequest:
 
     @property
     def unseen(self) -> Sequence[Finding]:
-        """The findings about chosen clauses that cannot be observed from outside."""
+        """The findings about chosen clauses (numbered requirements) that cannot be observed from outside."""
         return [
             Finding(clause, "not seen from outside", Verdict.NOT_TRIED, reason)
             for clause, reason in UNSEEN.items()

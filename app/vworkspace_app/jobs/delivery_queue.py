@@ -86,7 +86,7 @@ class DeliveryQueue:
         self._wake()
 
     def release(self) -> None:
-        """End the hold of the queue, and deliver everything that waits, because the control plane answers again."""
+        """End the hold after an outage, and deliver everything that waits."""
         self.retry_now()
         self.outage_hold.release()
 
@@ -263,7 +263,7 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """Hold all queues because polls fail. Each further failed poll permits one attempt."""
+        """Hold all queues: they send nothing, because polls fail. Each further failed poll permits one attempt."""
         for queue in (self._statuses, self._urgent, self._events):
             queue.outage_hold.hold()
 

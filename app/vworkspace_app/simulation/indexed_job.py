@@ -1,7 +1,7 @@
 """Runs on many machines: an Indexed Job, in which each index runs a range of seeds, and what its pods leave (SIM-1).
 
-A pod's verdict is its termination message; each run that broke a law is in a ConfigMap. A pod may create ConfigMaps in
-its namespace, and has no other right.
+A pod's verdict is its termination message; each run that broke a law (required property) is in a ConfigMap. A pod may
+create ConfigMaps in its namespace, and has no other right.
 """
 
 import re
@@ -125,7 +125,9 @@ def arguments_of(runs: IndexedRuns) -> Iterator[str]:
 
 
 def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[str, Any]:
-    """Return the ConfigMap with a run that violated a law. Its name consists of the Job's name and the seed."""
+    """Return the ConfigMap with a run that violated a law (required property). Its name consists of the Job's name and
+    the seed.
+    """
     manifest = CONFIG_MAP.manifest(f"{job}-{'m' if seed < 0 else ''}{abs(seed)}", namespace)
     manifest["metadata"]["labels"] = {LABEL: job}
     return {**manifest, "data": {FILE: text}}

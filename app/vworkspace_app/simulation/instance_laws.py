@@ -1,4 +1,4 @@
-"""The laws of jobs, ApplicationInstances and their children, which are checked at every change (PULL-3, PULL-4)."""
+"""The laws (required properties) of jobs, ApplicationInstances and their children, checked at every change (PULL-3)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

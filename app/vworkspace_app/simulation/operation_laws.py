@@ -1,4 +1,4 @@
-"""The laws of Operations and of the objects that engines create for them, checked at every change (OPS-1 to OPS-5)."""
+"""The laws (required properties) of Operations and of the objects that engines create, checked at every change."""
 
 import base64
 from collections import defaultdict

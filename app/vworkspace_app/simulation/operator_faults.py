@@ -193,4 +193,4 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "control-plane-reorders": SimulatedFault(_control_reorders, 1.0, (5.0, 120.0)),
     "control-plane-late": SimulatedFault(_control_late, 1.0, (5.0, 40.0)),
 }
-"""All faults of the operator's world, by name."""
+"""All faults of a simulation of the operator, by name."""

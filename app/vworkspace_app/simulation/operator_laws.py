@@ -94,7 +94,7 @@ class WriteLaws:
 
 
 _COMPARED: Final = 10
-"""One in ten seeds is compared with a fresh world, since each comparison costs another run."""
+"""One in ten seeds is compared with a new simulated cluster, since each comparison costs another run."""
 
 
 class OperatorLaws(OperatorChecks):
@@ -122,7 +122,7 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each object that does not keep a law yet, for the laws that need some time to become true."""
+        """Yield each object for which a law (required property) does not hold yet, of the laws that need some time."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:

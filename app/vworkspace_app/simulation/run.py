@@ -22,7 +22,7 @@ from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
 def settings_of(script: SimulationScript) -> WorldSettings:
-    """Return the settings of the simulated cluster in which a script is run.
+    """Return the settings of the simulated cluster in which a script (the actions and faults of a run) is carried out.
 
     Releases of one chart version fail there.
     """
@@ -42,7 +42,8 @@ _DEEDS: Final = (*Do, *Deed)
 
 
 def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
-    """Return the simulation that runs a script: of a user's boxes and controllers, or of the operator.
+    """Return the simulation that runs a script (the actions and faults of a run): of a user's boxes and controllers, or
+    of the operator.
 
     Raises CommandError if a box or controller cannot be loaded.
     """
@@ -54,9 +55,10 @@ def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
 def perform(
     script: SimulationScript, prepare: Callable[[Any, Any], None] = lambda world, laws: None
 ) -> SimulationOutcome:
-    """Run a script in a new simulated cluster, and return the outcome.
+    """Run a script (the actions and faults of a run) in a new simulated cluster, and return the outcome.
 
-    `prepare` is called before the start, with the cluster and its laws, and may change the cluster or add laws.
+    `prepare` is called before the start, with the cluster and its laws, and may change the cluster or add checks of
+    laws (required properties).
     """
     return simulation_for(script).perform(script, prepare)
 

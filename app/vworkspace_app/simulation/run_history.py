@@ -121,11 +121,11 @@ class RunHistory:
     objects: ObjectHistory = attrs.field(factory=ObjectHistory)
 
     def decisions(self) -> Iterator[int]:
-        """Yield the indices of the moments with a decision."""
+        """Yield the indices of the moments of the run at which a decision was made."""
         return (number for number, moment in enumerate(self.moments) if moment.decision is not None)
 
     def number_at(self, seconds: float) -> int:
-        """Return the index of the last moment at or before `seconds`, or 0 if there is none."""
+        """Return the index of the last moment of the run at or before `seconds`, or 0 if there is none."""
         return max(0, bisect_right(self.moments, seconds, key=lambda moment: moment.at) - 1)
 
 

@@ -1,4 +1,4 @@
-"""The laws that hold some time after faults have stopped: everything converges, and nothing is left over (SIM-4).
+"""The laws (required properties) that hold some time after faults have stopped, such as convergence (SIM-4).
 
 One of them compares the end of a run with a new simulated cluster to which only the last intents were applied: crashes,
 faults and reverted edits must leave no trace. Three cases depend on history by design and are left out: a suspended

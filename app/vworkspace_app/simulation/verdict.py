@@ -1,4 +1,4 @@
-"""The verdict on a range of seeds: what was tried, how often each law was checked, which runs broke a law (SIM-1).
+"""The verdict on a range of seeds: what was tried, and which runs broke a law (required property) (SIM-1).
 
 A pod's verdict is its termination message, of which the kubelet keeps 4,096 bytes; `collect` adds up all verdicts.
 """
@@ -19,7 +19,7 @@ _FORMAT: Final = "vworkspace.io/verdict/v1"
 
 @attrs.frozen
 class BrokenRun:
-    """A run that broke a law: the seed, the law, and the name of the file or ConfigMap in which the run is saved."""
+    """A run that broke a law (required property): its seed, the law, and the file or ConfigMap in which it is saved."""
 
     seed: int
     clause: str
@@ -31,8 +31,8 @@ class BrokenRun:
 class SimulationTally:
     """The sums over several simulation runs, whose first seed is `first`.
 
-    `broken_runs` is the number of runs that broke a law. `broken` lists these runs; a termination message has only the
-    first few.
+    `broken_runs` is the number of runs that broke a law (required property). `broken` lists these runs; a termination
+    message has only the first few.
     """
 
     first: int = 0
@@ -63,7 +63,7 @@ class SimulationTally:
         _count(self.checks, outcome.checks)
 
     def add_broken(self, run: BrokenRun) -> None:
-        """Add a run that broke a law."""
+        """Add a run that broke a law (required property)."""
         self.broken_runs += 1
         self.broken.append(run)
 

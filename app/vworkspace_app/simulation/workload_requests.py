@@ -40,7 +40,7 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def engines_of(name: str) -> dict[str, str]:
-    """Return the engine of each capability of an instance, which depends on the number in the instance's name."""
+    """Return the engine of each capability (such as `backup`). It depends on the number in the instance's name."""
     number = int(name.rpartition("-")[2])
     backups, migrations = _BACKUPS[number % len(_BACKUPS)], _MIGRATIONS[number % len(_MIGRATIONS)]
     others = {"upgrade": "helm", "runcommand": "job", "runbook": "workflow"}

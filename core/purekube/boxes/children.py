@@ -64,7 +64,7 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """Return the path of a `when` gate with `children.<kind>` replaced by the resource's id.
+        """Return the path of a `when` gate (a condition for writes) with each `children.<kind>` replaced by an id.
 
         Raises LookupError unless the path names one resource of the box.
         """

@@ -110,7 +110,8 @@ def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, Obje
 
 
 def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Explanation:
-    """Return the plan for one parent (object of the box's kind), with the state and `when` gates of each resource.
+    """Return the plan for one parent (object of the box's kind), with the state and `when` gates (conditions for
+    writes) of each resource.
 
     It serves to explain the plan to people.
     """

@@ -1,4 +1,4 @@
-"""The resources and externals of a box's file with their places, and the checks of ids and kinds (PH-4 to PH-6)."""
+"""The resources of a box's file with their places, its externals (objects that are only read), and checks of both."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
@@ -198,8 +198,8 @@ def variables_of(
 ) -> Variables:
     """Return the variables that the parent's status may read, with their types.
 
-    These are `self`, the resources in `living`, and the externals. `kinds` maps ids to known kinds; a resource of
-    another kind has the type `dyn`.
+    These are `self`, the resources in `living`, and the externals (objects that the box only reads). `kinds` maps ids
+    to known kinds; a resource of another kind has the type `dyn`.
     """
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:
@@ -226,7 +226,9 @@ class Externals:
         return self.templates.findings
 
     def compiled(self) -> tuple[ExternalNode | None, ...]:
-        """Return the compiled externals in the order of the file; None for one whose kind is unknown."""
+        """Return the compiled externals (objects that the box only reads) in the order of the file; None for one whose
+        kind is unknown.
+        """
         return tuple(self._external(at, external) for at, external in enumerate(self.said))
 
     def _external(self, at: int, external: BoxExternal) -> ExternalNode | None:

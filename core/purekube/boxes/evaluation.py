@@ -1,4 +1,4 @@
-"""The evaluation of a box's expressions: variables, a common budget, gates, and the parent's status (PH-4, PH-6)."""
+"""The evaluation of a box's expressions: variables, a common budget, `when` gates, and the parent's status (PH-4)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -54,7 +54,9 @@ class Evaluation:
     _objects: dict[int, tuple[Child, Manifest | None]] = attrs.field(factory=dict)
 
     def look_again(self, at: datetime) -> None:
-        """Record `at`, the time at which a `when` gate opens, so that the object is reconciled again at that time."""
+        """Record `at`, the time at which a `when` gate (a condition for writes) opens, so that the object is reconciled
+        again at that time.
+        """
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:

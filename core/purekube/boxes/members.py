@@ -1,4 +1,4 @@
-"""The parents of an applied box as its roll-out sees them: revision, health, wave (PH-10)."""
+"""The parents of an applied box as its roll-out sees them: revision, health, and wave (group that moves together)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -155,8 +155,8 @@ def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime 
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave. Waves
-    move one after the other.
+    """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave: the
+    groups that move one after the other.
 
     `namespaces` maps names to Namespace objects.
     """

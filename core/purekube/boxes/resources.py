@@ -1,4 +1,4 @@
-"""The compilation of a box's resources: kinds, templates, gates, and what they wait for (PH-4 to PH-6)."""
+"""The compilation of a box's resources: kinds, templates, `when` conditions, and what they wait for (PH-4 to PH-6)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

@@ -111,8 +111,8 @@ class ExpressionCompiler:
     ) -> BoxExpression | None:
         """Compile an expression from its text; report an invalid expression and return None.
 
-        `begin` is the expression's position in the field's text, None for an expression generated from a gate. `secret`
-        permits the value to reveal data of Secrets.
+        `begin` is the expression's position in the field's text, None for an expression generated from a `when` gate.
+        `secret` permits the value to reveal data of Secrets.
         """
         try:
             program = self.program(text, variables)

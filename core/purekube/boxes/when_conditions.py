@@ -1,4 +1,4 @@
-"""`when` gates that are written as mappings (PH-4): each is a short form of one CEL expression.
+"""`when` gates (conditions for writes) that are written as mappings, each short for one CEL expression (PH-4).
 
 `{field: children.web.status.readyReplicas, equals: 3}` is `children.?web.?status.?readyReplicas.optMap(v, v == 3)
 .orValue(false)`: a gate on a missing path is closed, negated or not, and that is no error. Only `exists` tests for
@@ -65,8 +65,8 @@ _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}
 
 @attrs.frozen
 class WhenCondition:
-    """A `when` gate as written in the file: the path of a value, a test of the value, and whether the result is
-    negated.
+    """A `when` gate (a condition for writes) as written in the file: the path of a value, a test of the value, and
+    whether the result is negated.
     """
 
     field: str
@@ -149,7 +149,8 @@ def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Reso
 
 
 def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the value that a `when` gate reads, as an optional: the field may be absent.
+    """Return the CEL text for the value that a `when` gate (a condition for writes) reads, as an optional: the field
+    may be absent.
 
     A path that does not begin with one of `variables` is a field of `self`. `resolve` replaces `children` in a path by
     a resource's id.
@@ -160,8 +161,8 @@ def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve =
 
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text for the time from which the delay `after` of a `when` gate counts. The time is an optional if
-    the gate names a field instead of an expression.
+    """Return the CEL text for the time from which the delay `after` of a `when` gate (a condition for writes) counts.
+    The time is an optional if the gate names a field instead of an expression.
     """
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
@@ -173,8 +174,8 @@ def path_of(gate: WhenCondition) -> list[str | int]:
 
 
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
-    """Return the comparison that a `when` gate makes, as CEL text for the type checker. Return None if the gate
-    compares no values.
+    """Return the comparison that a `when` gate (a condition for writes) makes, as CEL text for the type checker. Return
+    None if the gate compares no values.
     """
     form = _TYPED.get(gate.operator)
     if form is None:

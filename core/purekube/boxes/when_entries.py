@@ -1,4 +1,6 @@
-"""The compilation of `when` gates of phases and resources, written as mappings or as expressions (PH-4)."""
+"""The compilation of `when` gates (conditions for writes) of phases and resources, written as mappings or as
+expressions (PH-4).
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

@@ -68,7 +68,8 @@ def wants_metadata(external: External) -> bool:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The plan for one parent, with details for people: the graph, and the `when` gates and the phase of each node.
+    """The plan for one parent, with details for people: the graph, and the `when` gates (conditions for writes) and the
+    phase of each node.
 
     A node is a resource of the parent. Gates are as the author wrote them. The phase is empty for a node outside
     phases.

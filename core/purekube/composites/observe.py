@@ -1,4 +1,6 @@
-"""The state that a composite's decision needs, read from the API server: children, externals and the namespace."""
+"""The state that a composite's decision needs, read from the API server: children, externals (objects that it only
+reads), the namespace.
+"""
 
 from collections.abc import Mapping
 from typing import Any

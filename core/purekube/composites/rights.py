@@ -52,8 +52,9 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals, for the controller or the parent's ServiceAccount. With
-    `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere.
+    """Yield the rights to watch or read children and externals (objects that are only read), for the controller or the
+    parent's ServiceAccount. With `near` these are the rights needed in the parents' namespaces, otherwise the rights
+    needed elsewhere.
     """
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
@@ -105,7 +106,7 @@ def not_permitted(composite: Composite, right: Right) -> str:
 def is_of_account(composite: Composite, right: Right) -> bool:
     """Report whether the missing right is needed by the parent's ServiceAccount, not by the operator.
 
-    This is so for rights on children and externals.
+    This is so for rights on children and externals (objects that are only read).
     """
     kinds = (*composite.child_kinds, *(external.kind for external in composite.externals))
     named = {(kind.group, kind.plural) for kind in kinds}

@@ -1,4 +1,5 @@
-"""Removal of objects wave by wave: the highest recorded wave first, the next once that one is gone (PH-3).
+"""Removal of objects wave by wave (depth in the graph): the highest recorded wave first, the next once that one is gone
+(PH-3).
 
 Prune and teardown use it. It needs neither the graph nor its expressions, which may be unreadable by then: the labels
 and annotations of the objects suffice. Each object is deleted by its uid.

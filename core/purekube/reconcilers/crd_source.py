@@ -36,7 +36,7 @@ class UnfitCrd(ValueError):
 
 @attrs.frozen
 class KindSource:
-    """The module for a kind as source text, and notes about what the module does not express."""
+    """The source text of a kind's module, and notes about the parts of the CRD that the module does not express."""
 
     kind: Kind
     text: str

@@ -59,7 +59,7 @@ def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
 
 
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """Return the command that records on an application which engine provides a capability (RES-5)."""
+    """Return the command that records which engine provides a capability of an application, such as `backup`."""
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 

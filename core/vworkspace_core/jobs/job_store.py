@@ -1,4 +1,4 @@
-"""The durable store of open jobs and tombstones (PULL-4)."""
+"""The durable store of open jobs, and of tombstones, which are records of closed jobs (PULL-4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol

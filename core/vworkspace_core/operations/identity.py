@@ -33,7 +33,9 @@ def name_of(operation: Operation) -> str:
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Return the message that another object already has the name of the engine object."""
+    """Return the message that another object already has the name of the object, such as a Job, that the Operation
+    needs.
+    """
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"

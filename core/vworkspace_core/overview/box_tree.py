@@ -1,4 +1,4 @@
-"""The tree of an object of a box's kind: the state of each node, and the gate or node that it waits for (SEE-1, PH-2).
+"""The tree of an object of a box's kind: the state of each node, and what the node waits for (SEE-1, PH-2).
 
 The same code that reconciles the object computes its tree, from current objects. Without the box's file, the tree
 follows from the labels of the objects alone.

@@ -1,7 +1,7 @@
 """An object and everything below it as a drawing: nodes in columns, and the edges between them (SEE-3).
 
 Every kind has the same sort of drawing. It shows a tree of owners (instances, Operations), or the graph of a composite
-with its gates.
+with the conditions for its writes.
 """
 
 from collections import defaultdict

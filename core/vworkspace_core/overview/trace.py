@@ -56,7 +56,9 @@ class Trace:
     marked: Mapping[int, str] = attrs.field(factory=dict)
 
     def at(self, number: int) -> tuple[int, Moment]:
-        """Return the moment at `number`, counted from 0, and its number. A number outside the trace is clamped."""
+        """Return the moment of the recorded simulation at `number`, counted from 0, and its number. A number outside
+        the trace is clamped.
+        """
         number = min(max(0, number), len(self.moments) - 1)
         return number, self.moments[number]
 

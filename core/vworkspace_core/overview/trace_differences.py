@@ -21,7 +21,9 @@ class TraceDifference:
 
 
 def differences(before: Moment, after: Moment) -> Iterator[TraceDifference]:
-    """Yield the rows that appeared, disappeared or changed between two moments, in the order of their tables."""
+    """Yield the rows that appeared, disappeared or changed between two moments of a recorded simulation, in the order
+    of their tables.
+    """
     earlier = {table.title: table for table in before.tables}
     for table in after.tables:
         yield from _of_table(earlier.pop(table.title, TraceTable(table.title, table.columns)), table)

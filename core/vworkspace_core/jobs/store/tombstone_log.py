@@ -1,4 +1,4 @@
-"""The log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
+"""The log of tombstones (records of closed jobs) in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
