@@ -51,7 +51,7 @@ class Argument:
     """One argument of a command, read from the parameter `parameter` of the command's function.
 
     If that parameter is an attrs class, whose fields are arguments, `field` is the field for this one; otherwise it is
-    "". A flag that is True by default and has no `negative` unsets it by its own name.
+    "". A flag sets the value True; if True is the default and there is no `negative`, the flag sets False.
     """
 
     parameter: str

@@ -1,4 +1,4 @@
-"""The state that all queues to the control plane share: settings, connectivity, and their hold in an outage (PULL-5)."""
+"""The state that all queues to the control plane share: settings, connectivity, the hold in an outage (PULL-5)."""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta

@@ -104,7 +104,7 @@ def _answered(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobSt
 
 
 def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
-    """Return the step after an answer of the API server, or a request without one."""
+    """Return the step (state and effects) after the API server answered a request of the job, or did not answer it."""
     match event, job.stage:
         case m.Applied(live=live), JobStage.ACTING:
             return record_effect(job, live, at)
@@ -132,7 +132,7 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
 
 
 def _seen(job: JobState, event: m.Inspected | m.ObjectChanged, at: JobStepContext) -> JobStep:
-    """Return the step after a read of the object, or a change of it."""
+    """Return the step (state and effects) after the job's object was read or has changed."""
     match event, job.stage:
         case m.Inspected(seen=seen), JobStage.WAITING:
             return on_status_read(job, seen, at)
@@ -147,7 +147,7 @@ def _seen(job: JobState, event: m.Inspected | m.ObjectChanged, at: JobStepContex
 
 
 def _ticked(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step after a moment at which something is due."""
+    """Return the step (state and effects) at a time when the job may have something to do, such as a retry."""
     if job.retry.is_due(at.now):
         return _redo(attrs.evolve(job, retry=job.retry.started()), at)
     match job.stage:
