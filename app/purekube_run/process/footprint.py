@@ -9,8 +9,8 @@ _COLLECTED_AFTER: Final = 5_000
 busy operator's processor time, and finds next to nothing.
 """
 _TLS_BUFFER: Final = 32 * 1024
-"""The bytes of the read buffer of a TLS connection. asyncio allocates 256 kB for each (CPython 3.11 to 3.14), which is
-8 MB for the watches and requests of one operator; a TLS record has at most 16 kB.
+"""The bytes of the read buffer of a TLS connection. asyncio of CPython 3.11 allocates 256 kB for each, which is 8 MB
+for the watches and requests of one operator; a TLS record has at most 16 kB.
 """
 
 
