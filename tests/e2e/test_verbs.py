@@ -20,8 +20,8 @@ from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
 from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
+from vworkspace_core.api.labels import CLI_MANAGER
 from vworkspace_core.overview import actions
-from vworkspace_core.overview.remedy import CLI_MANAGER
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 

@@ -1,6 +1,7 @@
 """The settings of Python's runtime for a process that runs for months: less memory, and less garbage collection."""
 
 import gc
+import linecache
 from asyncio.sslproto import SSLProtocol
 from typing import Final
 
@@ -17,10 +18,12 @@ for the watches and requests of one operator; a TLS record has at most 16 kB.
 def reduce_footprint() -> None:
     """Make the buffers of TLS connections smaller, and let the garbage collector run less often.
 
-    Everything that is loaded by now is exempt from garbage collection. The settings are of the whole process, so only a
+    Everything that is loaded by now is exempt from garbage collection. attrs keeps the source of each method that it
+    generates for tracebacks, which is 2 MB: it is dropped. The settings are of the whole process, so only a
     process of our own calls this function, never a library.
     """
     SSLProtocol.max_size = _TLS_BUFFER
+    linecache.clearcache()
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])

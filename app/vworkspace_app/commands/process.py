@@ -26,7 +26,6 @@ from vworkspace_app.manager.startup import leader_election
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
 from vworkspace_app.observability.endpoints import probes
-from vworkspace_app.page.screens import STREAMS
 from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.setting_types import seconds_of
@@ -89,6 +88,6 @@ def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
 
     grace = seconds_of(settings.grace_period)
     served = application(latest, metrics, clock.monotonic, page.routes)
-    with probes(settings.listen, served, streams=STREAMS):
+    with probes(settings.listen, served, streams=page.streams):
         run_until_stopped(connected, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
     _log.info("stopped")

@@ -33,10 +33,11 @@ from vworkspace_app.overview.screen import Screen
 from vworkspace_app.overview.text import footer, list_table, object_report
 from vworkspace_app.verbs.named_objects import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
+from vworkspace_core.overview.origin import origin_data, origin_of
 from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import summary_of
-from vworkspace_core.overview.tree import branch_data, origin_data, origin_of, shard_data, state_counts, summary_data
+from vworkspace_core.overview.tree import branch_data, shard_data, state_counts, summary_data
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box

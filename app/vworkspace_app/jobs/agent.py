@@ -16,7 +16,7 @@ import structlog
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import shown
-from purekube.apimachinery.timestamps import Instant
+from purekube.apimachinery.timestamps import Instant, time_at
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock, KubeApi
 from vworkspace_app.control_plane.connection import AgentSettings, Connection
@@ -34,7 +34,6 @@ from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_ope
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.overview.summary import time_at
 
 log = structlog.get_logger("vworkspace.agent")
 

@@ -31,11 +31,9 @@ from vworkspace_app.clusters.controller import ClusterReconciler, ClusterSetting
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.agent import AgentOptions, ManagedAgent
-from vworkspace_app.manager.notifier import DocumentReceiver, Notifier
 from vworkspace_app.manager.operator_caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
-from vworkspace_app.manager.tracer import Tracer
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
 from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
@@ -53,6 +51,8 @@ if TYPE_CHECKING:
     from purekube.composites.status_writers import StatusWriter
     from purekube_run.boxes.applied_boxes import AppliedBoxes
     from purekube_run.reconcilers.controllers import GivenController
+    from vworkspace_app.manager.notifier import DocumentReceiver, Notifier
+    from vworkspace_app.manager.tracer import Tracer
 
 _log = structlog.get_logger("operator")
 
@@ -83,8 +83,8 @@ class Manager:
         credentials: Live[Credentials] | None = None,
         election: Election | None = None,
         telemetry: Telemetry | None = None,
-        receiver: DocumentReceiver | None = None,
-        collector: DocumentReceiver | None = None,
+        receiver: "DocumentReceiver | None" = None,
+        collector: "DocumentReceiver | None" = None,
         composites: "Sequence[Composite]" = (),
         controllers: "Sequence[GivenController]" = (),
         writers: "Sequence[StatusWriter]" = (),
@@ -159,7 +159,9 @@ class Manager:
         self._managers = (*self._managers, manager)
         return applied
 
-    def _notifier_to(self, receiver: DocumentReceiver, random: Callable[[], float]) -> Notifier:
+    def _notifier_to(self, receiver: "DocumentReceiver", random: Callable[[], float]) -> "Notifier":
+        from vworkspace_app.manager.notifier import Notifier  # few operators send notices
+
         settings = self._settings
         return Notifier(
             receiver,
@@ -171,7 +173,9 @@ class Manager:
             page_url=settings.page_url,
         )
 
-    def _tracer_to(self, collector: DocumentReceiver, random: Callable[[], float]) -> Tracer:
+    def _tracer_to(self, collector: "DocumentReceiver", random: Callable[[], float]) -> "Tracer":
+        from vworkspace_app.manager.tracer import Tracer  # few operators send traces
+
         settings = self._settings
         return Tracer(
             collector,

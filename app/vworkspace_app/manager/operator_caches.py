@@ -39,7 +39,7 @@ from vworkspace_core.instances.foreign_objects import (
     slim_source,
 )
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
-from vworkspace_core.overview.tree import with_writer
+from vworkspace_core.overview.origin import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
 """The policy for kinds that one engine needs: its informer may fail, since Operations read the objects live as well."""

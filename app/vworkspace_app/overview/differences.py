@@ -22,7 +22,7 @@ from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER
+from vworkspace_core.api.labels import CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
@@ -31,7 +31,6 @@ from vworkspace_core.operations.context import OperationContext, observe_operati
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.overview.remedy import CLI_MANAGER
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 

@@ -11,10 +11,11 @@ from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_app.overview.screen import Screen
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
-from vworkspace_core.overview.tree import Branch, origin_of, state_counts
+from vworkspace_core.overview.tree import Branch, state_counts
 
 _GREEN, _RED, _MAGENTA, _DIM = "32", "31", "35", "2"
 _COLOURS: Final = {

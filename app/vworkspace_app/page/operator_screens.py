@@ -7,6 +7,7 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import Kind, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, POD
 from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.timestamps import time_at
 from purekube.controller.informer.messages import InformerPhase
 from purekube_run.controller.informer_stats import InformerStats
 from vworkspace_app.jobs.agent import Agent
@@ -20,10 +21,11 @@ from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.overview.lanes import Lane, LaneQuery, job_lane, lane_of, lane_view
 from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListView, redacted_summary
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.severity import Severity, severity_of
-from vworkspace_core.overview.summary import summary_of, time_at
+from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
-from vworkspace_core.overview.tree import origin_of, tree_of
+from vworkspace_core.overview.tree import tree_of
 
 LANES_EVERY: Final = 10.0
 """The seconds after which a timeline is rendered again, since its time axis has moved visibly."""

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 class ServedPage:
     """The page of an operator process, as HTTP `routes`. If `access` is NONE, there is no page and no route.
 
+    `streams` are the paths whose responses stay open.
+
     `hide` masks the process's secrets in texts. A page without tokens is served only under known host names: those that
     `KnownHosts` accepts, and those in `hosts`.
     """
@@ -36,11 +38,13 @@ class ServedPage:
         self._page: OperatorPage | None = None
         self._tokens: TokenAccess | None = None
         self.routes: Sequence[BaseRoute] = ()
+        self.streams: frozenset[str] = frozenset()
         if access is PageAccess.NONE:
             return
         from vworkspace_app.page import access as rules
-        from vworkspace_app.page import operator_page, site
+        from vworkspace_app.page import operator_page, screens, site
 
+        self.streams = screens.STREAMS
         self._page = operator_page.OperatorPage()
         self._tokens = rules.TokenAccess() if access is PageAccess.TOKEN_REVIEW else None
         names = site.KnownHosts(frozenset(hosts))

@@ -13,9 +13,10 @@ from vworkspace_app.simulation.run_history import ObjectHistory, RunHistory, Run
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.jobs.store.codec import CorruptSecret, Head, read_record
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 from vworkspace_core.overview.trace import Moment, Trace, TraceTable
-from vworkspace_core.overview.tree import origin_of, tree_of
+from vworkspace_core.overview.tree import tree_of
 
 _REMEMBERED: Final = 64
 """The number of moments that are cached, for a reader who goes back and forth."""

@@ -12,10 +12,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.ports import KubeApi, PatchType
 from purekube_run.process.command_line import CommandError
 from vworkspace_app.verbs.named_objects import find_named_object
+from vworkspace_core.api.labels import CLI_MANAGER
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.overview.actions import Approver, PlannedAction, Refusal, approval_payload, approve
-from vworkspace_core.overview.remedy import CLI_MANAGER
 
 
 async def execute_verb(

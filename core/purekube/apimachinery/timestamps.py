@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
+
 LARGEST_SKEW: Final = timedelta(minutes=10)
 """The largest difference between two clocks that is believed; beyond it one clock is wrong or forged (PULL-12)."""
 
@@ -75,6 +77,11 @@ def time_or_none(value: Any) -> datetime | None:
         return parse_time(value) if isinstance(value, str) else None
     except ValueError:
         return None
+
+
+def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
+    """Return the time in the field at `path`, or None if it is missing or malformed."""
+    return time_or_none(get_path(manifest, *path))
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:

@@ -12,6 +12,8 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 
 FIELD_MANAGER: Final = "vworkspace-operator"
 """The field manager of every write by the operator (REC-6)."""
+CLI_MANAGER: Final = "vworkspace-operator-cli"
+"""The field manager of actions on the command line: neither the operator's nor the control plane's."""
 
 MANAGED_BY: Final = "app.vworkspace.io/managed-by"
 MANAGED_BY_VALUE: Final = "control-plane"

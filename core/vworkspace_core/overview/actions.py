@@ -10,9 +10,9 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.timestamps import exact_time
 from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, FIELD_MANAGER, RETRY
+from vworkspace_core.api.labels import CANCEL, CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER, RETRY
 from vworkspace_core.api.reasons import InstanceReason
-from vworkspace_core.overview.remedy import CLI_MANAGER, command_line_name, may_resume
+from vworkspace_core.overview.remedy import command_line_name, may_resume
 from vworkspace_core.overview.summary import OverviewState, summary_of
 
 _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)

@@ -19,9 +19,10 @@ from purekube.composites.composite import Composite, Explanation
 from purekube.controller.decision import Snapshot
 from purekube.graph import Graph, NodeState, Observation
 from vworkspace_core.overview.object_list import redacted_summary
+from vworkspace_core.overview.origin import ObjectOrigin, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node, urgency
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
-from vworkspace_core.overview.tree import Branch, ObjectOrigin, origin_of
+from vworkspace_core.overview.tree import Branch
 
 MOST_NODES: Final = 200
 """The most nodes that are drawn; the others are counted."""

@@ -11,12 +11,9 @@ from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for, given_up
 from vworkspace_core.api.installation import Installation, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import FIELD_MANAGER, IDEMPOTENCY_KEY
+from vworkspace_core.api.labels import CLI_MANAGER, FIELD_MANAGER, IDEMPOTENCY_KEY
 from vworkspace_core.api.reasons import InstanceConditionType
 from vworkspace_core.api.remedies import INTO_GIT
-
-CLI_MANAGER: Final = "vworkspace-operator-cli"
-"""The field manager of actions on the command line: neither the operator's nor the control plane's."""
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
 """The pattern of a command inside a message: it ends with the sentence, or with what encloses it."""

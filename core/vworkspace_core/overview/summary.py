@@ -9,7 +9,7 @@ import attrs
 
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.timestamps import time_or_none
+from purekube.apimachinery.timestamps import time_at
 from purekube.readiness import State, readiness
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -373,8 +373,3 @@ def _since(condition: Manifest | None) -> datetime | None:
     Return None if both are unknown.
     """
     return time_at(condition, "reasonTransitionTime") or time_at(condition, "lastTransitionTime")
-
-
-def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
-    """Return the time in the field at `path`, or None if it is missing or malformed."""
-    return time_or_none(get_path(manifest, *path))

@@ -9,10 +9,10 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of, text_or_empty
 from purekube.apimachinery.secret_material import safe
+from purekube.apimachinery.timestamps import time_at
 from purekube.controller.status import BAD_WHEN_TRUE
 from vworkspace_core.api.reasons import CLUSTER_TROUBLES
 from vworkspace_core.overview.severity import Severity
-from vworkspace_core.overview.summary import time_at
 
 MOST: Final = 200
 """The most entries that are shown."""

@@ -13,9 +13,10 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, 
 from vworkspace_core.overview.job_list import event_entry, job_entries, job_line
 from vworkspace_core.overview.object_graph import graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListQuery, list_view, row_of
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.timeline import entries_of, last_entries
-from vworkspace_core.overview.tree import branch_data, origin_of, refs_of, tree_of
+from vworkspace_core.overview.tree import branch_data, refs_of, tree_of
 
 TYPES = ["Ready", "Reconciling", "Stalled", "Blocked", "Running", "Succeeded", "Failed", "ControllersHealthy"]
 

@@ -27,9 +27,10 @@ from vworkspace_core.overview.object_graph import (
     graph_of_tree,
     walk,
 )
+from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary
-from vworkspace_core.overview.tree import Branch, ObjectOrigin
+from vworkspace_core.overview.tree import Branch
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 NAMES = "abcdef"

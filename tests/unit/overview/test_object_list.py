@@ -24,10 +24,11 @@ from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, redacted_summary, row_of
+from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 from vworkspace_core.overview.timeline import entries_of, last_entries, last_transition
-from vworkspace_core.overview.tree import Branch, ObjectOrigin, tree_of
+from vworkspace_core.overview.tree import Branch, tree_of
 
 STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)
 

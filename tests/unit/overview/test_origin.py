@@ -9,8 +9,9 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.overview.object_graph import graph_of_tree
+from vworkspace_core.overview.origin import origin_data, origin_of, with_writer
 from vworkspace_core.overview.summary import summary_of
-from vworkspace_core.overview.tree import Branch, origin_data, origin_of, with_writer
+from vworkspace_core.overview.tree import Branch
 
 KUSTOMIZED = {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
 RELEASED = {"helm.toolkit.fluxcd.io/name": "all", "helm.toolkit.fluxcd.io/namespace": "apps"}

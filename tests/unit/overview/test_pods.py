@@ -10,10 +10,11 @@ from tests.support.builders import instance_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview.object_graph import graph_of_tree
+from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.pods import HELM_INSTANCE, pod_selections, summary_of_pod, workload_of
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.summary import OverviewState
-from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, ObjectOrigin, tree_of
+from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, tree_of
 
 NS = "team"
 READY: dict[str, Any] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

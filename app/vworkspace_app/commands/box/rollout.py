@@ -25,7 +25,7 @@ from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.session import at_cluster
 from vworkspace_app.commands.shared_options import Kubeconfig
-from vworkspace_core.overview.remedy import CLI_MANAGER
+from vworkspace_core.api.labels import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo", "policies"]
 
