@@ -28,8 +28,10 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 ABOUT = ObjectRef(CONFIG_MAP, "ns", "a")
 
 
-def event(note: str = "note", *, kind: str = "Normal", about: ObjectRef = ABOUT, uid: str = "u") -> KubernetesEvent:
-    return KubernetesEvent(about, uid, kind, "Reason", "Reconcile", note)
+def event(
+    note: str = "note", *, kind: str = "Normal", about: ObjectRef = ABOUT, uid: str = "u", progress: bool = False
+) -> KubernetesEvent:
+    return KubernetesEvent(about, uid, kind, "Reason", "Reconcile", note, progress)
 
 
 def after(seconds: float) -> datetime:
@@ -371,3 +373,86 @@ def test_nothing_is_to_be_looked_at_where_nothing_waits() -> None:
     assert series.next_look(NOW) is None, "it is under way"
     series.wrote(write)
     assert series.next_look(NOW) is None
+
+
+def test_a_repeat_of_progress_that_was_told_is_written_although_its_end_comes_first() -> None:
+    """Only what waits to be created is superseded."""
+    series = EventSeries("operator-0")
+    series.observe(event(progress=True), NOW)
+    series.wrote(created(series))
+    series.observe(event(progress=True), after(1))
+    series.observe(event("there"), after(2))
+
+    assert (series.superseded, series.waiting, len(series)) == (0, 2, 2)
+    update = series.take(after(2))
+    assert isinstance(update, UpdateSeries)
+    assert update.patch == {"series": series_of(2, after(1))}
+
+
+def test_progress_that_is_superseded_is_counted_with_its_repeats_and_costs_nothing() -> None:
+    series = EventSeries("operator-0")
+    for number in range(24):
+        series.observe(event(f"{number}", progress=True), NOW)
+    for _ in range(3):
+        series.observe(event("0", progress=True), NOW)
+    other = event(about=ObjectRef(CONFIG_MAP, "ns", "b"), progress=True)
+    again = event(uid="v", progress=True)
+    series.observe(other, NOW)
+    series.observe(again, NOW)
+
+    assert series.observe(event("there"), NOW) is Observed.NEW
+    assert (series.superseded, series.waiting, len(series)) == (27, 3, 3)
+    assert [write.event for write in (created(series), created(series), created(series))] == [
+        other,
+        again,
+        event("there"),
+    ]
+    told = [series.observe(event(f"more {number}"), NOW) for number in range(25)]
+    assert told == [Observed.NEW] * 23 + [Observed.DROPPED] * 2, "24 tokens, of which the write under way needs one"
+
+
+def test_progress_that_is_superseded_may_begin_again() -> None:
+    series = EventSeries("operator-0")
+    for each in (event(progress=True), event("there"), event(progress=True)):
+        assert series.observe(each, NOW) is Observed.NEW
+
+    assert [created(series).event.note, created(series).event.note] == ["there", "note"]
+
+
+def test_the_next_look_is_at_the_first_that_may_be_written() -> None:
+    series = EventSeries("operator-0")
+    for number in range(25):
+        series.observe(event(f"{number}"), NOW)
+        series.wrote(created(series))
+    series.observe(event("0"), NOW)
+    assert series.next_look(NOW) == timedelta(seconds=1800, milliseconds=1), "a repeat leaves five for news"
+
+    series.observe(event(about=ObjectRef(CONFIG_MAP, "ns", "b")), NOW)
+
+    assert series.next_look(NOW) == timedelta(milliseconds=1)
+
+
+def test_an_event_of_the_future_is_written_at_once_where_nothing_has_to_wait() -> None:
+    series = EventSeries("operator-0")
+    series.observe(event(), after(60))
+
+    assert series.take(NOW, waited=timedelta(seconds=5)) is None
+    assert series.take(NOW) is not None
+
+
+def test_the_rates_of_the_objects_that_were_looked_at_last_are_kept() -> None:
+    series = EventSeries("operator-0", most=2)
+
+    def observed(name: str) -> Observed:
+        found = series.observe(event(about=ObjectRef(CONFIG_MAP, "ns", name)), NOW)
+        if (write := series.take(NOW)) is not None:
+            series.failed(write, NOW)
+        return found
+
+    assert [observed("a") for _ in range(25)] == [Observed.NEW] * 25
+    assert [observed(name) for name in "bac"] == [Observed.NEW, Observed.DROPPED, Observed.NEW]
+    assert series.objects == 3, "one more than there may be, until the next look"
+    assert observed("a") is Observed.DROPPED
+    assert series.objects == 2, "the rate of b is forgotten"
+    assert [observed(name) for name in "cac"] == [Observed.NEW, Observed.DROPPED, Observed.NEW]
+    assert series.objects == 2

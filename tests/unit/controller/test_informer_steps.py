@@ -84,9 +84,11 @@ def failed(seconds: float, failures: int = 3, **more: Any) -> dict[str, Any]:
     return {"failures": failures, "failed_at": NOW, "wake_at": NOW + seconds, **more}
 
 
-def moved(before: InformerState, event: InformerEvent, **more: Any) -> tuple[dict[str, Any], tuple[Any, ...]]:
+def moved(
+    before: InformerState, event: InformerEvent, jitter: float = HALF, **more: Any
+) -> tuple[dict[str, Any], tuple[Any, ...]]:
     """The changed fields of the state, and the effects."""
-    after, effects = step(before, event, NOW, HALF, attrs.evolve(DEFAULT_POLICY, **more))
+    after, effects = step(before, event, NOW, jitter, attrs.evolve(DEFAULT_POLICY, **more))
     was, now = (attrs.asdict(state, recurse=False) for state in (before, after))
     return {name: value for name, value in now.items() if value != was[name]}, effects
 
@@ -160,6 +162,12 @@ PAGES = {
         on(WATCHING, doubted_since=998.0),
         PageRead([], "7"),
         {"heard_at": NOW, "doubted_since": None, "asked_at": NOW},
+        (STREAM,),
+    ),
+    "a check that nobody needs any more": (
+        WATCHING,
+        PageRead([], "7"),
+        {"heard_at": NOW, "asked_at": NOW},
         (STREAM,),
     ),
     "the server is behind the watch": (
@@ -269,9 +277,9 @@ ENDED_STREAMS = {
         (ReportWatchError("the watch was closed at once"), Wait(1.2)),
     ),
     "when it is time to list": (
-        on(WATCHING, listed_at=-2600.0),
+        on(WATCHING, listed_at=-2600.0, continue_token="t"),
         StreamEnded(),
-        {**AGAIN, "heard_at": NOW},
+        {**AGAIN, "heard_at": NOW, "continue_token": ""},
         (DiscardPages(), Relist(RelistCause.PERIODIC), ReadPage()),
     ),
     "just before it is time to list": (
@@ -298,10 +306,16 @@ ENDED_STREAMS = {
         failed(1.2, 1, phase=InformerPhase.LISTING),
         (DiscardPages(), Relist(RelistCause.INTERRUPTED), told(CUT), Wait(1.2)),
     ),
+    "refused for just as long as a watch may be resumed": (
+        on(WATCHING, failed_at=LONG_AGO),
+        StreamFailed(Unavailable("busy", retry_after=2.0)),
+        failed(2.0, 1, doubted_since=NOW),
+        (ReportWatchError("busy"), Wait(2.0)),
+    ),
     "broken after others": (
-        WATCHING,
+        on(WATCHING, continue_token="t"),
         StreamFailed(CUT),
-        failed(4.8, phase=InformerPhase.LISTING),
+        failed(4.8, phase=InformerPhase.LISTING, continue_token=""),
         (DiscardPages(), Relist(RelistCause.INTERRUPTED), told(CUT), Wait(4.8)),
     ),
     "broken after others, but it had lasted": (
@@ -414,7 +428,7 @@ def test_readers_can_do_without_an_optional_kind_that_they_may_not_list(
 ) -> None:
     changes, effects = moved(LISTING, ListFailed(error), optional=optional)
 
-    assert changes.get("has_synced", False) is has_synced
+    assert changes == failed(4.8, continue_token="", **({"has_synced": True} if has_synced else {}))
     assert close(effects) == (DiscardPages(), told(error), Wait(4.8))
 
 
@@ -422,6 +436,29 @@ def test_a_server_may_ask_for_less_than_the_backoff() -> None:
     _, effects = moved(LISTING, ListFailed(Unavailable("busy", retry_after=1.0)))
 
     assert close(effects[-1]) == Wait(4.8)
+
+
+@pytest.mark.parametrize(("before", "event"), [(LISTING, ListFailed(CUT)), (WATCHING, StreamFailed(CUT))])
+def test_a_server_that_names_no_time_is_asked_again_after_the_backoff(
+    before: InformerState, event: InformerEvent
+) -> None:
+    _, effects = moved(on(before, failed_at=LONG_AGO), event, 0.0)
+
+    assert effects == (told(CUT), Wait(0.8))
+
+
+@pytest.mark.parametrize("bookmark", [True, False])
+def test_an_event_moves_the_position_and_keeps_everything_else(bookmark: bool) -> None:
+    before = InformerState(
+        InformerPhase.WATCHING, True, "7", "t", 2, 900.0, 990.0, 980.0, 500.0, 1.0, 2.0, not bookmark, False, bookmark, 3, 4
+    )  # fmt: skip
+    expected = on(
+        before, resource_version="8", heard_at=NOW, had_event=not bookmark, bookmarks=bookmark, bookmarked=bookmark
+    )
+
+    assert before.after_event("8", NOW, bookmark=bookmark) == expected
+    seen = on(before, had_event=True, bookmarks=True, bookmarked=True)
+    assert seen.after_event("8", NOW, bookmark=bookmark) == on(seen, resource_version="8", heard_at=NOW)
 
 
 def test_a_watch_is_never_listed_again_for_its_age_alone_where_the_policy_says_so() -> None:
