@@ -450,7 +450,8 @@ def test_a_server_that_names_no_time_is_asked_again_after_the_backoff(
 @pytest.mark.parametrize("bookmark", [True, False])
 def test_an_event_moves_the_position_and_keeps_everything_else(bookmark: bool) -> None:
     before = InformerState(
-        InformerPhase.WATCHING, True, "7", "t", 2, 900.0, 990.0, 980.0, 500.0, 1.0, 2.0, not bookmark, False, bookmark, 3, 4
+        InformerPhase.WATCHING, True, "7", "t", 2, 900.0, 990.0, 980.0, 500.0, 1.0, 2.0,
+        had_event=not bookmark, bookmarks=False, bookmarked=bookmark, silences=3, misses=4,
     )  # fmt: skip
     expected = on(
         before, resource_version="8", heard_at=NOW, had_event=not bookmark, bookmarks=bookmark, bookmarked=bookmark
