@@ -83,8 +83,6 @@ def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
 
 def _same_quantity(live: Any, desired: Any) -> bool:
     """Report whether two texts are the same quantity: the server rewrites quantities (1000m as 1, 1024Mi as 1Gi)."""
-    if isinstance(live, bool) or isinstance(desired, bool):
-        return False
     first, second = parse_quantity(str(live)), parse_quantity(str(desired))
     return first is not None and first == second
 

@@ -79,6 +79,10 @@ def test_what_a_restart_can_mend_is_unhealthy_and_named(vitals: Vitals, age: flo
         driver(active=False, running=0, ready=500, moved_ago=9999),  # a standby
         driver(ready=0, running=0, moved_ago=9999),  # nothing to do
         driver(running=4, moved_ago=85, oldest=85),  # all workers are busy, and within their limits
+        informer(answered_ago=900),  # each just within its bound
+        informer(moved_ago=130),
+        driver(running=3, moved_ago=60),
+        driver(oldest=90),
         attrs.evolve(FINE, stopping=True),
     ],
 )
@@ -106,6 +110,11 @@ def test_without_a_whole_and_recent_picture_it_is_not_ready(
     vitals: Vitals, age: float, name: str, problem: str
 ) -> None:
     assert problems(ready(vitals, age)) == {name: problem}
+
+
+def test_a_cache_is_recent_for_a_quarter_of_an_hour() -> None:
+    assert ready(informer(heard_ago=900), 10.0).ok
+    assert not ready(informer(heard_ago=900.1), 10.0).ok
 
 
 ages = st.floats(min_value=0, max_value=2000)

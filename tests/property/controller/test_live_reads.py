@@ -76,3 +76,53 @@ def test_an_error_is_nothing_there_exactly_where_it_says_so(read: str, error: Op
             run_sync(READS[read](reading))  # type: ignore[arg-type]
     assert reading.objects == {}
     assert reading.missing == ({CONFIG_MAP} if isinstance(error, KindMissing) and read != "add_selected" else set())
+
+
+@attrs.define
+class Listing:
+    """An API server with one list in pages, which keeps what it is asked."""
+
+    pages: list[dict[str, Any]]
+    asked: list[KubeRequest] = attrs.field(factory=list)
+
+    async def send(self, request: KubeRequest) -> Manifest:
+        self.asked.append(request)
+        return self.pages.pop(0)
+
+    def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        raise NotImplementedError
+
+
+def page(*names: str, token: str = "") -> dict[str, Any]:
+    items = [{"metadata": {"name": name, "namespace": "default"}} for name in names]
+    return {"metadata": {"resourceVersion": "7", "continue": token}, "items": items}
+
+
+def found(reading: LiveReads) -> list[str]:
+    return [ref.name for ref in reading.objects]
+
+
+def test_selected_objects_are_read_in_one_list_of_that_size() -> None:
+    server = Listing([page("b"), page("a", "b")])
+    reading = LiveReads(KubeApi(server))
+    run_sync(reading.add_selected(CONFIG_MAP, "default", label_selector="a=b", field_selector="c=d", limit=3))
+    run_sync(reading.add_selected(CONFIG_MAP, "other"))
+
+    assert found(reading) == ["b", "a"]
+    assert reading.objects[ObjectRef(CONFIG_MAP, "default", "a")]["metadata"]["name"] == "a"
+    assert [(request.namespace, {k: v for k, v in request.params.items() if v}) for request in server.asked] == [
+        ("default", {"labelSelector": "a=b", "fieldSelector": "c=d", "limit": 3}),
+        ("other", {}),
+    ]
+
+
+def test_labelled_objects_are_read_page_after_page() -> None:
+    server = Listing([page("a", token="t"), page("b")])
+    reading = LiveReads(KubeApi(server))
+    run_sync(reading.add_labelled(CONFIG_MAP, "default", "a=b"))
+
+    assert found(reading) == ["a", "b"]
+    assert [request.params.get("continue") for request in server.asked] == ["", "t"]
+    assert {(request.namespace, request.params.get("labelSelector")) for request in server.asked} == {
+        ("default", "a=b")
+    }

@@ -5,6 +5,7 @@ speed, processes are paused, killed and stopped, the server goes away.
 """
 
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 from hypothesis import example, given
@@ -88,6 +89,18 @@ def test_the_shares_are_about_equal(count: int) -> None:
 def test_a_shard_that_there_is_not_is_refused(text: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Shard.of(text)
+
+
+@pytest.mark.parametrize(("text", "shard"), [("0/1", Shard()), ("63/64", Shard(63, 64)), ("10/12", Shard(10, 12))])
+def test_a_shard_is_read_as_it_is_written(text: str, shard: Shard) -> None:
+    assert Shard.of(text) == shard
+    assert str(shard) == text
+
+
+def test_a_name_that_is_no_text_has_a_shard_too() -> None:
+    digest = sha256(b"\xed\xa0\x80").digest()
+
+    assert shard_of("\ud800", 7) == int.from_bytes(digest[:8], "big") % 7
 
 
 @given(COUNTS.flatmap(lambda count: st.builds(Shard, st.integers(0, count - 1), st.just(count))), st.text(max_size=40))

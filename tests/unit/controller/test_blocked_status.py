@@ -27,7 +27,7 @@ META = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "gen
 BROKEN = ReconcileError(ReconcileErrorCause.INTERNAL_ERROR, "it broke", "cafe-1")
 SHORT = ReconcileError(ReconcileErrorCause.TRANSIENT, "no answer")
 MESSAGE = "it broke The log line with reconcile_id cafe-1 has more."
-TRUE, FALSE, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def condition(name: str, status: ConditionStatus, reason: str, message: str = "", at: int = 3) -> Condition:
@@ -241,9 +241,24 @@ def test_the_words_of_most_kinds_are_modest() -> None:
 
     assert (modest.defaults, modest.events, modest.write_condition) == ({}, {}, condition_json)
     assert (modest.is_ours({}), modest.tells_retries({})) == (True, False)
-    assert (WORDS.kind, WORDS.types, WORDS.events) == (
+    standard = standard_words(CONFIG_MAP, ("Ready",))
+    assert (standard.kind, standard.types, standard.events) == (
         CONFIG_MAP,
-        ("Ready", "Reconciling", "Stalled", "Checked"),
+        ("Ready",),
         {"Ready": False, "Stalled": True},
     )
-    assert UNKNOWN not in {one.status for one in WORDS.conditions({}, BROKEN)}
+    assert (standard.defaults, standard.fields((), NOW), standard.write_condition) == ({}, {}, condition_json)
+    assert [(one.type, one.status) for one in standard.conditions({}, BROKEN)] == [
+        ("Ready", FALSE),
+        ("Reconciling", FALSE),
+        ("Stalled", TRUE),
+    ]
+
+
+def test_a_kind_writes_its_conditions_in_its_form_and_says_which_events_warn() -> None:
+    words = standard_words(CONFIG_MAP, ("Ready", "Stalled"), lambda one: {**condition_json(one), "more": one.type})
+    decision = blocked(BROKEN, words=attrs.evolve(words, events={"Ready": True, "Stalled": False}))
+
+    assert decision.status is not None
+    assert [one["more"] for one in decision.status["status"]["conditions"]] == ["Ready", "Stalled"]
+    assert [event.type for event in decision.events] == ["Warning", "Normal"]

@@ -356,6 +356,15 @@ def test_a_leader_closes_its_fence_before_it_releases() -> None:
 
     assert (state.role, state.held_until, state.asked_at) == (Role.RELEASING, NEVER, 100.0)
     assert effects == (CloseFence(), UpdateLease(released(lease(), LeaseTimes(WALL)), 5.0))
+    assert state.times == LeaseTimes(WALL), "the next write has a later time"
+    again, _ = step(attrs.evolve(state, lease=lease()), LeaseRead(lease()), moment())
+    assert again.times == LeaseTimes(WALL).next(WALL) != state.times
+
+
+@pytest.mark.parametrize("event", [PeersRead([]), PeersUnread(Forbidden("no"))])
+def test_a_leader_is_not_told_of_other_leases(event: LeaseEvent) -> None:
+    with pytest.raises(AssertionError, match="a leader looks at its own lease only"):
+        step(leader(), event, moment())
 
 
 def test_a_release_is_tried_again_only_for_a_lease_of_its_own() -> None:

@@ -10,6 +10,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, LEASE
 from purekube.controller.decision import Failure
 from purekube.controller.managed_fields import (
+    StatusOwner,
     conflict_message,
     is_held_by_others,
     is_own_history,
@@ -202,3 +203,48 @@ def test_an_object_is_named_as_kubectl_takes_it() -> None:
     steps = [{"op": "remove", "path": "/a'b"}]
     quoted = """'[{"op":"remove","path":"/a'"'"'b"}]'"""
     assert kubectl_patch(REF, steps) == f"kubectl patch configmaps a -n ns --type=json -p {quoted}"
+
+
+@pytest.mark.parametrize(
+    ("item", "shown"),
+    [
+        ('k:{"type":"Ready"}', ".status.conditions[Ready].status"),
+        ('k:{"name":"x"}', '.status.conditions[{"name":"x"}].status'),
+        ("k:not JSON", ".status.conditions[not JSON].status"),
+        ("k:7", ".status.conditions[7].status"),
+        ("v:7", ".status.conditions[7].status"),
+    ],
+)
+def test_a_held_condition_is_named_by_its_type_or_else_by_its_key(item: str, shown: str) -> None:
+    every = frozenset({"Ready", '{"name":"x"}', "not JSON", "7"})
+    owner = StatusOwner(US, {CONFIG_MAP: every})
+    fields = {"f:status": {"f:conditions": {item: {".": {}, "f:status": {}}}}}
+    found = {**live(entry("kubectl", fields, subresource="status")), "kind": "ConfigMap"}
+
+    holder = owner.holder(found)
+    assert holder is not None
+    assert (holder.manager, holder.field) == ("kubectl", shown)
+    steps = [
+        {"op": "test", "path": "/metadata/managedFields/0/manager", "value": "kubectl"},
+        {"op": "remove", "path": "/metadata/managedFields/0"},
+    ]
+    assert holder.command == kubectl_patch(REF, steps) == owner.hand_over(found)
+
+
+def test_the_status_of_an_unknown_kind_is_handed_back_by_no_command() -> None:
+    found = live(entry("kubectl", leaf("status", "phase"), subresource="status"))
+    holder = StatusOwner(US, {CONFIG_MAP: frozenset()}).holder(found)
+
+    assert holder is not None
+    assert (holder.field, holder.command) == (".status.phase", "")
+    assert StatusOwner(US, {CONFIG_MAP: frozenset()}).hand_over(found) == ""
+
+
+def test_a_cached_status_keeps_its_entries_where_another_manager_has_one() -> None:
+    owner = StatusOwner(US, {CONFIG_MAP: frozenset()})
+    ours, spec = entry(US, leaf("status", "a"), subresource="status"), entry("kubectl", leaf("spec"))
+    theirs = entry("kubectl", leaf("status", "b"), subresource="status")
+
+    assert "managedFields" not in owner.with_holders(live(ours, spec))["metadata"]
+    assert "managedFields" not in owner.with_holders(live(spec))["metadata"]
+    assert owner.with_holders(live(ours, spec, theirs))["metadata"]["managedFields"] == [ours, theirs]

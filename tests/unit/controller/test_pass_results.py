@@ -181,6 +181,82 @@ def test_what_is_gone_already_is_gone() -> None:
     assert (result.executed, sorted(one.name for one in world.seen[1].objects)) == ((), ["other"])
 
 
+def test_an_object_that_is_deleted_leaves_the_snapshot_whether_or_not_it_was_there() -> None:
+    world = World()
+    there = world.secret("there")
+    gone = body("gone")
+
+    result = world.run(
+        world.source(),
+        Decision(deletes=(Delete(ref("there"), there["metadata"]["uid"]), Delete(ref("gone"), "u"))),
+        objects={ref("there"): there, ref("gone"): gone, ref("other"): gone},
+    )
+
+    assert result.executed == (("delete", ref("there")),)
+    assert [one.name for one in world.seen[1].objects] == ["other"]
+
+
+def test_an_object_that_a_patch_does_not_find_leaves_the_snapshot_and_what_waits_for_it_goes_on() -> None:
+    world = World()
+    after = frozenset({ref("gone")})
+
+    result = world.run(
+        world.source(),
+        Decision(patches=(MergePatch(ref("gone"), {}),), applies=(Apply(SECRET, body("a"), after=after),)),
+        objects={ref("gone"): body("gone")},
+    )
+
+    assert result.executed == (("apply", ref("a")),)
+    assert [one.name for one in world.seen[1].objects] == ["a"]
+
+
+@pytest.mark.parametrize("verb", ["patch", "apply", "create"])
+def test_nothing_is_made_after_a_refused_write_nor_deleted_after_its_own(verb: str) -> None:
+    world = World()
+    old = world.secret("old")
+    world.refuse = failing(verb, Invalid("no"), "old")
+    after = frozenset({ref("old")})
+    first: dict[str, Any] = {
+        "patch": {"patches": (MergePatch(ref("old"), {}), MergePatch(ref("old"), {}, after=after))},
+        "apply": {"applies": (Apply(SECRET, body("old")), Apply(SECRET, body("a"), after=after))},
+        "create": {"creates": (Create(SECRET, body("old")), Create(SECRET, body("a"), after=after))},
+    }[verb]
+
+    result = world.run(
+        world.source(),
+        Decision(**first, deletes=(Delete(ref("old"), old["metadata"]["uid"]),)),
+        objects={ref("old"): old},
+    )
+
+    assert result.executed == ()
+    assert [(failure.ref, failure.verb) for failure in world.seen[1].failures] == [(ref("old"), verb)]
+
+
+def test_a_refused_delete_is_a_failure_and_the_object_stays() -> None:
+    world = World()
+    old = world.secret("old")
+    world.refuse = failing("delete", Forbidden("no"))
+
+    world.run(
+        world.source(), Decision(deletes=(Delete(ref("old"), old["metadata"]["uid"]),)), objects={ref("old"): old}
+    )
+
+    assert [(one.verb, one.error.message) for one in world.seen[1].failures] == [("delete", "no")]
+    assert list(world.seen[1].objects) == [ref("old")]
+
+
+def test_a_pass_that_is_refused_ends_with_the_missing_right() -> None:
+    world = World()
+    refusal = Forbidden('User "sa" cannot patch resource "secrets" in API group "" in the namespace "default"')
+    world.refuse = failing("apply", refusal)
+    applies = (Apply(SECRET, body("a")),)
+
+    result = world.run(world.source(), Decision(applies=applies), Decision(requeue=Requeue.REFUSED))
+
+    assert result.error is refusal
+    assert result.requeue == Requeue.REFUSED
+
+
 def failing(verb: str, error: OperatorError, name: str = "") -> Callable[[str, str], OperatorError | None]:
     return lambda asked, about: error if asked == verb and name in ("", about) else None
 

@@ -314,3 +314,52 @@ def test_only_one_key_of_an_exclusion_is_processed_and_the_next_is_ready_at_once
     assert found.processing("b") == Processing(Priority.LIVE, 2.0, 2.0)
     found.done("b", 3.0, NEVER)
     assert taken(found, 3.0) == ["a"]
+
+
+def test_a_key_that_is_added_sooner_again_and_again_waits_once_and_is_not_lost() -> None:
+    found = queue()
+    for number in range(200):
+        found.add("a", 0.0, after=1000.0 - number)
+        found.add("b", 0.0, after=900.0 - number)
+
+    assert found.stats == QueueStats(dict.fromkeys(Priority, 0), 2, 0, 400, 0)
+    assert found.next_wakeup(0.0) == 701.0
+    assert taken(found, 700.9) == []
+    assert taken(found, 701.0) == ["b"]
+    assert found.next_wakeup(701.0) == 100.0
+    assert taken(found, 801.0) == ["a"]
+    assert found.next_wakeup(801.0) is None
+
+
+def test_delayed_keys_come_in_the_order_of_their_times_however_often_these_changed() -> None:
+    """A simpler queue: the least time of each key. The heap of the real one is swept when it is mostly outdated."""
+    found, due = queue(), dict[str, float]()
+    for number in range(600):
+        key, at = f"k{number % 7}", 2000.0 - 2 * number + (number * 37) % 101
+        found.add(key, 0.0, after=at)
+        due[key] = min(due.get(key, at), at)
+        assert found.next_wakeup(0.0) == min(due.values())
+
+    for key, at in sorted(due.items(), key=lambda item: item[1]):
+        assert found.next_wakeup(at) == 0.0
+        assert found.take(at) == key
+        found.done(key, at, NEVER)
+    assert found.next_wakeup(9999.0) is None
+
+
+def test_a_key_that_is_due_later_is_dropped_when_its_pass_ends_after_the_shutdown() -> None:
+    found = queue()
+    found.add("a", 0.0)
+    found.add("b", 0.0)
+    assert (found.take(0.0), found.take(0.0)) == ("a", "b")
+    found.add("a", 0.0, after=5.0)
+    found.add("b", 0.0)
+    found.shutdown(1.0, drain=True)
+
+    found.done("a", 1.0, NEVER)
+    found.done("b", 1.0, Requeue.BACKOFF)
+
+    assert [key for key, _, _ in found.entries()] == ["b"]
+    assert taken(found, 1.0) == ["b"]
+    found.done("b", 1.0, Requeue.BACKOFF)
+    assert found.drained

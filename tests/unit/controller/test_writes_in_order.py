@@ -76,6 +76,17 @@ def test_random_text_is_drawn_as_the_object_is_created() -> None:
     assert {data["user"] for data in found} == {"YQ=="}
 
 
+def test_random_text_takes_the_place_of_what_is_there() -> None:
+    secret = {**SECRET.manifest("s", NS), "data": {"password": "YQ==", "user": "YQ=="}}
+    world = made(
+        Decision(creates=(Create(SECRET, secret, (Fill(("data", "password"), 3, "x", base64=True),)),)),
+        entropy=SeededEntropy(1),
+    )
+
+    found = get_path(run_sync(world.kube.get(ObjectRef(SECRET, NS, "s"))), "data")
+    assert found == {"password": base64.b64encode(b"xxx").decode(), "user": "YQ=="}
+
+
 def test_random_text_needs_a_source_of_it() -> None:
     decision = Decision(creates=(Create(PART, part("a"), (Fill(("spec", "text")),)),))
 
