@@ -45,6 +45,41 @@ class Keys:
         return self.content
 
 
+def told(raw: Mapping[str, Any], security: Security) -> str:
+    found = opened(raw, security, CLUSTER)
+    return found.error.partition(": ")[2] if isinstance(found, JobResult) else "believed"
+
+
+def test_the_longest_texts_that_are_looked_at_and_each_refusal_in_its_words() -> None:
+    keys, sealed_only = Keys(True, CLEAR), f"encryptedPayload must be a text of at most {LONGEST_SEALED} characters"
+    long_signature = f"the signature must be a text of at most {LONGEST_SIGNATURE} characters"
+    assert (LONGEST_SIGNATURE, LONGEST_SEALED > LONGEST_SIGNATURE) == (2048, True)
+    strict, whole = Security(require_signed=True), Security(opener=keys)
+    cases: list[tuple[dict[str, Any], Security, str]] = [
+        ({}, strict, "the job has no signature, and this cluster requires one"),
+        ({"signature": "s"}, strict, "the credentials have no signing-public-key to check signatures with"),
+        ({"signature": "s"}, Security(opener=Keys(False, CLEAR)), "believed"),
+        ({"signature": "s" * LONGEST_SIGNATURE}, whole, "the signature is not of this content"),
+        ({"signature": "s" * (LONGEST_SIGNATURE + 1)}, whole, long_signature),
+        ({"signature": ""}, whole, long_signature),
+        ({"encryptedPayload": "s" * LONGEST_SEALED}, whole, "not for us"),
+        ({"encryptedPayload": "s" * (LONGEST_SEALED + 1)}, whole, sealed_only),
+        ({"encryptedPayload": "s"}, whole, "not for us"),
+        ({"encryptedPayload": ""}, whole, sealed_only),
+        ({"encryptedPayload": ["s"]}, whole, sealed_only),
+        ({"encryptedPayload": SEALED}, Security(), "the credentials have no decryption-key"),
+        ({"encryptedPayload": SEALED, "payload": {}}, whole,
+         "the job has a payload and an encryptedPayload: one of the two"),
+        ({"encryptedPayload": SEALED}, Security(opener=Keys(True, [])),
+         "what encryptedPayload holds is not a JSON object"),
+        ({"payload": SECRET}, Security(require_encrypted_secrets=True),
+         "the payload brings secrets in the clear, and this cluster requires them encrypted"),
+        ({"payload": SECRET}, Security(), "believed"),
+        ({"payload": CLEAR}, Security(require_encrypted_secrets=True), "believed"),
+    ]  # fmt: skip
+    assert [told(raw, security) for raw, security, _ in cases] == [expected for _, _, expected in cases]
+
+
 def refusal(found: Mapping[str, Any] | JobResult) -> str:
     return found.error.partition(":")[0] if isinstance(found, JobResult) else ""
 

@@ -33,6 +33,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Approvals
 from vworkspace_core.operations.claims import (
     BINDINGS,
+    LONGEST,
     Claims,
     Flaw,
     approval_claim,
@@ -123,6 +124,8 @@ def test_a_claim_as_OPS_4_writes_it_counts() -> None:
         (claim(exp=1e300), Flaw.MALFORMED),
         (claim(exp=True), Flaw.MALFORMED),
         ("vws1." + "A" * 100_000 + "." + "0" * 64, Flaw.TOO_LARGE),
+        ("v" * LONGEST, Flaw.MALFORMED),
+        ("v" * (LONGEST + 1), Flaw.TOO_LARGE),
         (claim(uid="someone-else"), Flaw.BOUND_ELSEWHERE),
         (claim(cluster="other"), Flaw.BOUND_ELSEWHERE),
         (claim(ns="org-other"), Flaw.BOUND_ELSEWHERE),

@@ -447,3 +447,25 @@ def test_taints_of_objects_meet_and_are_listed() -> None:
     assert one.item == Taint(False, CHOSEN)
     assert TRUSTED.list == TRUSTED
     assert one.field("metadata").list == Taint(False, CHOSEN)
+
+
+@pytest.mark.parametrize("kind", [CONFIG_MAP, SECRET])
+@pytest.mark.parametrize("name", Origin)
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_an_external_is_decided_by_the_author_only_where_no_tenant_may_write_it(
+    kind: Kind, name: Origin, elsewhere: bool
+) -> None:
+    source = external(kind, name, elsewhere=elsewhere).source
+    assert source is not None
+
+    is_trusted = elsewhere and name is Origin.AUTHOR
+    assert source.rest is (Origin.AUTHOR if is_trusted else Origin.CHOSEN)
+    assert source.origins[("metadata", "name")] is (Origin.AUTHOR if kind == SECRET else name)
+    assert not source.owned
+    assert (source.public is None) is (kind != SECRET)
+    made = child(kind, name).source
+    assert made is not None
+    assert (made.owned, made.origins[("metadata", "name")]) == (True, name)
+    made_namespace = child(NAMESPACE, name).source
+    assert made_namespace is not None
+    assert made_namespace.origins[("metadata", "name")] is Origin.AUTHOR

@@ -50,6 +50,11 @@ def test_it_is_another_path_of_the_same_server(given_client: Any, converting: An
         configuration({"url": "https://boxes/validate"}, RULE),
         configuration({}, RULE),
         {"metadata": {"name": "empty"}},
+        {"metadata": {"name": "without rules"}, "webhooks": [{"name": "a", "clientConfig": {"service": REVIEWS}}]},
+        {"metadata": {"name": "nulls", "annotations": None}, "webhooks": None},
+        configuration({"service": REVIEWS}, {"apiGroups": None, "resources": None}),
+        configuration({"service": None, "url": None}, RULE),
+        configuration(None, RULE),
         {"metadata": {"name": "of nothing"}, "webhooks": [{"name": "a"}]},
     ],
 )
