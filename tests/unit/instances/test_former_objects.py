@@ -7,7 +7,7 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.errors import Conflict, FieldConflict, Unavailable
+from purekube.apimachinery.errors import Conflict, FieldConflict, Forbidden, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from purekube.apimachinery.timestamps import format_time
@@ -20,9 +20,12 @@ from tests.support.instance_worlds import (
     conditions_of,
     deployed,
     instance_manifest,
+    message_of,
     scene,
 )
+from vworkspace_core.api.installation import PRINTED, Installation, InstallTool
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.instances.ownership import adoption
 from vworkspace_core.instances.reconcile import deletes_afterwards
 
@@ -98,6 +101,25 @@ def test_until_then_the_four_youngest_are_kept_REC_14(count: int, names: list[st
     assert [delete.ref.name for delete in decided(*former(count), status=installing).deletes] == names
 
 
+def test_of_sources_of_one_age_those_with_the_first_names_go_and_those_without_an_age_before_all_REC_14() -> None:
+    installing = {"observedGeneration": 1}
+    alike = [(ref, owned(ref, "2026-05-20T00:00:00Z")) for ref in map(oci, ("s3", "s0", "s2", "s1"))]
+    ageless = (oci("z"), owned(oci("z")))
+
+    assert [delete.ref.name for delete in decided(*alike, ageless, status=installing).deletes] == ["z"]
+    fifth = (oci("s4"), owned(oci("s4"), "2026-05-20T00:00:00Z"))
+    assert [delete.ref.name for delete in decided(fifth, *alike, status=installing).deletes] == ["s0"]
+
+
+def test_a_wanted_object_without_a_controller_is_applied_and_not_adopted() -> None:
+    world = scene(deployed())
+    world.observed.objects[SOURCE]["metadata"].pop("ownerReferences")
+
+    decision = world.decide()
+    assert SOURCE in [apply.ref for apply in decision.applies]
+    assert decision.patches == ()
+
+
 def test_what_others_control_or_what_is_wanted_is_not_deleted() -> None:
     foreign = left_over(A, ownerReferences=[{"kind": "X", "name": "x", "uid": "other", "controller": True}])
 
@@ -150,6 +172,22 @@ def test_beside_a_real_conflict_our_own_past_is_forced_too_REC_6_REC_8() -> None
     assert decision.row.startswith("blocked ")
     assert conditions_of(decision)["Blocked"][0] == "True"
     assert after(conflict(RELEASE, "kubectl")).applies == ()
+
+
+def test_a_missing_right_is_told_with_the_installation_of_this_operator_REC_13() -> None:
+    refusal = Forbidden(
+        'User "sa" cannot patch resource "ocirepositories" in API group "source.toolkit.fluxcd.io" '
+        'in the namespace "org-myteam"'
+    )
+    settings = attrs.evolve(CONTEXT.settings, installation=Installation("elsewhere", keeper=InstallTool.HELM))
+    world = scene(deployed(), manifest=instance_manifest())
+    failing = attrs.evolve(world.observed, failures=(Failure(SOURCE, "apply", refusal),))
+    decision = attrs.evolve(world, observed=failing).decide(attrs.evolve(CONTEXT, settings=settings))
+
+    assert refusal.right is not None
+    assert message_of(decision, "Blocked") == not_permitted(refusal.right, settings.installation)
+    assert message_of(decision, "Blocked") != not_permitted(refusal.right, PRINTED)
+    assert (decision.requeue, decision.applies) == (Requeue.REFUSED, ())
 
 
 def test_a_write_that_may_succeed_later_is_told_and_tried_again_REC_13() -> None:
