@@ -104,7 +104,7 @@ def is_allowed_source(chart: ChartSource, allowed: tuple[str, ...]) -> bool:
     if not all(FORMS[form].fits(text) for text, form in forms):
         return False
     address = f"{chart.url.rstrip('/')}/{chart.name}/"
-    return any(address.startswith(f"{source.rstrip('/')}/") for source in allowed if source)
+    return any(address.startswith(f"{source.rstrip('/')}/") for source in allowed)
 
 
 def is_forbidden(chart: str, version: str, policy: Policy) -> bool:

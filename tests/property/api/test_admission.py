@@ -29,7 +29,9 @@ from vworkspace_core.api.admission import (
     check_operation,
 )
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure
+from vworkspace_core.api.codec import read_application_instance, read_operation, unstructure, validate_strict
+from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_core.api.labels import RETRY
 from vworkspace_core.api.operation import Operation
 
 
@@ -251,3 +253,37 @@ def test_the_gate_names_all_three_keys_RES_5() -> None:
 def test_the_gate_is_open_for_this_cluster_s_objects(value: ApplicationInstance) -> None:
     assert check_managed_namespace(value.metadata, gated_namespace(), CLUSTER_ID) == ()
     assert len(check_managed_namespace(value.metadata, gated_namespace(), "another")) == 1
+
+
+@pytest.mark.parametrize(
+    ("token", "shown"),
+    [("!" * 63, "!" * 63), ("!" * 64, "one of 64 characters"), ("a" * 64, "one of 64 characters"), ("a b", "a b")],
+)
+def test_a_token_is_repeated_as_far_as_one_could_be_long(token: str, shown: str) -> None:
+    one = instance()
+    one["metadata"]["annotations"] = {RETRY: token}
+    (problem,) = admit(one)
+
+    assert problem.path == f"metadata.annotations['{RETRY}']"
+    assert problem.message.endswith(f", such as 2026-06-01T12:00:00Z, not {shown!r}")
+
+
+@pytest.mark.parametrize(
+    ("found", "problem"),
+    [
+        ([], "must be an object, not a list"),
+        (None, "must be an object, not null"),
+        ("x", "must be an object, not a string"),
+    ],
+)
+def test_what_is_no_object_is_told_so(found: Any, problem: str) -> None:
+    assert [(one.path, one.message) for one in validate_strict(found)] == [("", problem)]
+
+
+@pytest.mark.parametrize("kind", [{}, {"kind": "Operation"}, {"apiVersion": ["x"], "kind": "Operation"}, {"kind": 7}])
+def test_an_object_of_another_kind_is_told_which_there_are(kind: Any) -> None:
+    (problem,) = validate_strict(kind)
+
+    assert problem.path == "kind"
+    kinds = sorted(f"{one.api_version} {one.kind}" for one in OWN_KINDS)
+    assert problem.message == f"must be one of {', '.join(kinds)}"

@@ -28,6 +28,9 @@ def test_what_is_left_alone_is_told_with_the_command_that_hands_it_over_RES_5(
     if event is not None:
         place = f" -n {namespace}" if namespace else ""
         overwrite = "" if value is None else " --overwrite"
-        assert event.note.endswith(f"kubectl label {kind.crd_name} a{place} {LABEL}=control-plane{overwrite}")
-        assert (f'{LABEL}="somebody"' in event.note) is (value is not None)
+        present = "" if value is None else f', but {LABEL}="{value}"'
+        assert event.note == (
+            f"the operator leaves this object alone: it does not carry the label {LABEL}=control-plane{present}. "
+            f"To hand it over: kubectl label {kind.crd_name} a{place} {LABEL}=control-plane{overwrite}"
+        )
         assert (event.type, event.reason, event.regarding_uid) == ("Warning", "NotManaged", "u")

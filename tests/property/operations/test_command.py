@@ -164,3 +164,58 @@ def test_long_words_are_judged_in_linear_time_RUN_11(piece: str, power: int) -> 
 
 def test_problems_are_counted_to_32() -> None:
     assert len(command_problems({"args": ["--password=x"] * 1000}, "p")) == 32
+
+
+def test_variables_and_words_are_searched_up_to_the_thousandth_or_so() -> None:
+    def paths(parameters: dict[str, Any]) -> list[str]:
+        return [problem.path for problem in command_problems(parameters, "p")]
+
+    plain = {"name": "A", "value": "x"}
+    assert paths({"env": [plain] * 1023 + [{"name": "A_TOKEN", "value": "x"}]}) == ["p.env[1023].value"]
+    assert paths({"env": [plain] * 1024 + [{"name": "A_TOKEN", "value": "x"}]}) == []
+    assert paths({"args": ["a"] * 1023 + ["--token=x"]}) == ["p.args[1023]"]
+    assert paths({"args": ["a"] * 1024 + ["--token=x"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("env", "path"),
+    [
+        ([{"name": "A_TOKEN", "value": "x"}], "p.env[0].value"),
+        ([{"value": "x"}], ""),
+        (["odd", {"name": "A_TOKEN", "value": 7}, {"name": "TOKEN", "value": "x"}], "p.env[2].value"),
+        ([{"name": "A", "value": "-----BEGIN RSA PRIVATE KEY-----"}], "p.env[0].value"),
+        ([{"value": "-----BEGIN RSA PRIVATE KEY-----"}], "p.env[0].value"),
+        ({"A_TOKEN": "x"}, "p.env.A_TOKEN"),
+        ({"A_TOKEN": "'$X'"}, ""),
+        ({"A_TOKEN": " "}, ""),
+        ({"A_TOKEN": "'\"'"}, ""),
+        ({"existingToken": "x"}, ""),
+        ({"TOKEN_FILE": "x"}, ""),
+        ("odd", ""),
+        (None, ""),
+    ],
+)
+def test_a_variable_is_a_secret_by_its_name_or_by_its_value_RES_7(env: Any, path: str) -> None:
+    assert [problem.path for problem in command_problems({"env": env}, "p")] == [path][: bool(path)]
+
+
+@pytest.mark.parametrize(
+    ("words", "places"),
+    [
+        (["--password", "x"], [1]),
+        (["--password", "--verbose"], []),
+        (["--password", "$X"], []),
+        (["--db.password", "x", "y"], [1]),
+        (["password", "x"], []),
+        (["--password"], []),
+        (["--password", 7, "x"], []),
+        (["a password=x", "PGPASSWORD='x y' psql"], [0, 1]),
+        (["api-key=x", "apikey=x", "api_key=x", "xapi=x"], [0, 1, 2]),
+        (["--password=", "--password=''"], []),
+        (("--password=x",), [0]),
+        ("--password=x", []),
+    ],
+)
+@pytest.mark.parametrize("field", ["command", "args"])
+def test_a_word_is_a_secret_after_its_flag_or_as_its_value_RES_7(field: str, words: Any, places: list[int]) -> None:
+    assert [problem.path for problem in command_problems({field: words}, "p")] == [f"p.{field}[{at}]" for at in places]

@@ -18,6 +18,7 @@ from vworkspace_core.api.remedies import (
     missing_right_of,
     not_permitted,
     remedy,
+    resume_command,
 )
 from vworkspace_core.overview.remedy import commands_in
 
@@ -78,6 +79,21 @@ def test_a_person_outside_the_cluster_gets_roles_whatever_tool_manages_the_opera
 
     assert remedy(missing, helm) == f"{ROLES} --namespace team --user 'alice o'\"'\"'hara' {APPLY}"
     assert namespace_of_account("system:serviceaccount:ops:another") == ""
+
+
+def test_whoever_is_not_named_is_the_operator_itself() -> None:
+    missing = right("create", "configmaps", "team", user="")
+    helm = Installation("ops", keeper=InstallTool.HELM, name="vwo", place="ops")
+
+    assert remedy(missing, helm) == "in the values of the Helm release ops/vwo, add {namespace: team} to tenants"
+    assert remedy(missing, Installation("ops")) == f"{ROLES} --namespace team --system-namespace ops {APPLY}"
+
+
+def test_a_release_is_resumed_by_a_patch_after_which_nobody_holds_the_field() -> None:
+    command = resume_command(ObjectRef(OPERATION, "team", "a"))
+
+    name = f"{OPERATION.crd_name} a -n team"
+    assert command == f'kubectl patch {name} --type=merge -p \'{{"spec":{{"suspend":null}}}}\''
 
 
 def test_the_command_is_for_the_namespace_of_the_account_and_an_operator_without_agent() -> None:

@@ -177,3 +177,14 @@ def test_a_span_is_written_as_otlp_reads_it() -> None:
             }
         ]
     }
+
+
+def test_a_child_is_known_by_its_parent_as_well_as_by_its_own_identity() -> None:
+    one, other = TraceContext("a" * 32, "b" * 16), TraceContext("a" * 32, "c" * 16)
+
+    assert one.child("x") == one.child("x")
+    assert one.child("x").trace == one.trace
+    assert len({one.span, one.child("x").span, one.child("y").span, other.child("x").span}) == 4
+    elsewhere = TraceContext("d" * 32, "b" * 16)
+    assert one.child("x").span != elsewhere.child("x").span
+    assert not TraceContext("a" * 32, "b" * 16, is_sampled=False).child("x").is_sampled
