@@ -221,6 +221,34 @@ def test_the_built_in_templates_are_named_by_type_and_engine() -> None:
     assert builtin_templates() is builtin_templates()
 
 
+def test_each_engine_says_what_its_templates_require() -> None:
+    items = {item.name: item for item in builtin_templates().items}
+
+    assert list(items) == [
+        "backup.velero", "restore.velero", "migration.workflow", "runbook.workflow", "runCommand.job", "upgrade.helm",
+        "backup.volsync", "restore.volsync", "migration.helmHookJob", "backup.snapshot", "restore.snapshot",
+    ]  # fmt: skip
+    assert [name for name, item in items.items() if item.needs_approval] == ["restore.velero"]
+    assert [name for name, item in items.items() if item.needs_ready_target] == [
+        "migration.workflow", "runbook.workflow", "runCommand.job", "migration.helmHookJob",
+    ]  # fmt: skip
+    for engine in ENGINES.values():
+        for declared in engine.templates:
+            made = items[template_name(declared.type, engine.name)]
+            assert (made.type, made.engine, made.schema) == (declared.type, engine.name, declared.schema)
+            assert not made.allow_foreign_backups
+            assert not made.allow_unrestricted_hooks
+
+
+def test_an_engine_of_a_single_template_needs_its_parameters_for_any_type() -> None:
+    upgrade = template("upgrade.helm")
+    kept = {key: rule for key, rule in upgrade.schema.items() if key not in ("additionalProperties", "minProperties")}
+
+    assert "minProperties" in upgrade.schema
+    assert [needs_of_engine(attrs.evolve(upgrade, type=of)) for of in OperationType] == [kept] * len(OperationType)
+    assert needs_of_engine(attrs.evolve(upgrade, name="other", schema={})) == kept
+
+
 def test_an_engine_needs_the_parameters_of_its_own_template() -> None:
     backup, restore = template("backup.velero"), template("restore.velero")
 

@@ -1,15 +1,17 @@
 """The origin of an object: the same for `status`, with all field managers, and the page, with those of caches."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.overview.object_graph import graph_of_tree
-from vworkspace_core.overview.origin import origin_data, origin_of, with_writer
+from vworkspace_core.overview.origin import applied_at, origin_data, origin_of, with_writer
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.tree import Branch
 
@@ -87,3 +89,47 @@ def test_status_and_page_name_the_same_source_SEE_1_SEE_3(name: str) -> None:
     assert origin_of(cached) == origin
     asked = graph_of_tree(Branch(summary_of(APPLICATION_INSTANCE, live)), origin_of(cached)).nodes[0]
     assert asked.name in text
+
+
+NEVER = datetime.min.replace(tzinfo=UTC)
+EARLY, LATE, LATER = (f"2026-06-01T1{hour}:00:00Z" for hour in (0, 1, 2))
+SPEC = {"f:spec": {}}
+
+
+@pytest.mark.parametrize(
+    ("entries", "writer", "time"),
+    [
+        ([], "", None),
+        ([written("a", time=EARLY)], "a", EARLY),
+        ([written("a", time=LATE), written("a", time=EARLY)], "a", LATE),
+        ([written("a", time=EARLY), written("b", time=LATE), written("a", time=LATER)], "a", LATER),
+        ([written("a", time=LATER), written("b", time=EARLY)], "b", EARLY),
+        ([written("a", time=EARLY), written("vworkspace-operator-cli", time=LATER)], "a", EARLY),
+        ([written("vworkspace-operator-cli", time=EARLY)], "vworkspace-operator-cli", EARLY),
+        ([written("a"), written("a", time=EARLY)], "a", EARLY),
+        ([written("a")], "a", None),
+        ([written("a", time="soon")], "a", None),
+        ([written("a", time=EARLY), written("b", subresource="scale", time=LATE)], "a", EARLY),
+        ([written("a", time=EARLY), {"manager": "b", "fieldsV1": {"f:metadata": {}}, "time": LATE}], "a", EARLY),
+        ([{"manager": "b", "fieldsV1": {"f:metadata": {}}, "time": LATE}], "", None),
+        ([written("a", time=EARLY), {"manager": "b"}, {"manager": "c", "fieldsV1": {"f:spec": None}}], "a", EARLY),
+    ],
+)
+def test_the_writer_of_a_spec_is_the_last_but_our_command_line_with_its_latest_time(
+    entries: list[dict[str, Any]], writer: str, time: str | None
+) -> None:
+    live = an_object(*entries)
+    known = {"manager": "x", "subresource": "status"}
+    cached = an_object(known)
+    found = with_writer(cached, live)
+
+    assert (applied_at(live) and format_time(applied_at(live) or NEVER)) == time
+    assert origin_of(live).manager == writer
+    if not writer:
+        assert found is cached
+        return
+    told = {"manager": writer, **({"time": time} if time else {}), "fieldsV1": SPEC}
+    assert found == {**cached, "metadata": {**cached["metadata"], "managedFields": [known, told]}}
+    assert (applied_at(found), origin_of(found).manager) == (applied_at(live), writer)
+    bare = {**cached, "metadata": {"name": "a"}}
+    assert with_writer(bare, live)["metadata"] == {"name": "a", "managedFields": [told]}
