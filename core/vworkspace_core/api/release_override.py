@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.manifest import content_hash, merge_patch
+from purekube.apimachinery.manifest import content_hash, merge_patch, same_json
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -71,7 +71,7 @@ def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict
     patch: dict[str, Any] = {key: None for key in target if key not in desired}
     for key, value in desired.items():
         under = target.get(key)
-        if key in target and under == value and isinstance(under, bool) == isinstance(value, bool):
+        if key in target and same_json(under, value):  # for `==`, 1 is True, in lists and below mappings too
             continue
         if isinstance(under, Mapping) and isinstance(value, Mapping):
             patch[key] = patch_between(under, value)
