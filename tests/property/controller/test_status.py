@@ -132,8 +132,11 @@ def test_while_reconciling_is_true_all_events_but_warnings_report_progress_RUN_5
     ]
     change = written(EMPTY, news, {})
 
-    events = change.added_to(Decision(events=(own,)), [event_of(each, EMPTY) for each in change.transitions]).events
+    told = change.added_to(Decision(events=(own,)), [event_of(each, EMPTY) for each in change.transitions])
+    events = told.events
 
+    assert (told.status, told.transitions) == (change.manifest, change.transitions)
+    assert [event.reason for event in events] == ["Own", "R", "R"]
     assert [(event.type, event.is_progress) for event in events] == [
         ("Normal", False),
         ("Normal", reconciling is ConditionStatus.TRUE),

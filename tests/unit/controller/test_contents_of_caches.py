@@ -8,7 +8,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.nesting import UNREADABLE
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from purekube.controller.informer.changes import CacheChange, ChangeType, SecondaryIndex, keys_of, owner_uids
 from purekube.controller.informer.outline import HELD_WHOLE, OUTLINE, bounded, is_outline, outline_of
 from purekube.controller.informer.store import ObjectStore
@@ -104,6 +104,43 @@ def test_objects_of_unwanted_namespaces_are_nowhere() -> None:
 
     assert store.put(other) == store.correct(other) == store.remove(other) == ()
     assert store.names() == [("ns", "a")]
+
+
+def test_a_list_leaves_out_unwanted_namespaces_and_asks_nothing_of_cluster_scoped_objects() -> None:
+    asked: list[str] = []
+
+    def wanted(namespace: str) -> bool:
+        asked.append(namespace)
+        return namespace == "ns"
+
+    assert filled(config(), config(namespace="other"), {"metadata": {"name": "x"}}, wanted=wanted).names() == [
+        ("ns", "a")
+    ]
+    assert asked == ["ns", "other", ""]
+    cluster = ObjectStore(NAMESPACE, wanted=wanted)
+    cluster.put({"metadata": {"name": "n", "namespace": "odd"}})
+    assert (cluster.names(), cluster.get(None, "n") is not None, len(asked)) == ([("", "n")], True, 3)
+    assert [change.ref for change in cluster.remove({"metadata": {"name": "n"}})] == [ObjectRef(NAMESPACE, None, "n")]
+
+
+def test_an_object_without_a_namespace_is_found_without_one() -> None:
+    store = filled({"metadata": {"name": "x"}})
+
+    assert store.names("") == store.names() == [("", "x")]
+    assert store.get(None, "x") == store.get("", "x") == {"metadata": {"name": "x"}}
+    assert store.raw(None, "x") == store.raw("", "x") == b'{"metadata":{"name":"x"}}'
+    assert (store.get("ns", "x"), store.raw("ns", "x")) == (None, None)
+
+
+def test_objects_are_found_by_their_owners_namespaces_and_further_indexes() -> None:
+    owned = config("b")
+    owned["metadata"]["ownerReferences"] = [{"uid": "u"}]
+    store = filled(owned, config("a"), config("a", namespace="m"), indexers={"text": lambda one: [one["data"]["text"]]})
+
+    assert (store.owned_by("u"), store.indexed("owner", "u"), store.owned_by("v")) == ([owned], [owned], [])
+    assert store.indexed_names("text", "") == store.names() == [("m", "a"), ("ns", "a"), ("ns", "b")]
+    assert list(store.objects("ns")) == [config("a"), owned]
+    assert store.names("ns") == [("ns", "a"), ("ns", "b")]
 
 
 @pytest.mark.parametrize(

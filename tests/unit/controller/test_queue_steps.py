@@ -363,3 +363,12 @@ def test_a_key_that_is_due_later_is_dropped_when_its_pass_ends_after_the_shutdow
     assert taken(found, 1.0) == ["b"]
     found.done("b", 1.0, Requeue.BACKOFF)
     assert found.drained
+
+
+def test_keys_of_one_time_come_in_the_order_in_which_they_were_added() -> None:
+    found: WorkQueue[Any] = WorkQueue()
+    keys = ["b", 1, "a", None]
+    for key in keys:
+        found.add(key, 0.0, after=5.0)
+
+    assert [found.take(5.0) for _ in keys] == keys, "no two keys are compared"
