@@ -101,9 +101,11 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
             continue
         child = None if schema is None else schema.properties.get(key, schema.additional)
         if child is not None:
-            if type(item) in _SETTLED:
-                continue
-            new = _prune(child, item, f"{path}.{key}" if path else key, unknown, before.get(key, MISSING))
+            new = (
+                item
+                if type(item) in _SETTLED
+                else _prune(child, item, f"{path}.{key}" if path else key, unknown, before.get(key, MISSING))
+            )
             if new is not item:
                 out = dict(value) if out is value else out
                 out[key] = new

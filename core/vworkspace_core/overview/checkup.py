@@ -209,7 +209,7 @@ def operator(
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
     why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]
-    available = get_path(deployment, "status", "availableReplicas") or 0
+    available = get_path(deployment, "status", "availableReplicas")
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
         told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
         return Finding("operator", CheckResult.OK, told)

@@ -4,11 +4,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Invalid
-from vworkspace_core.jobs.payload_security import LONGEST_SEALED, LONGEST_SIGNATURE, Security, opened, signed_content
+from vworkspace_core.jobs.payload_security import (
+    LONGEST_SEALED,
+    LONGEST_SIGNATURE,
+    Security,
+    Signatures,
+    in_force,
+    opened,
+    required_by,
+    signed_content,
+)
 from vworkspace_core.jobs.result import JobResult, Reason
 
 CLUSTER = "cluster-1"
@@ -141,3 +151,47 @@ def test_a_signature_is_over_what_is_sent(payload: Any, sealed: Any) -> None:
     }
     sent = {"payload": payload} if sealed is None else {"encryptedPayload": sealed}
     assert {name: value for name, value in content.items() if "ayload" in name} == sent
+
+
+def cluster(signed: Any = None, encrypted: Any = None, cluster_id: str = CLUSTER) -> dict[str, Any]:
+    security = {"requireSignedPayloads": signed, "requireEncryptedSecretPayloads": encrypted}
+    given = {name: value for name, value in security.items() if value is not None}
+    return {"spec": {"clusterId": cluster_id, **({"security": given} if given else {})}}
+
+
+@pytest.mark.parametrize(
+    ("clusters", "required"),
+    [
+        ([], Security()),
+        ([cluster()], Security()),
+        ([cluster(True)], Security(require_signed=True)),
+        ([cluster(None, True)], Security(require_encrypted_secrets=True)),
+        ([cluster(False, False)], Security()),
+        ([cluster("no", 0)], Security(True, False)),
+        ([cluster(1, "yes")], Security(True, True)),
+        ([cluster(True, True, "another")], Security()),
+        ([cluster(True), cluster(False)], Security(require_signed=True)),
+        ([cluster(False), cluster(None, True)], Security(require_encrypted_secrets=True)),
+        ([{}, {"spec": {"clusterId": CLUSTER, "security": "odd"}}], Security()),
+    ],
+)
+def test_the_strictest_of_this_cluster_s_objects_counts_and_only_an_explicit_no_is_one(
+    clusters: list[dict[str, Any]], required: Security
+) -> None:
+    assert required_by(clusters, CLUSTER) == required
+
+
+@pytest.mark.parametrize("required", [False, True])
+@pytest.mark.parametrize("setting", Signatures)
+@pytest.mark.parametrize("opener", [None, Keys(True, CLEAR), Keys(False, CLEAR)])
+def test_signatures_are_required_by_the_cluster_the_setting_or_the_key(
+    required: bool, setting: Signatures, opener: Keys | None
+) -> None:
+    has_key = opener is not None and opener.can_verify
+    expected = required or setting is Signatures.REQUIRED or (has_key and setting is Signatures.AUTO)
+    given = Security(require_signed=required, require_encrypted_secrets=True)
+
+    assert in_force(given, opener, setting) == Security(expected, True, opener)
+    assert in_force(given, opener, setting).opener is opener
+    if setting is Signatures.AUTO:
+        assert in_force(given, opener) == in_force(given, opener, setting)

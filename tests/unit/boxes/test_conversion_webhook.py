@@ -53,6 +53,7 @@ def test_it_is_another_path_of_the_same_server(given_client: Any, converting: An
         {"metadata": {"name": "without rules"}, "webhooks": [{"name": "a", "clientConfig": {"service": REVIEWS}}]},
         {"metadata": {"name": "nulls", "annotations": None}, "webhooks": None},
         configuration({"service": REVIEWS}, {"apiGroups": None, "resources": None}),
+        configuration({"service": REVIEWS}, {**RULE, "resources": None}),
         configuration({"service": None, "url": None}, RULE),
         configuration(None, RULE),
         {"metadata": {"name": "of nothing"}, "webhooks": [{"name": "a"}]},
@@ -82,3 +83,22 @@ def test_a_definition_in_which_it_is_registered_is_converted_by_it_and_otherwise
     assert {**registered["spec"], "conversion": None} == {**crd()["spec"], "conversion": None}
     assert registered["spec"]["conversion"]["strategy"] == "Webhook"
     assert registered["spec"]["conversion"]["webhook"]["clientConfig"] == webhook.client
+
+
+def test_the_conversion_of_a_definition_is_the_webhook_s_and_nothing_else_changes() -> None:
+    before = {**crd(), "metadata": {"name": "shops.example.com", "annotations": {"a": "b"}}, "status": {"x": 1}}
+    webhook = {"clientConfig": {"service": CONVERTS, "caBundle": "YQ=="}, "conversionReviewVersions": ["v1"]}
+    registered = ConversionWebhook({"service": CONVERTS, "caBundle": "YQ=="}).registered_in(before)
+
+    assert registered == {
+        **before,
+        "spec": {**before["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}},
+    }
+
+
+def test_the_url_of_a_webhook_is_its_whole_address() -> None:
+    webhook = ConversionWebhook({"url": "https://boxes/convert", "caBundle": "YQ=="})
+
+    assert webhook.converts(ConversionWebhook({"url": "https://boxes/convert"}).registered_in(crd()))
+    assert not webhook.converts(ConversionWebhook({"url": "https://other/convert"}).registered_in(crd()))
+    assert not webhook.converts(ConversionWebhook({"service": CONVERTS}).registered_in(crd()))

@@ -8,10 +8,20 @@ import pytest
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
-from purekube.apimachinery.errors import Forbidden, Invalid, NotFound, OperatorError, Permanent, Stale, Unavailable
+from purekube.apimachinery.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Stale,
+    StatusCause,
+    Unavailable,
+)
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import (
     Apply,
@@ -68,6 +78,7 @@ class World:
     api: InProcessKube = attrs.field(factory=lambda: InProcessKube(ApiServer(now=lambda: NOW)))
     sent: list[tuple[str, str]] = attrs.field(factory=list)
     seen: list[Snapshot] = attrs.field(factory=list)
+    requests: list[KubeRequest] = attrs.field(factory=list)
     early: list[ObjectRef] = attrs.field(factory=list)
     events: Events = attrs.field(factory=Events)
     refuse: Callable[[str, str], OperatorError | None] = lambda verb, name: None
@@ -93,6 +104,7 @@ class World:
 
         async def note(request: KubeRequest, proceed: Send) -> Manifest:
             name = request.ref.name if request.ref is not None else ""
+            self.requests.append(request)
             error = self.refuse(request.action, name)
             if error is not None:
                 raise error
@@ -208,6 +220,133 @@ def test_an_object_that_a_patch_does_not_find_leaves_the_snapshot_and_what_waits
 
     assert result.executed == (("apply", ref("a")),)
     assert [one.name for one in world.seen[1].objects] == ["a"]
+
+
+@pytest.mark.parametrize("account", [ref("runner"), None])
+def test_all_but_the_source_is_written_as_the_account_of_the_decision(account: ObjectRef | None) -> None:
+    world = World()
+    decision = Decision(finalizer=Finalizer.ADD, applies=(Apply(SECRET, body("a"), force=True),), account=account)
+    world.run(world.source(), decision)
+
+    accounts = {request.action: request.account for request in world.requests}
+    assert accounts == {"patch": None, "apply": account}
+    forced = {request.action: request.params.get("force") for request in world.requests}
+    assert forced == {"patch": None, "apply": "true"}
+
+
+def test_a_write_of_the_source_is_of_the_version_that_was_decided_on() -> None:
+    world = World()
+    source = world.source()
+    world.run(source, Decision(finalizer=Finalizer.ADD), Decision(annotations={"a": "b"}))
+
+    first, second = (request.body["metadata"] for request in world.requests)
+    assert first == {"resourceVersion": source.metadata.resource_version, "finalizers": [FINALIZER]}
+    assert second["annotations"] == {"a": "b"}
+    assert second["resourceVersion"] != first["resourceVersion"]
+
+
+def test_a_source_of_the_cluster_is_written_without_a_namespace() -> None:
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    made = run_sync(api.create(NAMESPACE.manifest("source"), kind=NAMESPACE, field_manager="user"))
+    answers = iter([Decision(finalizer=Finalizer.ADD, only_if_current=True), Decision(annotations={"a": "b"})])
+    rules = PassRules(NAMESPACE, read, lambda source, seen: next(answers, Decision()), "test", FINALIZER)
+    result = run_sync(run_pass(rules, read(made), Snapshot(), api, Events()))
+
+    where = ObjectRef(NAMESPACE, None, "source")
+    assert result.executed == (("add finalizer", where), ("annotate", where))
+    assert run_sync(api.get(where))["metadata"]["finalizers"] == [FINALIZER]
+
+
+@pytest.mark.parametrize("verb", ["patch", "apply", "create", "delete"])
+def test_a_stale_write_ends_the_pass_at_once(verb: str) -> None:
+    world = World()
+    old = world.secret("old")
+    world.refuse = failing(verb, Stale("moved on"), "old")
+    writes: dict[str, Any] = {
+        "patch": {"patches": (MergePatch(ref("old"), {}),)},
+        "apply": {"applies": (Apply(SECRET, body("old")),)},
+        "create": {"creates": (Create(SECRET, body("old")),)},
+        "delete": {"deletes": (Delete(ref("old"), old["metadata"]["uid"]),)},
+    }
+    result = world.run(world.source(), Decision(**writes[verb]), objects={ref("old"): old})
+
+    assert isinstance(result.error, Stale)
+    assert (len(world.seen), result.executed) == (1, ())
+
+
+def test_an_apply_to_another_object_of_that_name_is_stale() -> None:
+    """S-09: the server calls it invalid, with the uid as its cause."""
+    world = World()
+    world.refuse = failing("apply", Invalid("another uid", (StatusCause("metadata.uid", "immutable"),)))
+    result = world.run(world.source(), Decision(applies=(Apply(SECRET, body("a")),)))
+    assert isinstance(result.error, Stale)
+    assert result.error.message == "another uid"
+
+    world = World()
+    world.refuse = failing("apply", Invalid("bad", (StatusCause("metadata.name", "long"),)))
+    world.run(world.source(), Decision(applies=(Apply(SECRET, body("a")),)))
+    assert [failure.error.message for failure in world.seen[1].failures] == ["bad"]
+
+
+@pytest.mark.parametrize("error", [Unavailable("down"), Conflict("held", ()), Invalid("bad")])
+def test_what_waits_for_an_apply_that_failed_is_left_out(error: OperatorError) -> None:
+    world = World()
+    world.refuse = failing("apply", error, "a")
+    applies = (Apply(SECRET, body("a")), Apply(SECRET, body("b"), after=frozenset({ref("a")})))
+    result = world.run(world.source(), Decision(applies=applies))
+
+    assert result.executed == ()
+    assert [(one.ref, one.error) for one in world.seen[1].failures] == [(ref("a"), error)]
+
+
+@pytest.mark.parametrize("error", [Stale("there"), Conflict("held", ()), Invalid("bad")])
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_unseen_object_that_refuses_an_apply_is_shown_to_the_next_decision_PH_2(
+    error: OperatorError, exists: bool
+) -> None:
+    world = World()
+    if exists:
+        world.secret("a")
+    world.refuse = failing("apply", error, "a")
+    applies = (Apply(SECRET, body("a")), Apply(SECRET, body("b"), after=frozenset({ref("a")})))
+    result = world.run(world.source(), Decision(applies=applies), looks_up=True)
+
+    assert result.executed == ()
+    if not exists and isinstance(error, Stale):
+        assert isinstance(result.error, Stale)
+        return
+    assert list(world.seen[1].objects) == ([ref("a")] if exists else [])
+    assert [one.ref for one in world.seen[1].failures] == ([] if exists else [ref("a")])
+
+
+def test_an_object_that_was_seen_is_not_looked_up_again_when_it_refuses_an_apply() -> None:
+    world = World()
+    seen = world.secret("a")
+    world.refuse = failing("apply", Conflict("held", ()), "a")
+    world.run(world.source(), Decision(applies=(Apply(SECRET, body("a")),)), objects={ref("a"): seen}, looks_up=True)
+
+    assert [one.ref for one in world.seen[1].failures] == [ref("a")]
+
+
+def test_each_object_that_failed_is_told() -> None:
+    world = World()
+    world.refuse = failing("apply", Unavailable("down"))
+    applies = tuple(Apply(SECRET, body(name)) for name in "abc")
+    world.run(world.source(), Decision(applies=applies), Decision(applies=applies[1:2]))
+
+    told = [[failure.ref.name for failure in seen.failures] for seen in world.seen]
+    assert told == [[], ["a", "b", "c"], ["a", "c", "b"]]
+
+
+def test_a_patch_that_waits_for_a_refused_one_is_not_sent() -> None:
+    world = World()
+    world.secret("b")
+    world.refuse = failing("patch", Unavailable("down"), "a")
+    patches = (MergePatch(ref("a"), {}), MergePatch(ref("b"), {"data": {}}, after=frozenset({ref("a")})))
+    result = world.run(world.source(), Decision(patches=patches))
+
+    assert result.executed == ()
+    assert [request.name for request in world.requests if request.action == "patch"] == ["a"]
 
 
 @pytest.mark.parametrize("verb", ["patch", "apply", "create"])

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from purekube.schema.compile import compile_schema
-from purekube.schema.node import SchemaError
+from purekube.schema.keywords import KeywordReader
+from purekube.schema.node import JsonType, ListType, SchemaError
 
 STRING: dict[str, Any] = {"type": "string"}
 MAP = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
@@ -163,3 +164,31 @@ def test_optional_old_self_without_old_self_is_refused() -> None:
 def test_a_type_that_is_none_is_told_once(kind: Any) -> None:
     (problem,) = of_field({"type": kind})
     assert problem.startswith("properties[f].type: ")
+
+
+@pytest.mark.parametrize("keyword", ["$ref", "definitions", "dependencies", "patternProperties", "additionalItems"])
+def test_a_structural_schema_has_no_such_keyword(keyword: str) -> None:
+    value: Any = "#/x" if keyword == "$ref" else {}
+    assert of_field({"type": "string", keyword: value}) == [f"properties[f].{keyword}: is not supported"]
+    assert compile_schema({"type": "object", keyword: None}).properties == {}
+
+
+@pytest.mark.parametrize(("value", "problems"), [("x", ["must be an object"]), ([1], ["must be an object"]), ({}, [])])
+def test_a_part_that_is_no_object_is_told_and_read_as_an_empty_one(value: Any, problems: list[str]) -> None:
+    reader = KeywordReader()
+
+    assert reader.mapping({"properties": value}, "properties", ".a") == {}
+    assert reader.mapping({}, "properties", ".a") == {}
+    assert [(problem.path, problem.message) for problem in reader.problems] == [
+        ("a.properties", message) for message in problems
+    ]
+
+
+def test_what_is_no_keyword_of_its_kind_is_read_as_the_default() -> None:
+    reader = KeywordReader()
+
+    assert (reader.json_type({"type": "text"}, ""), reader.json_type({}, "")) == (JsonType.ANY, JsonType.ANY)
+    assert reader.type_of({"type": "text"}, "") is JsonType.ANY
+    assert reader.list_type({"x-kubernetes-list-type": "bag"}, "") is ListType.ATOMIC
+    assert (reader.list_type({}, ""), reader.pattern("(", "")) == (ListType.ATOMIC, None)
+    assert [problem.path for problem in reader.problems] == ["type", "type", "x-kubernetes-list-type", "pattern"]

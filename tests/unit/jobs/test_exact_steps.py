@@ -29,6 +29,7 @@ from vworkspace_core.jobs.work_slot import act, inspected, take_slot
 
 NOW = datetime(2026, 1, 1, 0, 30, tzinfo=UTC)
 EXPIRY = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
+FIRST, LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 AHEAD = timedelta(minutes=2)
 GRACE = timedelta(minutes=5)
 RECHECK = NOW + timedelta(minutes=5)
@@ -679,6 +680,9 @@ def test_a_waiting_job_has_its_grace_after_the_expiry_PULL_3(job: JobState, earl
         (apply_job(S.WAITING_DELETED, recheck_at=RECHECK), EDGE, False, RECHECK),
         (apply_job(S.WAITING_DELETED, recheck_at=EXPIRY), EDGE, False, EXPIRY - EDGE),
         (apply_job(S.WAITING_DELETED, expires_at=None), EDGE, False, None),
+        (apply_job(S.WAITING_DELETED, expires_at=FIRST), EDGE, False, FIRST),
+        (apply_job(S.WAITING, expires_at=LAST), EDGE, False, LAST - EDGE),
+        (apply_job(S.WAITING, expires_at=LAST), -EDGE, False, LAST),
         (apply_job(S.WAITING), EDGE, False, EXPIRY + GRACE - EDGE),
         (apply_job(S.WAITING), -EDGE, True, EXPIRY + GRACE + EDGE),
         (apply_job(S.WAITING, recheck_at=RECHECK), EDGE, False, RECHECK),
