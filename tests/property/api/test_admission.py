@@ -287,3 +287,26 @@ def test_an_object_of_another_kind_is_told_which_there_are(kind: Any) -> None:
     assert problem.path == "kind"
     kinds = sorted(f"{one.api_version} {one.kind}" for one in OWN_KINDS)
     assert problem.message == f"must be one of {', '.join(kinds)}"
+
+
+@pytest.mark.parametrize("make", [instance, operation])
+@pytest.mark.parametrize(
+    ("name", "count"), [("a", 0), ("a.b-c", 0), ("A", 1), ("a_b", 1), ("a" * 253, 0), ("a" * 254, 1)]
+)
+def test_a_name_is_a_dns_subdomain_of_our_kinds_too(make: Any, name: str, count: int) -> None:
+    one = make()
+    one["metadata"]["name"] = name
+    of_name = [problem for problem in admit(one) if problem.path == "metadata.name"]
+
+    assert len(of_name) == count
+
+
+def test_parameters_that_are_too_large_are_not_searched_for_secrets() -> None:
+    secret = {"valuesPatch": {"password": "hunter2-hunter2"}}
+    small, limit = (
+        operation(type="Upgrade", engine="helm", parameters=secret),
+        AdmissionSettings(max_parameters_bytes=20),
+    )
+
+    assert [problem.path for problem in admit(small)] == ["spec.parameters.valuesPatch.password"]
+    assert [problem.path for problem in admit(small, None, limit)] == ["spec.parameters"]

@@ -253,3 +253,93 @@ def test_an_object_of_flux_is_not_ready_while_suspended_or_without_its_artifact(
         assert judged(source, kind, conditions(condition("Ready", "False", "No", "no")))[1:] == ("No", "no")
     assert judged(source, "HelmRepository", {}, spec={"type": "oci"}) == (READY, "Exists", "")
     assert judged(source, "HelmRepository", {}, spec={"type": "default"})[0] is PROGRESSING
+
+
+def of_pod(status: dict[str, Any]) -> tuple[Any, str, str]:
+    found = readiness({"apiVersion": "v1", "kind": "Pod", "status": status})
+    return found.state, found.reason, found.message
+
+
+def waits(reason: str, message: str = "", name: str = "web") -> dict[str, Any]:
+    return {"name": name, "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+NOT_READY = (PROGRESSING, "PodNotReady", "its containers are not ready")
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({}, NOT_READY),
+        ({"phase": "Succeeded"}, (READY, "PodCompleted", "it has ended well")),
+        ({"phase": "Failed"}, (FAILED, "PodFailed", "its containers have failed")),
+        ({"phase": "Failed", "reason": "Evicted", "message": "no memory"}, (FAILED, "Evicted", "no memory")),
+        ({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}, (READY, "PodReady", "")),
+        ({"conditions": [{"type": "Ready", "status": "False", "message": "m"}]}, (PROGRESSING, "PodNotReady", "m")),
+        ({"containerStatuses": [waits("")]}, NOT_READY),
+        ({"containerStatuses": [waits("ContainerCreating")]}, NOT_READY),
+        ({"initContainerStatuses": [waits("PodInitializing")]}, NOT_READY),
+        ({"containerStatuses": [{"name": "web", "state": {"running": {}}}, "odd"]}, NOT_READY),
+        ({"containerStatuses": "odd"}, NOT_READY),
+        ({"containerStatuses": [waits("ErrImagePull")]},
+         (PROGRESSING, "ErrImagePull", "container web: ErrImagePull")),
+        ({"containerStatuses": [waits(""), waits("Back", "again", "db")]},
+         (PROGRESSING, "Back", "container db: again")),
+        ({"containerStatuses": [waits("B")], "initContainerStatuses": [waits("A", "", "i")]},
+         (PROGRESSING, "A", "container i: A")),
+        ({"conditions": [{"type": "PodScheduled", "status": "False"}]},
+         (PROGRESSING, "Unscheduled", "no node takes it")),
+        ({"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "full"}]},
+         (PROGRESSING, "Unschedulable", "full")),
+        ({"conditions": [{"type": "PodScheduled", "status": "True", "reason": "x"}]}, NOT_READY),
+    ],
+)  # fmt: skip
+def test_a_pod_says_why_it_is_not_ready(status: dict[str, Any], told: Any) -> None:
+    assert of_pod(status) == told
+
+
+def of_job(status: dict[str, Any], **spec: Any) -> tuple[Any, str, str]:
+    found = readiness({"apiVersion": "batch/v1", "kind": "Job", "spec": spec, "status": status})
+    return found.state, found.reason, found.message
+
+
+def holds(type_: str, **more: str) -> dict[str, Any]:
+    return {"conditions": [{"type": type_, "status": "True", **more}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({}, (PROGRESSING, "JobPending", "no pod of the Job is active yet")),
+        ({"active": 2}, (PROGRESSING, "JobRunning", "0 of 3 completions, 2 pods are active")),
+        ({"succeeded": 1}, (PROGRESSING, "JobRunning", "1 of 3 completions, 0 pods are active")),
+        (holds("Failed"), (FAILED, "JobFailed", "the Job has failed")),
+        (holds("Failed", reason="BackoffLimitExceeded"), (FAILED, "BackoffLimitExceeded", "BackoffLimitExceeded")),
+        (holds("Failed", reason="Late", message="too late"), (FAILED, "Late", "too late")),
+        (holds("Complete"), (READY, "JobCompleted", "the Job has ended well")),
+        (holds("Suspended"), (PROGRESSING, "JobSuspended", "the Job is suspended")),
+        (holds("FailureTarget"), (PROGRESSING, "JobPending", "no pod of the Job is active yet")),
+        (holds("SuccessCriteriaMet"), (PROGRESSING, "JobPending", "no pod of the Job is active yet")),
+    ],
+)
+def test_a_job_ends_by_its_own_conditions(status: dict[str, Any], told: Any) -> None:
+    assert of_job(status, completions=3) == told
+
+
+def test_a_job_wants_one_completion_unless_it_says_otherwise() -> None:
+    assert of_job({"active": 1})[2] == "0 of 1 completions, 1 pods are active"
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "ready"),
+    [(None, None, True), (2, None, True), (None, 1, True), (2, 1, False), (2, 2, True), (2, 3, True)],
+)
+def test_a_release_is_ready_at_its_generation_as_far_as_both_are_known(
+    generation: int | None, observed: int | None, ready: bool
+) -> None:
+    meta = {} if generation is None else {"generation": generation}
+    more = {} if observed is None else {"observedGeneration": observed}
+    status = {"conditions": [{"type": "Ready", "status": "True", "reason": "Done", **more}]}
+    release = {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "metadata": meta, "status": status}
+
+    assert readiness(release).is_ready is ready
