@@ -37,7 +37,7 @@ from purekube.controller.decision import (
     requeue_for,
 )
 from purekube.controller.execute import PassRules
-from purekube.controller.reconcile import ReconcileResult, ResultLabel, run_pass
+from purekube.controller.reconcile import ReconcileResult, ResultLabel, _message_of, run_pass
 from purekube.ports import EventSink, KubeRequest, KubernetesEvent, PatchType, Send
 from tests.support.apiserver_world import NOW
 
@@ -328,6 +328,17 @@ def test_an_object_that_was_seen_is_not_looked_up_again_when_it_refuses_an_apply
     assert [one.ref for one in world.seen[1].failures] == [ref("a")]
 
 
+def test_what_waits_for_a_create_is_made_once_that_went_through_and_its_failure_is_forgotten() -> None:
+    world = World()
+    busy = [Unavailable("first")]
+    world.refuse = lambda verb, name: busy.pop() if verb == "create" and name == "a" and busy else None
+    creates = (Create(SECRET, body("a")), Create(SECRET, body("b"), after=frozenset({ref("a")})))
+    result = world.run(world.source(), Decision(creates=creates), Decision(creates=creates))
+
+    assert result.executed == (("create", ref("a")), ("create", ref("b")))
+    assert [[one.ref.name for one in seen.failures] for seen in world.seen] == [[], ["a"], []]
+
+
 def test_each_object_that_failed_is_told() -> None:
     world = World()
     world.refuse = failing("apply", Unavailable("down"))
@@ -580,6 +591,21 @@ def test_what_is_retried_without_a_status_points_to_it_in_the_log() -> None:
 
     assert isinstance(result.error, Unavailable)
     assert result.error.message == "it is tried again; the status says why"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "message"),
+    [
+        ([("False", "f"), ("True", ""), ("True", "a"), ("True", "b")], "a"),
+        ([("False", "f"), ("Unknown", "u")], "it is tried again; the status says why"),
+        ([("True", "")], "it is tried again; the status says why"),
+        ([], "it is tried again; the status says why"),
+    ],
+)
+def test_what_is_retried_tells_the_log_what_is_true(conditions: list[tuple[str, str]], message: str) -> None:
+    told = [{"type": "X", "status": status, "message": text} for status, text in conditions]
+
+    assert _message_of(Decision(status={"status": {"conditions": told}})) == message
 
 
 def test_a_chain_holds_each_apply_after_all_earlier_ones() -> None:

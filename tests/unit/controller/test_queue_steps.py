@@ -372,3 +372,14 @@ def test_keys_of_one_time_come_in_the_order_in_which_they_were_added() -> None:
         found.add(key, 0.0, after=5.0)
 
     assert [found.take(5.0) for _ in keys] == keys, "no two keys are compared"
+
+
+def test_a_ready_key_whose_priority_is_raised_is_handed_out_once_and_first() -> None:
+    found = queue()
+    found.add("a", 0.0, priority=Priority.BACKGROUND)
+    found.add("b", 0.0)
+    found.add("a", 0.0, priority=Priority.URGENT)
+
+    assert found.stats.ready == {**dict.fromkeys(Priority, 0), Priority.URGENT: 1, Priority.LIVE: 1}
+    assert taken(found, 0.0) == ["a", "b"]
+    assert found.stats.ready == dict.fromkeys(Priority, 0)
