@@ -143,6 +143,24 @@ def test_an_unanswered_request_is_repeated_when_the_server_says(answer: r.Reques
         assert again == (rotation if before is REQUESTING else registration,)
 
 
+def test_a_token_that_may_not_rotate_gives_way_to_the_other_one_or_to_a_registration_PULL_7() -> None:
+    rejected = r.RequestUnanswered("why", rejected=True)
+    note = LogNote(LogLevel.WARNING, "no new credential yet: why; tried again")
+    both = attrs.evolve(INTENT, previous="older")
+    before = state(S.REQUESTING, both, requests=(JOB,), bootstrap=BOOTSTRAP)
+
+    using, effects = answered(before, rejected)
+    assert (using.in_use, using.locked_out, using.stage) == ("older", False, S.REQUESTING)
+    assert effects == (note, r.UseToken("older"))
+    last, effects = answered(attrs.evolve(before, in_use="older"), rejected)
+    assert (last.in_use, last.locked_out, last.stage) == ("old", True, S.REGISTERING)
+    assert effects == (note, r.UseToken("old"), r.RequestRegistration(6, "once", "c"))
+    alone, effects = answered(REQUESTING, rejected)
+    assert (alone.in_use, alone.locked_out, alone.stage, effects) == ("old", True, S.REQUESTING, (note,))
+    retried = attrs.evolve(before, retry=Retry(1))
+    assert answered(retried, rejected)[1] == (r.UseToken("older"),), "it is logged once"
+
+
 def test_a_refused_rotation_fails_its_requests_and_forgets_the_intent() -> None:
     failed, effects = answered(REQUESTING, r.RequestRefused("why"))
 

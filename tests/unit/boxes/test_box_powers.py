@@ -6,12 +6,13 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
+from purekube.boxes.children import ChildNames
 from purekube.boxes.compile import examine
 from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
 from purekube.boxes.model import Power
 from purekube.boxes.read import read_box
-from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube.boxes.scoping import origin_of
+from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
+from purekube.boxes.scoping import origin_of, taints_of
 from purekube.boxes.taint import PARENT, TRUSTED, Origin, Taint, TaintSource, child, external, taint_of
 from purekube.cel import DYN, STRING, list_of, optional_of
 from purekube.cel.parser import parse
@@ -469,3 +470,39 @@ def test_an_external_is_decided_by_the_author_only_where_no_tenant_may_write_it(
     made_namespace = child(NAMESPACE, name).source
     assert made_namespace is not None
     assert made_namespace.origins[("metadata", "name")] is Origin.AUTHOR
+
+
+def named(identifier: str, name: str, kind: Kind, **more: Any) -> dict[str, Any]:
+    return {"id": identifier, "template": {**kind.manifest("x"), "metadata": {"name": name}}, **more}
+
+
+def test_a_list_of_children_is_named_by_whoever_names_one_of_them() -> None:
+    fixed, own, chosen = "a", "${self.metadata.name}", "${self.spec.name}"
+    model = read_box(
+        document(
+            named("one", fixed, CONFIG_MAP),
+            named("two", own, CONFIG_MAP),
+            named("sealed", fixed, SECRET),
+            named("each", chosen, DEPLOYMENT, forEach={"x": "${self.spec.items}", "key": "${x}"}),
+            phases=[{"name": "later", "resources": [named("late", chosen, NAMESPACE)]}],
+        )
+    )
+    kinds = {name: KnownKind(CONFIG_MAP) for name in ("one", "two")}
+    kinds |= {"sealed": KnownKind(SECRET), "each": KnownKind(DEPLOYMENT), "late": KnownKind(NAMESPACE)}
+    names = ChildNames.of([(name, known.kind.kind) for name, known in kinds.items()] + [("unknown", "Odd")])
+    taints = taints_of(model, kinds, names)
+
+    assert taints["self"] is PARENT
+    assert taints["one"] == child(CONFIG_MAP, AUTHOR)
+    assert taints["two"] == child(CONFIG_MAP, NAMED)
+    assert taints["each"] == child(DEPLOYMENT, CHOSEN, listed=True)
+    assert taints["late"] == child(NAMESPACE, CHOSEN)
+    lists = {name: taints[name] for name in names.lists if name in taints}
+    expected = {
+        "one": child(CONFIG_MAP, NAMED, listed=True),
+        "sealed": child(SECRET, AUTHOR, listed=True),
+        "each": child(DEPLOYMENT, CHOSEN, listed=True),
+        "late": child(NAMESPACE, CHOSEN, listed=True),
+    }
+    assert lists == {name: expected[ids[0]] for name, ids in names.lists.items() if ids[0] in expected}
+    assert set(taints_of(model, {}, names)) == {"self"}
