@@ -19,6 +19,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.controller.informer.messages import PAGE_SIZE
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi, KubeRequest, WatchEvent
 
@@ -123,6 +124,7 @@ def test_labelled_objects_are_read_page_after_page() -> None:
 
     assert found(reading) == ["a", "b"]
     assert [request.params.get("continue") for request in server.asked] == ["", "t"]
+    assert {request.params.get("limit") for request in server.asked} == {PAGE_SIZE}
     assert {(request.namespace, request.params.get("labelSelector")) for request in server.asked} == {
         ("default", "a=b")
     }

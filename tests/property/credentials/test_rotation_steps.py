@@ -161,6 +161,51 @@ def test_a_token_that_may_not_rotate_gives_way_to_the_other_one_or_to_a_registra
     assert answered(retried, rejected)[1] == (r.UseToken("older"),), "it is logged once"
 
 
+VERIFYING = state(S.VERIFYING, ISSUED_AT, in_use="old")
+
+
+@pytest.mark.parametrize("not_before", [None, NOW])
+@pytest.mark.parametrize(("requests", "intent"), [((), "repair/2026-06-01T00:00:00Z"), ((JOB,), JOB)])
+def test_a_new_token_that_is_lost_is_asked_for_once_more_PULL_8(
+    not_before: datetime | None, requests: tuple[str, ...], intent: str
+) -> None:
+    before = attrs.evolve(VERIFYING, not_before=not_before, requests=requests, locked_out=True)
+    again, effects = step(before, r.TokenAccepted("old"), NOW)
+
+    assert (again.stage, again.not_before, again.locked_out) == (S.RECORDING_INTENT, SLOW, False)
+    assert again.requests == (intent,)
+    assert effects == (r.WriteSecret(6, "new", attrs.evolve(ISSUED_AT, requested=intent)),)
+
+
+def test_a_lost_token_is_not_asked_for_again_at_once_PULL_8() -> None:
+    before = attrs.evolve(VERIFYING, not_before=NOW + timedelta(microseconds=1))
+
+    assert step(before, r.TokenAccepted("old"), NOW) == (before, ())
+
+
+@pytest.mark.parametrize("token", ["new", "older", ""])
+def test_what_is_said_of_a_token_that_is_not_in_use_changes_nothing(token: str) -> None:
+    before = attrs.evolve(VERIFYING, locked_out=True)
+
+    assert step(before, r.TokenAccepted(token), NOW) == (before, ())
+    assert step(before, r.TokenRejected(token), NOW) == (before, ())
+
+
+def test_a_registration_forgets_the_write_that_it_takes_the_place_of() -> None:
+    before = state(S.IDLE, attrs.evolve(OLD, previous="older"), in_use="older", writing=INTENT, locked_out=False)
+    locked, effects = step(attrs.evolve(before, bootstrap=BOOTSTRAP, locked_out=True), Tick(), NOW)
+
+    assert (locked.stage, locked.writing) == (S.REGISTERING, None)
+    assert effects == (r.RequestRegistration(6, "once", "c"),)
+
+
+def test_the_old_token_is_removed_without_the_waits_of_before() -> None:
+    before = attrs.evolve(VERIFYING, in_use="new", retry=Retry(3, NOW + timedelta(hours=1)))
+    removing, _ = step(before, r.TokenAccepted("new"), NOW)
+
+    assert (removing.stage, removing.retry) == (S.REMOVING_OLD, Retry())
+
+
 def test_a_refused_rotation_fails_its_requests_and_forgets_the_intent() -> None:
     failed, effects = answered(REQUESTING, r.RequestRefused("why"))
 

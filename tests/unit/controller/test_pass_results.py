@@ -382,6 +382,22 @@ def test_nothing_is_made_after_a_refused_write_nor_deleted_after_its_own(verb: s
     assert [(failure.ref, failure.verb) for failure in world.seen[1].failures] == [(ref("old"), verb)]
 
 
+def test_a_delete_is_of_the_life_and_the_version_that_were_decided_on() -> None:
+    world = World()
+    old, other = world.secret("old"), world.secret("other")
+    version = old["metadata"]["resourceVersion"]
+    deletes = (
+        Delete(ref("old"), old["metadata"]["uid"], version),
+        Delete(ref("other"), other["metadata"]["uid"]),
+    )
+    world.run(world.source(), Decision(deletes=deletes))
+
+    assert [request.body["preconditions"] for request in world.requests] == [
+        {"uid": old["metadata"]["uid"], "resourceVersion": version},
+        {"uid": other["metadata"]["uid"]},
+    ]
+
+
 def test_a_refused_delete_is_a_failure_and_the_object_stays() -> None:
     world = World()
     old = world.secret("old")
