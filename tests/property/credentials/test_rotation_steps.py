@@ -199,6 +199,14 @@ def test_a_registration_forgets_the_write_that_it_takes_the_place_of() -> None:
     assert effects == (r.RequestRegistration(6, "once", "c"),)
 
 
+@pytest.mark.parametrize("wish", [{"requests": ("job/2",)}, {"cluster_requests": ("job/2",)}])
+def test_an_intent_of_before_gives_way_to_the_request_that_there_is(wish: dict[str, Any]) -> None:
+    begun, effects = step(state(S.IDLE, INTENT, **wish), Tick(), NOW)
+
+    assert (begun.stage, begun.requests) == (S.RECORDING_INTENT, ("job/2",))
+    assert effects == (r.WriteSecret(6, "old", attrs.evolve(INTENT, requested="job/2")),)
+
+
 def test_the_old_token_is_removed_without_the_waits_of_before() -> None:
     before = attrs.evolve(VERIFYING, in_use="new", retry=Retry(3, NOW + timedelta(hours=1)))
     removing, _ = step(before, r.TokenAccepted("new"), NOW)

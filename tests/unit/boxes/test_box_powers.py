@@ -506,3 +506,42 @@ def test_a_list_of_children_is_named_by_whoever_names_one_of_them() -> None:
     }
     assert lists == {name: expected[ids[0]] for name, ids in names.lists.items() if ids[0] in expected}
     assert set(taints_of(model, {}, names)) == {"self"}
+
+
+def read(identifier: str, kind: Kind, **metadata: str) -> dict[str, Any]:
+    return {"id": identifier, "apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata}
+
+
+def test_what_is_read_elsewhere_is_the_author_s_where_the_author_names_it_and_its_namespace() -> None:
+    fixed, own = "a", "${self.metadata.name}"
+    model = read_box(
+        document(
+            named("one", fixed, CONFIG_MAP),
+            externals=[
+                read("far", CONFIG_MAP, name=fixed, namespace="elsewhere"),
+                read("near", CONFIG_MAP, name=fixed),
+                read("moved", CONFIG_MAP, name=fixed, namespace="${self.metadata.namespace}"),
+                read("wide", NAMESPACE, name=fixed),
+                read("theirs", NAMESPACE, name=own),
+                read("sealed", SECRET, name=own, namespace="elsewhere"),
+                read("odd", CONFIG_MAP, name=fixed),
+            ],
+            deletion={"phases": [{"name": "end", "resources": [named("last", own, DEPLOYMENT)]}]},
+        )
+    )
+    kinds = {name: KnownKind(CONFIG_MAP) for name in ("one", "far", "near", "moved")}
+    kinds |= {"wide": KnownKind(NAMESPACE), "theirs": KnownKind(NAMESPACE), "sealed": KnownKind(SECRET)}
+    kinds["last"] = KnownKind(DEPLOYMENT)
+
+    assert taints_of(model, kinds, ChildNames({})) == {
+        "self": PARENT,
+        "one": child(CONFIG_MAP, AUTHOR),
+        "last": child(DEPLOYMENT, NAMED),
+        "far": external(CONFIG_MAP, AUTHOR, elsewhere=True),
+        "near": external(CONFIG_MAP, AUTHOR, elsewhere=False),
+        "moved": external(CONFIG_MAP, AUTHOR, elsewhere=False),
+        "wide": external(NAMESPACE, AUTHOR, elsewhere=True),
+        "theirs": external(NAMESPACE, NAMED, elsewhere=True),
+        "sealed": external(SECRET, NAMED, elsewhere=True),
+    }
+    assert external(CONFIG_MAP, AUTHOR, elsewhere=True) != external(CONFIG_MAP, AUTHOR, elsewhere=False)
