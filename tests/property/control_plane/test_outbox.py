@@ -186,5 +186,14 @@ def test_what_some_parsers_refuse_is_named_with_its_path_PULL_7(value: Any, prob
     assert flaws(value) == tuple(Problem(*problem) for problem in problems)
 
 
+def test_below_what_is_nested_too_deeply_nothing_more_is_looked_for() -> None:
+    deep: Any = 1
+    for _ in range(200):
+        deep = [deep]
+
+    found = flaws({"beside": {"number": float("inf")}, "deep": deep})
+    assert [str(problem).partition(":")[0] for problem in found] == ["beside.number", f"deep{'[0]' * 11}"]
+
+
 def test_ten_flaws_are_enough() -> None:
     assert len(flaws([float("nan")] * 11)) == 10

@@ -94,6 +94,18 @@ class Listing:
         raise NotImplementedError
 
 
+def test_one_object_is_read_as_old_and_as_whole_as_it_is_asked_for() -> None:
+    server = Listing([{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}])
+    reading = LiveReads(KubeApi(server))
+
+    assert run_sync(reading.get(REF)) == {"metadata": {"name": "a"}}
+    assert run_sync(reading.get(REF, resource_version="0", metadata_only=True)) == {"metadata": {"name": "b"}}
+    assert [(dict(request.params), request.metadata_only, request.ref) for request in server.asked] == [
+        ({}, False, REF),
+        ({"resourceVersion": "0"}, True, REF),
+    ]
+
+
 def page(*names: str, token: str = "") -> dict[str, Any]:
     items = [{"metadata": {"name": name, "namespace": "default"}} for name in names]
     return {"metadata": {"resourceVersion": "7", "continue": token}, "items": items}
