@@ -361,7 +361,7 @@ def test_a_leader_closes_its_fence_before_it_releases() -> None:
     assert again.times == LeaseTimes(WALL).next(WALL) != state.times
 
 
-@pytest.mark.parametrize("event", [PeersRead([]), PeersUnread(Forbidden("no"))])
+@pytest.mark.parametrize("event", [PeersRead(()), PeersUnread(Forbidden("no"))])
 def test_a_leader_is_not_told_of_other_leases(event: LeaseEvent) -> None:
     with pytest.raises(AssertionError, match="a leader looks at its own lease only"):
         step(leader(), event, moment())

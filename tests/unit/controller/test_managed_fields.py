@@ -218,7 +218,7 @@ def test_an_object_is_named_as_kubectl_takes_it() -> None:
 def test_a_held_condition_is_named_by_its_type_or_else_by_its_key(item: str, shown: str) -> None:
     every = frozenset({"Ready", '{"name":"x"}', "not JSON", "7"})
     owner = StatusOwner(US, {CONFIG_MAP: every})
-    fields = {"f:status": {"f:conditions": {item: {".": {}, "f:status": {}}}}}
+    fields: dict[str, Any] = {"f:status": {"f:conditions": {item: {".": {}, "f:status": {}}}}}
     found = {**live(entry("kubectl", fields, subresource="status")), "kind": "ConfigMap"}
 
     holder = owner.holder(found)

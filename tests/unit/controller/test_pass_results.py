@@ -1,6 +1,6 @@
 """What a pass writes, in which order, and what it leaves for the next decision and the next pass (REC-6, REC-13)."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import attrs
@@ -19,7 +19,7 @@ from purekube.apimachinery.errors import (
     StatusCause,
     Unavailable,
 )
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.apimachinery.structuring import read_meta
@@ -36,9 +36,9 @@ from purekube.controller.decision import (
     chained,
     requeue_for,
 )
-from purekube.controller.execute import PassRules
+from purekube.controller.execute import PassRules, ReconcilePass, write_own_status
 from purekube.controller.reconcile import ReconcileResult, ResultLabel, _message_of, run_pass
-from purekube.ports import EventSink, KubeRequest, KubernetesEvent, PatchType, Send
+from purekube.ports import EventSink, KubeApi, KubeRequest, KubernetesEvent, PatchType, Send, WatchEvent
 from tests.support.apiserver_world import NOW
 
 SOURCE = ObjectRef(CONFIG_MAP, "default", "source")
@@ -249,7 +249,9 @@ def test_a_source_of_the_cluster_is_written_without_a_namespace() -> None:
     api = InProcessKube(ApiServer(now=lambda: NOW))
     made = run_sync(api.create(NAMESPACE.manifest("source"), kind=NAMESPACE, field_manager="user"))
     answers = iter([Decision(finalizer=Finalizer.ADD, only_if_current=True), Decision(annotations={"a": "b"})])
-    rules = PassRules(NAMESPACE, read, lambda source, seen: next(answers, Decision()), "test", FINALIZER)
+    rules: PassRules[Source, Snapshot] = PassRules(
+        NAMESPACE, read, lambda source, seen: next(answers, Decision()), "test", FINALIZER
+    )
     result = run_sync(run_pass(rules, read(made), Snapshot(), api, Events()))
 
     where = ObjectRef(NAMESPACE, None, "source")
@@ -262,7 +264,7 @@ def test_a_stale_write_ends_the_pass_at_once(verb: str) -> None:
     world = World()
     old = world.secret("old")
     world.refuse = failing(verb, Stale("moved on"), "old")
-    writes: dict[str, Any] = {
+    writes: dict[str, dict[str, Any]] = {
         "patch": {"patches": (MergePatch(ref("old"), {}),)},
         "apply": {"applies": (Apply(SECRET, body("old")),)},
         "create": {"creates": (Create(SECRET, body("old")),)},
@@ -366,15 +368,15 @@ def test_nothing_is_made_after_a_refused_write_nor_deleted_after_its_own(verb: s
     old = world.secret("old")
     world.refuse = failing(verb, Invalid("no"), "old")
     after = frozenset({ref("old")})
-    first: dict[str, Any] = {
+    writes: dict[str, dict[str, Any]] = {
         "patch": {"patches": (MergePatch(ref("old"), {}), MergePatch(ref("old"), {}, after=after))},
         "apply": {"applies": (Apply(SECRET, body("old")), Apply(SECRET, body("a"), after=after))},
         "create": {"creates": (Create(SECRET, body("old")), Create(SECRET, body("a"), after=after))},
-    }[verb]
+    }
 
     result = world.run(
         world.source(),
-        Decision(**first, deletes=(Delete(ref("old"), old["metadata"]["uid"]),)),
+        Decision(**writes[verb], deletes=(Delete(ref("old"), old["metadata"]["uid"]),)),
         objects={ref("old"): old},
     )
 
@@ -396,6 +398,42 @@ def test_a_delete_is_of_the_life_and_the_version_that_were_decided_on() -> None:
         {"uid": old["metadata"]["uid"], "resourceVersion": version},
         {"uid": other["metadata"]["uid"]},
     ]
+
+
+@attrs.define
+class Storing:
+    """An API server that stores whatever it is sent, at version 9 unless it tells none."""
+
+    version: str = "9"
+    sent: list[KubeRequest] = attrs.field(factory=list)
+
+    async def send(self, request: KubeRequest) -> Manifest:
+        self.sent.append(request)
+        return {"metadata": {"name": request.name, **({"resourceVersion": self.version} if self.version else {})}}
+
+    def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("kind", "namespace"), [(SECRET, "default"), (NAMESPACE, "")])
+@pytest.mark.parametrize("version", ["9", ""])
+def test_a_status_is_applied_as_the_manager_and_told_with_its_version(kind: Kind, namespace: str, version: str) -> None:
+    server, told = Storing(version), list[tuple[ObjectRef, str]]()
+    rules: PassRules[Source, Snapshot] = PassRules(kind, read, lambda source, seen: Decision(), "me", FINALIZER)
+    source = read({"metadata": {"name": "a", "namespace": namespace}})
+    api = KubeApi(server)
+    work = ReconcilePass(rules, api, source, Snapshot(), told.append)
+    status = {**kind.manifest("a", namespace or None), "status": {"x": 1}}
+    assert work.downstream is api
+
+    run_sync(write_own_status(work, status))
+
+    where = ObjectRef(kind, namespace or None, "a")
+    assert (told, work.written, work.executed) == ([(where, version)], [(where, version)], [("status", where)])
+    assert work.observed == Snapshot(), "the source is no part of the snapshot"
+    (request,) = server.sent
+    assert (request.action, request.ref, request.body) == ("apply status", where, status)
+    assert (request.params["fieldManager"], request.params["force"]) == ("me", None)
 
 
 def test_a_refused_delete_is_a_failure_and_the_object_stays() -> None:

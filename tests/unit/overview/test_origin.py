@@ -93,7 +93,7 @@ def test_status_and_page_name_the_same_source_SEE_1_SEE_3(name: str) -> None:
 
 NEVER = datetime.min.replace(tzinfo=UTC)
 EARLY, LATE, LATER = (f"2026-06-01T1{hour}:00:00Z" for hour in (0, 1, 2))
-SPEC = {"f:spec": {}}
+SPEC: dict[str, Any] = {"f:spec": {}}
 
 
 @pytest.mark.parametrize(
