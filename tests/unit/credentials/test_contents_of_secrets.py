@@ -59,7 +59,7 @@ def test_a_new_secret_has_its_address_its_token_and_our_label() -> None:
 
 
 def test_a_credential_is_written_beside_everything_else() -> None:
-    before = {
+    before: dict[str, Any] = {
         "metadata": {"name": "s", "annotations": {"mine": "1", "vworkspace.io/rotation-requested": "job/1"}},
         "data": {"other": "eA==", "previous-token": coded("old"), "token": coded("t")},
         "immutable": False,
