@@ -35,6 +35,7 @@ def problems(report: HealthReport) -> dict[str, str]:
 
 
 def test_all_is_well() -> None:
+    assert {check.problem for check in (*healthy(FINE, 1.0).checks, *ready(FINE, 1.0).checks)} == {""}
     assert healthy(FINE, 1.0).ok
     assert ready(FINE, 1.0).ok
     assert ready(FINE, 1.0).text() == (

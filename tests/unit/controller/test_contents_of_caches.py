@@ -200,6 +200,25 @@ def test_a_list_that_begins_again_takes_no_room() -> None:
     assert store.bytes == 2 * size
 
 
+@pytest.mark.parametrize("how", ["removed", "forgotten", "discarded"])
+def test_a_newer_object_that_is_gone_leaves_its_room_to_the_older_ones(how: str) -> None:
+    first, second, third = (config(name, text=LONG + name) for name in "abc")
+    size = len(encode(first))
+    store = filled(unpacked=2 * size)
+    store.put(first)
+    if how == "discarded":
+        store.buffer([second])
+        store.discard_buffer()
+    else:
+        store.put(second)
+        assert store.remove(second) if how == "removed" else store.forget(ObjectRef(CONFIG_MAP, "ns", "b"), "20")
+
+    store.put(third)
+
+    assert store.names() == [("ns", "a"), ("ns", "c")]
+    assert store.bytes == 2 * size, "both are held unpacked"
+
+
 def test_an_object_that_changes_is_the_newest_again() -> None:
     objects = [config(name, text=LONG + name) for name in "ab"]
     size = len(encode(objects[0]))
