@@ -324,8 +324,8 @@ class ObjectStore:
         elif entry is not None and self._buffer.get(name) is entry:
             entry.pack()
 
-    def _forget(self, name: Name, entry: _Entry | None) -> None:
-        if entry is not None and self._unpacked.get(name, (None, 0))[0] is entry:
+    def _forget(self, name: Name, entry: _Entry) -> None:
+        if (held := self._unpacked.get(name)) is not None and held[0] is entry:
             self._unpacked_bytes -= self._unpacked.pop(name)[1]
 
     def _replace(self, name: Name, entry: _Entry) -> _Entry | None:
