@@ -9,10 +9,11 @@ import attrs
 import pytest
 
 from purekube.apimachinery.errors import Invalid, StatusCause
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SERVICE_ACCOUNT
 from purekube.ports import KubeApi, ListPage, PatchType, Propagation, WatchEvent
 from purekube.ports.kube import KubeRequest, KubeVerb
+from purekube.ports.kube_api import left_of
 
 P = ParamSpec("P")
 REF = ObjectRef(CONFIG_MAP, "shop", "settings")
@@ -316,3 +317,44 @@ def test_what_writes(verb: str, params: dict[str, Any], writes: bool) -> None:
 
     assert request.writes is writes
     assert not request.is_review
+
+
+@pytest.mark.parametrize(
+    ("verb", "subresource", "group", "is_review"),
+    [
+        ("create", "", "authorization.k8s.io", True),
+        ("create", "", "authentication.k8s.io", True),
+        ("get", "", "authorization.k8s.io", False),
+        ("patch", "", "authentication.k8s.io", False),
+        ("create", "status", "authorization.k8s.io", False),
+        ("create", "", "apps", False),
+    ],
+)
+def test_a_review_is_created_and_stored_nowhere(verb: str, subresource: str, group: str, is_review: bool) -> None:
+    request = KubeRequest(KubeVerb(verb), Kind(group, "v1", "X", "xs"), subresource=subresource)
+
+    assert request.is_review is is_review
+    assert request.writes is (verb != "get" and not is_review)
+
+
+@pytest.mark.parametrize("name", ["", ".", "a/b"])
+def test_nobody_is_impersonated_whom_no_server_knows(name: str) -> None:
+    with pytest.raises(Invalid, match="impersonate ServiceAccount: .* is not a name an object can have"):
+        KubeApi(Line([])).impersonating(ObjectRef(SERVICE_ACCOUNT, "shop", name))
+    with pytest.raises(Invalid, match="impersonate ServiceAccount a: a namespaced object needs a metadata.namespace"):
+        KubeApi(Line([])).impersonating(ObjectRef(SERVICE_ACCOUNT, None, "a"))
+
+
+@pytest.mark.parametrize(
+    ("meta", "is_left"),
+    [
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z", "finalizers": ["f"]}, True),
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z", "finalizers": []}, False),
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z"}, False),
+        ({"finalizers": ["f"]}, False),
+    ],
+)
+def test_an_object_is_left_after_its_delete_where_a_finalizer_keeps_it(meta: dict[str, Any], is_left: bool) -> None:
+    answer = {"metadata": meta}
+
+    assert left_of(answer) == (answer if is_left else None)
