@@ -318,11 +318,13 @@ def test_only_one_key_of_an_exclusion_is_processed_and_the_next_is_ready_at_once
 
 
 def test_a_key_that_is_added_sooner_again_and_again_waits_once_and_is_not_lost() -> None:
-    found = queue()
+    found, swept_at = queue(), 0
     for number in range(200):
         found.add("a", 0.0, after=1000.0 - number)
         found.add("b", 0.0, after=900.0 - number)
+        swept_at = max(swept_at, len(found._delays))
 
+    assert swept_at == 2 * 2 + 64, "RUN-11: what is outdated takes no more room than that"
     assert found.stats == QueueStats(dict.fromkeys(Priority, 0), 2, 0, 400, 0)
     assert found.next_wakeup(0.0) == 701.0
     assert taken(found, 700.9) == []
@@ -341,7 +343,7 @@ def test_delayed_keys_come_in_the_order_of_their_times_however_often_these_chang
         due[key] = min(due.get(key, at), at)
         assert found.next_wakeup(0.0) == min(due.values())
 
-    for key, at in sorted(due.items(), key=lambda item: item[1]):
+    for at in sorted(due.values()):
         assert found.next_wakeup(at) == 0.0
         taken_key = found.take(at)
         assert taken_key is not None
