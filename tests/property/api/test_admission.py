@@ -310,3 +310,31 @@ def test_parameters_that_are_too_large_are_not_searched_for_secrets() -> None:
 
     assert [problem.path for problem in admit(small)] == ["spec.parameters.valuesPatch.password"]
     assert [problem.path for problem in admit(small, None, limit)] == ["spec.parameters"]
+
+
+CLAIM = {"claim": "vws1.a.b"}
+ASIDE = "is immutable while an approval claim stands beside it: take the claim away first"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed", "problems"),
+    [
+        (CLAIM, CLAIM, True, [("spec.parameters", ASIDE)]),
+        (CLAIM, None, True, [("spec.parameters", ASIDE)]),
+        (CLAIM, CLAIM, False, []),
+        (None, CLAIM, True, []),
+        ({"required": True}, {"required": True}, True, []),
+        ({"required": True}, {"required": False}, False, ["spec.approvals.required"]),
+        ({"required": True}, None, False, ["spec.approvals.required"]),
+        ({"required": False}, None, False, []),
+        (None, {"required": True}, False, []),
+    ],
+)
+def test_what_was_approved_stays_as_it_was_and_what_needs_approval_goes_on_to_OPS_4(
+    before: Any, after: Any, changed: bool, problems: list[Any]
+) -> None:
+    old = operation(approvals=before, parameters={"retention": "30d"})
+    new = operation(approvals=after, parameters={"retention": "31d" if changed else "30d"})
+    found = [(problem.path, problem.message) for problem in admit(new, old)]
+
+    assert [one if one in problems else one[0] for one in found] == problems
