@@ -66,7 +66,8 @@ _VARIABLES: Final = ("self", "children")
 class KatalogCondition:
     """One gate of a box (a condition for creating a resource), as a mapping or as the text `${…}` of an expression.
 
-    `expression` is the gate as a CEL expression in both cases. `parent_only` says that the gate reads only the parent.
+    `expression` is the gate as a CEL expression in both cases. `parent_only` says that the gate reads no children, but
+    only the parent, the object of the box's kind.
     """
 
     gate: Mapping[str, Any] | str
@@ -83,7 +84,7 @@ class KatalogConditions:
 
     @property
     def parent_only(self) -> bool:
-        """True if the conditions read only the parent."""
+        """True if no condition reads the children: all of them read only the parent, the object of the box's kind."""
         return all(condition.parent_only for condition in (*self.when, *self.any))
 
     def joined(self, *others: "KatalogConditions") -> "KatalogConditions":

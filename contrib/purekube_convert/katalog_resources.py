@@ -33,7 +33,13 @@ class KatalogEntry:
         return self.raw.get(key)
 
     def value(self, key: str, desired: str = "string", default: Any = None) -> Any:
-        """Return the single value under a key, with templates converted. Absent and empty values give `default`."""
+        """Return the single value under a key, for use in a box. Return `default` if the value is absent or empty.
+
+        Go templates in the value are replaced by CEL expressions. `desired` is the type that the box needs at this
+        place: `string`, `int` or `bool`. A text or the result of an expression is converted to this type; an empty
+        `desired` leaves the type as it is. A list or mapping under the key is reported as a problem, and the result is
+        `default`. A text that cannot be converted is reported as a problem, and the result is None.
+        """
         found = self._shaped(key, str | int | float, "one value")
         return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 

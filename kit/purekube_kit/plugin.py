@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the options that choose in which kinds of cluster tests run.
+    """Check the options that choose the kinds of cluster in which the tests run.
 
     Raises UsageError for an unknown kind of cluster.
     """

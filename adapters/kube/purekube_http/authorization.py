@@ -90,7 +90,10 @@ class TokenFile:
         return self._bearer
 
     async def renewed(self, refused: str) -> str:
-        """Read the token file again and return the header's value with the token in it."""
+        """Read the token file again, and return the header's value with the token in it.
+
+        `refused` is the value that the server refused. It is not used, because the file is read in any case.
+        """
         self._read()
         return self._bearer
 

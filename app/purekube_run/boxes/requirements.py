@@ -90,7 +90,7 @@ class KnownRequirements:
         return found
 
     def forget(self, name: str) -> None:
-        """Forget a box that is gone."""
+        """Forget the requirements of the box `name`, which no longer exists."""
         self._known.pop(name, None)
 
 

@@ -77,7 +77,10 @@ class ServedBox:
 
     @property
     def obstacle(self) -> str:
-        """The reason why the parents are not reconciled yet, or "" once every cache of the controller has synced."""
+        """The reason why the objects of the box's kind are not reconciled yet.
+
+        Empty once every cache of the box's controller has synced.
+        """
         if any(informer.missing for informer in self.reconciler.parents):
             return f"the API server does not serve {self.kind.crd_name} yet"
         late = next(self._late, None)

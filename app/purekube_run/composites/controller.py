@@ -1,4 +1,4 @@
-"""The controller of a composite: from a key to a snapshot, a decision, and its execution (PH-6)."""
+"""The controller of a composite: for a key it takes a snapshot, makes a decision, and carries it out (PH-6)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -146,10 +146,13 @@ class CompositeReconciler:
     # --- observation ---------------------------------------------------------------------------------------------
 
     async def observe(self, key: ObjectRef, parent: Parent) -> Snapshot:
-        """Return the snapshot of a parent, taken from the caches.
+        """Return a snapshot for the decision about `parent`, an object of the composite's own kind.
 
-        While the parent is being deleted, its children are read live, because a cache may be outdated. If the composite
-        impersonates accounts, children and externals are read live as the parent's account.
+        The snapshot has the parent's children, and the other objects that the composite reads (externals). They are
+        taken from the caches, with two exceptions. While the parent is being deleted, its children are read from the
+        API server, because a cache may be outdated. A composite may impersonate an account that the parent names. Then
+        children and externals are read from the API server as this account; if the parent names none, the snapshot has
+        no objects.
         """
         account = self.composite.account_of(parent)
         self.accounts.record(key, account)

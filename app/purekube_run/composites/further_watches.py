@@ -100,9 +100,10 @@ class TakenNames:
     _enqueue: Callable[[ObjectRef], None] = lambda parent: None
 
     async def run(self, enqueue: Callable[[ObjectRef], None]) -> None:
-        """Watch the recorded objects until cancelled.
+        """Watch the objects that `record` received, until cancelled.
 
-        `enqueue` is called with each parent that waits for a changed object.
+        When one of them changes, `enqueue` is called with each parent whose child needs the name of that object. A
+        parent is an object for which a composite creates children.
         """
         self._enqueue = enqueue
         async with anyio.create_task_group() as self._group:

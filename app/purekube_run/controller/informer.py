@@ -137,7 +137,7 @@ class InformerRunner:
         return self._state.phase is InformerPhase.MISSING
 
     async def wait_for_sync(self) -> None:
-        """Wait until `has_synced`."""
+        """Wait until the cache has synced, that is, until `has_synced` is True."""
         await self._synced.wait()
 
     def wake(self) -> None:

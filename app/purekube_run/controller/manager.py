@@ -1,7 +1,7 @@
 """The controllers of one process: their caches, and a queue with workers for each (RUN-1, RUN-3, RUN-4).
 
-A controller waits only for its own caches, and has its own workers. So a controller with slow calls delays no other,
-and neither does one whose kind is not installed or may not be listed.
+A controller waits only for its own caches, and has its own workers. So no controller is delayed by another one whose
+calls are slow, whose kind is not installed, or whose kind may not be listed.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping

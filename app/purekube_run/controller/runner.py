@@ -93,7 +93,10 @@ class Runner:
         return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:
-        """Reconcile until cancelled, once the caches have synced and this process is elected."""
+        """Reconcile until cancelled, after the caches have synced and `elected` has returned.
+
+        `elected` waits until this process is the leader.
+        """
         await self.controller.synced()
         await elected()
         self._leading = True

@@ -53,11 +53,12 @@ def _everything(_: ObjectRef) -> bool:
 class WorkerPool:
     """A pool of workers that reconcile the keys of a queue: at most `workers` at once, and never one key twice at once.
 
-    A reconcile that raises is retried with backoff. After `time_limit` seconds a reconcile is cancelled. A key that
-    wrote objects is reconciled again only when the cache shows these writes (`has_seen`), or after `cache_timeout`
-    seconds, when the objects are read live (`refresh`). `report_blocked` reports an error that stopped a pass, and
-    `not_permitted` returns the message about a missing right. `admits` returns False for keys of other shards, which
-    are ignored. Log lines have `name`, and a reconcile id that begins with `run_id`.
+    A reconcile that raises is retried with backoff. A reconcile that takes longer than `time_limit` seconds is
+    cancelled. After a reconcile that wrote objects, its key waits until the cache shows these writes (`has_seen`). If
+    the cache does not show them after `cache_timeout` seconds, `refresh` reads the objects from the API server, and the
+    key waits no longer. `report_blocked` reports an error that stopped a pass, and `not_permitted` returns the message
+    about a missing right. Keys for which `admits` returns False belong to other shards, and are ignored. Log lines
+    contain `name`, and a reconcile id that begins with `run_id`.
     """
 
     def __init__(

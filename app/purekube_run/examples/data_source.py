@@ -47,14 +47,14 @@ class SimplestData:
         return low
 
     def chance(self, chance: float) -> bool:
-        """Return False."""
+        """Return False, the simplest result, for every `chance`."""
         return False
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a new source of choices, whose seed is one choice of `choose`.
+    """Return a new source of random choices. Its seed is a number that `choose` chooses.
 
-    A test library then records only that one choice, instead of hundreds for an example.
+    So a test library records only this one choice, and not the hundreds of choices of which an example is made.
     """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()

@@ -68,9 +68,10 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 
 
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
-    """Return a random string of `least` to `most` characters that matches all patterns.
+    """Return a random string of `least` to `most` characters that matches all patterns, if one is found.
 
-    Strings are generated from the first pattern. If none of them matches all patterns, the last one is returned.
+    Several strings are generated from the first pattern. If none of them matches all patterns, the last of them is
+    returned.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]

@@ -5,8 +5,9 @@ response, its request is incomplete, it is idle between two requests, its reques
 taken, the address with the most connections of the lowest rank loses one. A new connection is refused instead if its
 address has more connections than that address, so that opening more gains nothing.
 
-A busy client that must leave gets a response first, and does not leave at once. Meanwhile it is no longer busy: else
-the next one that is too many would tell the same client to leave, and all places could be busy.
+A busy client that must leave gets its response first, so its connection stays open for a while. During this time it
+does not count as busy. Otherwise the same client would be chosen again when the next connection is one too many, and
+all places could be busy.
 """
 
 from collections import Counter

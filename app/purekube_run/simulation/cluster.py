@@ -149,9 +149,10 @@ class MemoryCluster:
     # --- actions of users ---------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest, kind: Kind, manager: str = SOMEBODY) -> Manifest:
-        """Create an object as a user does, after its namespace if that is missing.
+        """Create an object as a user does, and return it as it is stored.
 
-        Raises the errors of `KubeApi.create`.
+        If `makes_namespaces` is set, the object's namespace is created first if it does not exist. `manager` is the
+        field manager. Raises the errors of `KubeApi.create`.
         """
         namespace = metadata(manifest).get("namespace")
         if kind.namespaced and namespace and self.makes_namespaces:

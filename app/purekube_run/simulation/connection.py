@@ -173,7 +173,10 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """End the simulated process of the replica, which the caller runs in: the call does not return to it."""
+        """End the replica's simulated process, for `reason`.
+
+        The caller is part of this process. So the call never returns: it waits until it is cancelled.
+        """
         self.process.kill(reason)
         await asyncio.Event().wait()
 
@@ -247,9 +250,10 @@ class Link:
             watch.silent = True
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
-        """Apply a fault to one open watch, selected by `choice` in [0, 1).
+        """Apply the fault `trouble` to one open watch, and return the name of the watch's kind.
 
-        Return the name of the watch's kind, or "" if no watch is open.
+        `choice`, a number in [0, 1), selects the watch. `seconds` is how long the fault LATE lasts. Return "" if no
+        watch is open.
         """
         if not self.watches:
             return ""

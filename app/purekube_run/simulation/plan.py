@@ -1,6 +1,7 @@
-"""The plan of a box for one parent: the writes of one pass, tried on a copy of the cluster's objects in memory.
+"""The plan of a box: the writes of one pass over one parent, which is an object of the box's kind.
 
-So the API server decides on defaults, conflicts and immutable fields as in a cluster, and no real cluster is touched.
+The writes are tried on an API server in memory that has a copy of the cluster's objects. So the server decides on
+defaults, conflicts and immutable fields as in a cluster, and no real cluster is changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

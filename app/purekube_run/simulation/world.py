@@ -308,7 +308,12 @@ class World(MemoryCluster):
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Call the functions in `on_end` for a replica whose process has ended, and schedule its restart."""
+        """Handle the end of a replica's process: call the functions in `on_end`, and schedule a restart.
+
+        `error` is the exception that ended the process; None if it ended without one. If there is an error and `on_end`
+        is empty, the simulation stops with this error instead. Do nothing for a replica that is no longer in the
+        simulation.
+        """
         if self._closing or replica not in self.replicas:
             return
         if error is not None:

@@ -188,7 +188,7 @@ def _meaning(argument: Argument) -> str:
 
 
 def titled(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of names and their descriptions under `title`, wrapped to the width of help."""
+    """Return `title`, and below it a table of names and their descriptions. Lines are wrapped as in help texts."""
     column = min(max((len(name) for name, _ in rows), default=0), 30) + 4
     return "\n".join((f"{title}:", *(line for name, about in rows for line in _row(name, about, column))))
 

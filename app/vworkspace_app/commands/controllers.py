@@ -82,9 +82,10 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 
 
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
-    """Return the roles that the controllers need, as text. Raises CommandError.
+    """Return the roles that the controllers `names` need, as text in the format `output`.
 
-    With kinds in `former`, return only the roles to prune objects of these kinds, which the controllers no longer own.
+    `former` has the names of kinds that the controllers no longer own. If it is not empty, return only the roles with
+    the rights to prune objects of these kinds. Raises CommandError for an invalid name in `names` or `former`.
     """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:

@@ -94,10 +94,10 @@ class InputDocuments:
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
-        """Return the documents completed with the metadata of stored objects.
+        """Return the documents, completed with the metadata that stored objects have.
 
-        A note is printed for each document of a kind on which nothing that `plan` prints depends. `now` is the creation
-        time of objects without one.
+        A document is left out if its kind has no influence on what `plan` prints, and a note says so. Objects without a
+        creation time get the time `now`.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:

@@ -19,9 +19,10 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """A cluster of the examined control plane: one check sends the requests of this cluster's agent.
+    """A cluster as one check uses it to examine a control plane.
 
-    It keeps the ids of the jobs that the check has offered.
+    The check sends the requests that the agent of this cluster would send. The ids of the jobs that the check has
+    offered are kept.
     """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:

@@ -114,7 +114,10 @@ class Connection:
         return self.state.connectivity is Connectivity.CONNECTED
 
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send a poll and return its answer. The outcome sets the connection's state. Raises only OperatorErrors."""
+        """Call `request`, which polls the control plane, and return its answer.
+
+        The outcome sets the state of the connection. Raises only OperatorErrors.
+        """
         try:
             answer = await self.call(request)
         except OperatorError as error:

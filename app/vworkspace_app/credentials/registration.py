@@ -1,4 +1,4 @@
-"""Registration: exchange a one-time token for a credential, and store that before it is used (PULL-8)."""
+"""Registration: a one-time token is exchanged for a credential, which is stored before it is used (PULL-8)."""
 
 import random
 from datetime import UTC, datetime

@@ -86,8 +86,9 @@ class Stage:
         return ("\n" + " " * margin).join(lines)
 
     def step(self, number: int | str, at: float, title: str, payload: Mapping[str, Any] | None = None) -> None:
-        """Print one step: its number, the time since the start (`at`, in seconds), its title, and the payload if
-        requested.
+        """Print one step of the story: its time, number and title, and `payload` if the stage is to show payloads.
+
+        `at` is the time since the start in seconds.
         """
         margin = len(f"{at * 1000:7.0f} ms  {number}  ")
         text = escape(self._wrapped(title, margin))
@@ -141,7 +142,7 @@ class Stage:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Show `what` in the live display, the event for which the story waits, while the block runs."""
+        """While the block runs, show in the live display that the story waits for `what`."""
         self._waiting_for = what
         try:
             yield

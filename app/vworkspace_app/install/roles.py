@@ -1,4 +1,4 @@
-"""The roles of boxes and Python controllers, with exactly the verbs that they use, and their Deployment (RUN-7)."""
+"""The roles of boxes and Python controllers, with exactly the rights that these use, and their Deployments (RUN-7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final

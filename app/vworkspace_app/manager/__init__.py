@@ -1,4 +1,4 @@
-"""The whole operator on ports: `Manager` knows no adapter, `production_manager` gives it those of production."""
+"""The whole operator: `Manager` uses only ports, and `production_manager` creates a Manager with real adapters."""
 
 from typing import TYPE_CHECKING
 

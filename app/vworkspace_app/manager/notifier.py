@@ -36,10 +36,10 @@ class DocumentReceiver(Protocol):
 
 
 class Notifier:
-    """The sender of notices about objects of this process's shard that need a person's attention.
+    """A sender of notices to `receiver`: each is about an object that needs a person's attention.
 
-    It must be created before the informers run, and sends nothing before `run`. `page_url` is the base URL of links in
-    notices; empty for no links.
+    It reports only on objects of this process's shard. Create it before the informers run. It sends nothing until `run`
+    is called. `page_url` is the base URL of the links in notices; if it is empty, notices have no links.
     """
 
     def __init__(

@@ -68,7 +68,10 @@ async def first_credentials(
 ) -> tuple[Credentials, Installation]:
     """Return the credential, and how the operator was installed, once both can be read.
 
-    Wait until the API server answers and a credential exists. Each change of the obstacle is logged.
+    Wait until the API server answers and a credential exists. The reason for waiting is logged, and again when it
+    changes. If only a one-time token exists, register with it. Only the leader registers, so `elected` waits until this
+    process is the leader. `server` is the URL of the API server, for messages. Raises CommandError if the API server
+    rejects the operator's token, and if the credential comes from a token file that cannot be used.
     """
     last_error = ""
     waiting = _Waiting(clock)

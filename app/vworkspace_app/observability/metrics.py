@@ -31,8 +31,8 @@ _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.T
 class Metrics:
     """The metrics of the process, in a registry of their own.
 
-    `now` is the monotonic clock by which the statistics in `latest` are dated. `server` is the URL of the API server;
-    its host is a label, as in client-go's metrics.
+    The values in `latest` have times of a monotonic clock, and `now` returns the present time of that clock. `server`
+    is the URL of the API server. Its host is the value of a label, as in client-go's metrics.
     """
 
     def __init__(self, latest: LatestStats, now: Callable[[], float], server: str = "") -> None:

@@ -152,7 +152,11 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 
 
 def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: Screen) -> Iterator[str]:
-    """Yield the lines of the report on one object: who requested it, its tree, remedies, and its latest Events."""
+    """Yield the lines of the report on one object.
+
+    The report says who requested the object, and shows the tree of objects that were created for it, how to fix what is
+    wrong, and the latest Events.
+    """
     yield from screen.folded(f"Source: {origin_of(around.manifest)}")
     yield from _tree(branch, now, screen)
     if branch.summary.next_look:

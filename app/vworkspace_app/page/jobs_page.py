@@ -46,7 +46,10 @@ class JobsPage:
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen with the jobs, the newest first, and a timeline of events."""
+        """Return the screen with the jobs, the newest first, and a timeline of events.
+
+        Return None if `path` is not the path of this page. `query` is ignored.
+        """
         if path != self.path:
             return None
         lines, events = await self._ask(self._look)

@@ -91,7 +91,10 @@ class Inventory:
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that stay after the uninstallation, including those of other owners."""
+        """Return the HelmReleases that the uninstallation does not delete, including those of other owners.
+
+        With `keep_applications` these are all HelmReleases.
+        """
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))

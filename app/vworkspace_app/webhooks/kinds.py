@@ -45,7 +45,10 @@ class ServedKinds:
         return self.converts or bool(self.judges)
 
     async def converters_to(self, api_version: str) -> "Sequence[Converter]":
-        """Return the converters that may convert to this API version. Raises OperatorErrors."""
+        """Return all converters that may be able to convert objects to the API version `api_version`.
+
+        Raises the OperatorErrors of `find_converters`.
+        """
         found = () if self.find_converters is None else await self.find_converters(api_version.partition("/")[0])
         return (*self.converters, *found)
 

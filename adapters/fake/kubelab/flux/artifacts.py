@@ -174,7 +174,7 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: reason and message of the condition FetchFailed of a HelmChart that could not be fetched."""
+    """Return the reason and the message of the condition FetchFailed, for a HelmChart that could not be fetched."""
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (

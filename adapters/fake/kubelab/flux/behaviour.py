@@ -55,7 +55,10 @@ class FluxOutcome:
 
 @attrs.frozen
 class HelmTarget:
-    """The release on which a Helm action acts. `version` is the chart's own, without the digest that Flux adds."""
+    """The Helm release on which an action acts, with its chart.
+
+    `version` is the version that the chart declares. It lacks the digest that Flux adds to the version.
+    """
 
     namespace: str
     release: str

@@ -95,7 +95,7 @@ _COMPRESS_FROM: Final = 128 * 1024
 
 
 def document(content: Any, accepted_form: AcceptedForm = JSON, *, status: int = 200) -> Response:
-    """Return a JSON (or YAML) document as a response."""
+    """Return a response with `content` as a JSON document, or as YAML if `accepted_form` says so."""
     return _response(encode(content), accepted_form, status)
 
 

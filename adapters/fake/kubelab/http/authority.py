@@ -19,9 +19,10 @@ SKEW: Final = timedelta(hours=1)
 
 
 def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
-    """Return a server certificate for `hosts` and its key, and the certificate of the new authority that signed it.
+    """Create a certificate authority, and a server certificate for `hosts` that the authority signs.
 
-    The certificates are valid for a year.
+    Return both certificates and the private key of the server certificate. The certificates are valid for a year from
+    `now`.
     """
     authority_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     issuer, subject = _name("kubelab-ca"), _name("kubelab")

@@ -93,9 +93,10 @@ class RequestVerb(StrEnum):
 
 @attrs.frozen
 class Caller:
-    """The user of a request and its User-Agent, whose first word is the default field manager (S-53).
+    """The user who sends a request, and `agent`, the User-Agent of the request.
 
-    If the request impersonates `user`, `impersonator` is the authenticated user.
+    The part of `agent` before its first `/` is the default field manager (S-53). If the request impersonates `user`,
+    `impersonator` is the authenticated user.
     """
 
     user: str = "kubernetes-admin"

@@ -147,9 +147,10 @@ def _key(manifest: Manifest) -> bytes:
 
 
 class Conversions:
-    """A converter of objects between versions by webhooks. By default it calls a function in this process.
+    """A converter that has webhooks convert objects from one version of their kind to another.
 
-    The HTTP handler calls the webhooks itself over the network, and hands over their answers by `answered_by`.
+    By default it calls `ask`, a function in this process that answers like a webhook. The HTTP handler instead calls
+    the webhooks over the network beforehand, and passes their answers to `answered_by`.
     """
 
     def __init__(self, ask: AskWebhook | None, check: Callable[[Manifest], Sequence[StatusCause]]) -> None:
@@ -311,7 +312,11 @@ class KindVersions:
     conversions: Conversions = attrs.field(repr=False)
 
     def convert(self, manifest: Manifest, api_version: str) -> Manifest:
-        """Return `manifest` in another version, without fields unknown there. Raises ApiFailure, ConversionNeeded."""
+        """Return `manifest` in the version `api_version`, without the fields that this version does not have.
+
+        Raises ApiFailure if the conversion fails, and ConversionNeeded if a webhook has to be called over the network
+        first.
+        """
         if manifest["apiVersion"] == api_version:
             return manifest
         pruned, _ = self._known(manifest, api_version)
@@ -319,9 +324,10 @@ class KindVersions:
         return known
 
     def typed(self, manifest: Manifest, api_version: str) -> Manifest:
-        """Return `manifest` converted to another version, for a comparison of its fields with those that managers own.
+        """Return `manifest` converted to the version `api_version`.
 
-        Unlike `convert`, raises UntypedError if the result has fields that are unknown in that version.
+        The result is for comparing the object's fields with the fields that managers own. Unlike `convert`, raises
+        UntypedError if the result has fields that are unknown in that version.
         """
         if manifest["apiVersion"] == api_version:
             return manifest

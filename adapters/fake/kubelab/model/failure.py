@@ -47,11 +47,12 @@ class FailureCause:
 class ApiFailure(Exception):
     """The error for a request that the API server refuses.
 
-    `status` is the HTTP status, `reason` the reason in the Status (empty for the 500s that have none). `details` are
-    the `Status.details` except the causes (name, group, kind, uid, retryAfterSeconds), None if kube-apiserver sends
-    none. `plain` marks answers in `text/plain` in place of a Status (an unknown group or resource, W-38).
-    `continue_token` is the token that a 410 on a list offers for continuing (W-05). `audited` is set when the audit log
-    has the request.
+    `status` is the HTTP status. `reason` is the reason in the Status object; it is empty for those 500s that have none.
+    `details` has the fields of `Status.details` except `causes`: `name`, `group`, `kind`, `uid` and
+    `retryAfterSeconds`, as far as kube-apiserver sends them. It is None if kube-apiserver sends no details. `plain`
+    means that the answer is `text/plain` and not a Status, as for an unknown group or resource (W-38). `continue_token`
+    is the token with which a client may continue a list after a 410 (W-05). `audited` is True once the audit log has
+    the request.
     """
 
     audited = False
@@ -189,7 +190,11 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:
 
 
 def expired(message: str, continue_token: str = "") -> ApiFailure:
-    """Build the 410 for a resourceVersion or continue token older than the kept history (W-05, W-06, W-11)."""
+    """Return the 410 failure for a resourceVersion or continue token that is too old (W-05, W-06, W-11).
+
+    Too old means older than the history that the server keeps. `continue_token` is the token with which the client may
+    continue its list.
+    """
     return ApiFailure(410, "Expired", message, continue_token=continue_token)
 
 

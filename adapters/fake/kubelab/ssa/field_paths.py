@@ -28,7 +28,7 @@ def field(name: str) -> str:
 
 
 def valued(value: Any) -> str:
-    """Return the path element of an item of a set, which contains the item's value."""
+    """Return the path element `v:…` of an item in a list that is a set. After the `v:` it has `value` as JSON."""
     return "v:" + _encoder.encode(_plain(value)).decode()
 
 

@@ -21,9 +21,9 @@ _LEAF: Final[FieldSet] = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Report whether a path is itself in a set, and not only the beginning of longer paths in the set.
+    """Report whether a path is itself in a set of paths, and not only the beginning of longer paths in the set.
 
-    `node` is what the set has at this path; None if it has nothing there.
+    `node` is the part of the set that begins with this path. It is None if no path in the set begins with it.
     """
     return node is not None and (not node or MEMBER in node)
 

@@ -119,9 +119,10 @@ def _plan_page(options: ListOptions, floor: int) -> ReadPlan:
 
 
 def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool) -> ListedPage:
-    """Return the first page of `records`, with at most as many of them as the plan's limit.
+    """Return the first `plan.limit` of `records` as one page of a list; all of them if the limit is 0.
 
-    The number of remaining records is not reported if the list has selectors (`selective`, W-04).
+    If records remain, the page says how many, unless the list has selectors (`selective`, W-04). `version` is the
+    resourceVersion of the list.
     """
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)

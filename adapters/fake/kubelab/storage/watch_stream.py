@@ -73,7 +73,11 @@ class WatchStream:
         return None if event is None else (event[0], self._render(event[1]))
 
     def bookmark(self, version: int, *, initial_events_end: bool = False) -> None:
-        """Queue a BOOKMARK of `version`, if the watch allows bookmarks and did not begin after that version (W-15)."""
+        """Queue a BOOKMARK event with the resourceVersion `version` (W-15).
+
+        Do nothing if the watch did not request bookmarks, has ended, or began after `version`. With
+        `initial_events_end` the bookmark has the annotation that marks the end of the initial events.
+        """
         if not self.bookmarks or self.ended or version < self._after:
             return
         # The null is what Go's encoder writes for a zero time; typed clients have to accept it.

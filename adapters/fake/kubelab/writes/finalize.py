@@ -86,10 +86,11 @@ def finalize_update(
     warnings: tuple[str, ...] = (),
     read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of changing `live` to `manifest`. Raises 409 for a stale resourceVersion, 422 for problems.
+    """Return the outcome of changing the stored object `live` to `manifest`.
 
-    For a PUT or patch of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further
-    cleaning. Otherwise it is None.
+    Raises a 409 ApiFailure for a stale resourceVersion, and a 422 ApiFailure for an invalid `manifest`. If `write`
+    defers validation, the outcome contains the 422 instead. For a PUT or patch of a custom resource, `read` is the
+    result of `read_body`: unchanged parts of it need no further cleaning. Otherwise it is None.
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)

@@ -77,7 +77,7 @@ class InProcessControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send a batch of events that belong to no open job to the control plane."""
+        """Send the control plane a batch of events, none of which belongs to an open job."""
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -18,7 +18,7 @@ class RateLimit:
 
 @attrs.define
 class RequestRateLimiter:
-    """The token buckets of all callers. There is no limit while `limit` is None."""
+    """A limiter of the request rate, with a token bucket for each caller. There is no limit while `limit` is None."""
 
     limit: RateLimit | None = None
     _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)

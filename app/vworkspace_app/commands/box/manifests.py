@@ -100,10 +100,10 @@ def render_box_manifests(
     *,
     crds_only: bool,
 ) -> str:
-    """Return manifests of a box as text.
+    """Return manifests of the box in `file` as text in the format `output`.
 
-    With `crds_only` this is the CRD of the box's kind; otherwise it is everything else that has to be installed. Raises
-    CommandError.
+    With `crds_only` the text has the CRD of the box's kind; otherwise it has everything else that has to be installed.
+    Raises CommandError for an invalid box, and for a box that needs a webhook if `trust` is not given.
     """
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)

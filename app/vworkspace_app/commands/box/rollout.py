@@ -1,6 +1,7 @@
 """`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10).
 
-A revision may need other admission policies than the present one; a user with the right to write them applies them.
+An earlier revision may need admission policies that differ from the present ones. This command only prints them: a user
+who has the right to write admission policies has to apply them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

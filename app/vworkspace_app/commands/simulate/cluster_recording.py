@@ -62,9 +62,9 @@ def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
 
 
 def workload_in(path: Path) -> tuple[tuple[Act, ...], float]:
-    """Return the users' actions in a recording or a saved run, and its length in seconds.
+    """Return the users' actions in the file `path`, and how many seconds the recording or run in this file lasted.
 
-    Raises BadFile for an unreadable file.
+    The file is a recording of a cluster, or a saved simulation run. Raises BadFile if it cannot be read.
     """
     if is_recording(path):
         recording = read_recording(path)

@@ -34,9 +34,9 @@ _MOST_NAMED: Final = 5
 
 
 def manifests(runs: IndexedRuns) -> str:
-    """Return the manifests of an Indexed Job that runs simulations, and of its rights, as YAML.
+    """Return the manifests of an Indexed Job that runs simulations, and of the rights that the Job needs, as YAML.
 
-    Raises CommandError for an invalid name.
+    Raises CommandError if the name of the Job is invalid.
     """
     if not is_job_name(runs.name):
         raise CommandError(f"--name {plain(runs.name)}: at most 42 of a-z, 0-9 and -, such as simulate", status=USAGE)
@@ -73,9 +73,10 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 
 
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
-    """Print the sum of the verdicts of a Job's pods, and save the runs that violated a law. Return the exit status.
+    """Print the sum of the verdicts of the pods of the Job `name`, and save the runs that violated a law.
 
-    Raises CommandError.
+    The runs are saved in `folder`. Return the exit status: it is 0 only if all pods have reported and no run violated a
+    law. Raises CommandError if the Job does not exist or the cluster cannot be read.
     """
 
     async def work(api: KubeApi) -> tuple[Collected, list[Manifest]]:

@@ -37,7 +37,10 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 
 
 def heartbeat(key: str) -> dict[str, Any]:
-    """Return a heartbeat as the agent posts it: an event about the Cluster object with its conditions."""
+    """Return a heartbeat in the form that the agent sends: an event with the conditions of the Cluster object.
+
+    `key` is the key of the event.
+    """
     conditions = [condition("Connected"), condition("Authenticated")]
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 
