@@ -35,7 +35,7 @@ class Form:
         return f"must {self.words}, such as {self.example}"
 
     def refusal(self, text: str) -> str:
-        """Return the message that refuses this particular text; the message quotes the text if `is_told`."""
+        """Return the message that refuses `text`. It quotes the text only if the form's `is_told` is true."""
         return f"{self.message}, not {quoted(text)}" if self.is_told else self.message
 
     def fits(self, text: str) -> bool:

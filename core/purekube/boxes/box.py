@@ -223,8 +223,9 @@ class Box:
 
     @property
     def asks_namespaces(self) -> bool:
-        """Report whether an expression computes the namespace of any resource, which may then differ
-        from the parent's.
+        """Report whether an expression computes the namespace of any object of the box.
+
+        Such an object may be in another namespace than its parent (object of the box's kind).
         """
         drains = (node for phase in self.drains for node in phase)
         asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [

@@ -304,7 +304,7 @@ def is_worked_out(namespace: Any) -> bool:
 
 
 def stays_at_home(value: Any) -> bool:
-    """Report whether a template's namespace is certainly the parent's.
+    """Report whether `value`, the namespace in a template, is certainly the namespace of the parent.
 
     This is so if the template names none, or exactly `${self.metadata.namespace}`.
     """

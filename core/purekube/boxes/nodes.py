@@ -111,7 +111,7 @@ def graph_of(box: Box) -> Graph:
 
 @lru_cache(maxsize=256)
 def drains_of(box: Box) -> Graph:
-    """Return the graph of the resources that run before a deletion; each phase waits for the phase before it.
+    """Return the graph of the resources that must finish before a deletion. Each phase waits for the phase before it.
 
     Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
     """

@@ -206,7 +206,7 @@ def orphan_children(composite: Composite, parent: Parent, observed: Snapshot, no
 
 
 def present_fields(composite: Composite, parent: Parent) -> Mapping[str, Any]:
-    """Return the fields in the parent's present status that the composite declares as its own."""
+    """Return those fields of the parent's present status that `composite.fields` names."""
     status = parent.manifest.get("status")
     return {name: status[name] for name in composite.fields if name in status} if isinstance(status, Mapping) else {}
 

@@ -38,8 +38,9 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on parents. Unless ServiceAccounts act for parents, yield those on children too
-    (`child_rights`).
+    """Yield the rights on parents (objects of the composite's kind).
+
+    The rights on children (`child_rights`) are yielded too, unless ServiceAccounts act for the parents.
 
     With `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere. For
     namespaced parents all rights on parents are needed in their namespaces.

@@ -99,7 +99,7 @@ def locked(manifest: Manifest) -> dict[str, Any]:
 
 
 def is_locked(live: Manifest) -> bool:
-    """Report whether the object carries the finalizer `UNRECORDED`."""
+    """Report whether the object has the finalizer `UNRECORDED`, which delays its deletion until its uid is recorded."""
     finalizers = metadata(live).get("finalizers")
     return isinstance(finalizers, list) and UNRECORDED in finalizers
 

@@ -153,8 +153,7 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """A result that a function of a graph node returns instead of True, or instead of the node's items, with the
-    reason.
+    """A negative result of a function of a graph node, with the reason. It replaces True, or the node's items.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
     nor pruned. `touched` are the dependencies that the evaluation read, as in `Rendered`.

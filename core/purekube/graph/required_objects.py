@@ -56,8 +56,8 @@ class WantedItem:
 class WantedNode:
     """The result of evaluating a graph node: its desired objects.
 
-    There are none if an `include` condition excludes the node, or if the node `excluded_by`, on which it depends, is
-    excluded. There are none either if the node could not be evaluated; `hold` is the reason.
+    `items` is empty if the node is excluded: by its own `include` condition, or because it depends on an excluded node,
+    which `excluded_by` names. It is also empty if the node could not be evaluated; `hold` is the reason.
     """
 
     node: GraphNode

@@ -88,7 +88,7 @@ class Observation:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether the object does not keep the owner from becoming Ready."""
+        """Report whether the object is ready, or its owner may become Ready even if the object is not."""
         return self.state is NodeState.READY or not self.counts
 
     @property

@@ -36,7 +36,8 @@ class Entropy(Protocol):
 class KubernetesEvent:
     """A Kubernetes Event to write: the object that it is about, what happened, and the operator's action (RUN-5).
 
-    An Event with `is_progress` reports only that work goes on: an Event about its end makes it superfluous.
+    `is_progress` says that the Event reports only unfinished work. A later Event about the end of that work
+    replaces it.
     """
 
     regarding: ObjectRef

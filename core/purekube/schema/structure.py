@@ -46,7 +46,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 def parts_of(items: Any) -> frozenset[int]:
-    """Return the ids of the objects and lists in the list `items`. If it is no list, there are none."""
+    """Return Python's `id` of each dict and list in the list `items`. The result is empty if `items` is no list."""
     return frozenset(id(item) for item in items if isinstance(item, (dict, list))) if type(items) is list else _NONE
 
 

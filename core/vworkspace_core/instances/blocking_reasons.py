@@ -190,10 +190,11 @@ def name_blocking_reason(
 def meaning(
     failure: Failure, *, released_before: bool, installation: Installation = PRINTED
 ) -> BlockingReason | TransientFailure:
-    """Return what `failure`, a refused write, means for the instance: an obstacle, or a `TransientFailure` if the write
-    is to be retried.
+    """Return what a refused write means for the instance.
 
-    `released_before` says that a release of the instance was deployed before.
+    The result is a `TransientFailure` if the write is to be retried, and a `BlockingReason` otherwise.
+    `released_before` says that a release of the instance was deployed before. `installation` is used for the help in
+    messages about missing rights.
     """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")

@@ -186,10 +186,10 @@ def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
-    """Return the conditions during deletion (REC-10): Ready=False, and Deleting with the awaited objects in its
-    message.
+    """Return the conditions during deletion (REC-10): Ready is False, and Deleting has `reason` and `message`.
 
-    With `refused`, a message about a missing right, Blocked is True. Other conditions are kept.
+    `refused` is a message about a missing right; if it is not empty, Blocked is True. Other conditions are kept. While
+    the user's confirmation is awaited, Ready is kept too.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))

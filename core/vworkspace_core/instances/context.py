@@ -58,7 +58,7 @@ class InstanceObserved(Snapshot):
 
 @attrs.frozen
 class Context:
-    """The input of a decision that is not observed in the cluster: the settings and the time."""
+    """The inputs of a decision that do not come from the cluster: the settings and the time."""
 
     settings: Settings
     now: datetime

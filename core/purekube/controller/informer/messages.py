@@ -209,7 +209,10 @@ def is_answer(event: InformerEvent) -> bool:
 
 @attrs.frozen
 class ReadPage:
-    """A request for a page of at most `limit` objects (0 for no limit). The first page has an empty token."""
+    """A request for a page of at most `limit` objects (0 for no limit).
+
+    `continue_token` is empty for the first page.
+    """
 
     continue_token: str = ""
     limit: int = 0

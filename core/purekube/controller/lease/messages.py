@@ -20,7 +20,7 @@ from purekube.controller.shard import WHOLE, Shard
 
 
 class Role(StrEnum):
-    """The role of a candidate."""
+    """The role of a replica that competes for the Lease."""
 
     STANDBY = "standby"
     CONFIRMING = "confirming"

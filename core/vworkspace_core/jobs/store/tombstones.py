@@ -181,7 +181,7 @@ class TombstoneIndex:
     def counts(self, entry: TombstoneEntry) -> bool:
         """Report whether the tombstone (record of a closed job) of `entry` is still valid.
 
-        It is not if a later tombstone with the same idempotency key has replaced it.
+        It is no longer valid once a later tombstone with the same idempotency key has replaced it.
         """
         return self.by_key.get(entry.tombstone.idempotency_key) == entry.tombstone
 
