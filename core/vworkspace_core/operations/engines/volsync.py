@@ -2,7 +2,7 @@
 
 VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: if the trigger changed during a
 sync, that older sync would count for the new trigger. So the trigger is set at creation, when no sync can be running,
-and never again. VolSync never gives up: it retries until the deadline ends the run.
+and never again. VolSync retries until the deadline ends the run.
 """
 
 from collections.abc import Mapping
