@@ -189,7 +189,7 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
     """Return the conditions during deletion (REC-10): Ready is False, and Deleting has `reason` and `message`.
 
     `refused` is a message about a missing right; if it is not empty, Blocked is True. Other conditions are kept. While
-    the user's confirmation is awaited, Ready is kept too.
+    the user's confirmation is awaited, Ready and Blocked are kept too.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))
