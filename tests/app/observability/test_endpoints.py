@@ -1,6 +1,7 @@
 """RUN-5: `/metrics`, `/healthz` and `/readyz` over real HTTP, also while the event loop they speak of is blocked."""
 
 import http.client
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -131,7 +132,11 @@ def test_a_blocked_event_loop_turns_health_red_while_it_is_blocked_and_green_aga
         anyio.run(main, Site(url, latest))
 
     assert seen[-1][0] == 503
-    assert "[-]event loop failed: blocked: it gave no sign of life for 10 s\n" in seen[-1][1]
+    silent = re.search(
+        r"^\[-\]event loop failed: blocked: it gave no sign of life for (\d+) s$", seen[-1][1], re.MULTILINE
+    )
+    assert silent is not None
+    assert int(silent[1]) >= 10, "the machine may take longer than that"
 
 
 async def until(holds: Callable[[], bool]) -> None:
