@@ -34,6 +34,9 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield found
 
 
+_CREATED = 201
+
+
 def now() -> datetime:
     return datetime.now(UTC)
 
@@ -41,7 +44,9 @@ def now() -> datetime:
 def check_turns(site: Site, since: datetime, former: Replica, next_one: Replica) -> list[Act]:
     """What the former leader wrote stands before the takeover, with the margin between; all of the next one after.
 
-    What of the former's came later is returned: nothing of it has changed anything.
+    What of the former's came later is returned: nothing of it has changed anything. A create of what is not there is
+    left out, since no precondition refuses it: of a process that is paused between the fence and the socket, one may
+    arrive late (decision 54), and the next leader prunes it.
     """
     acts = site.acts(since)
     turn, place = takeover(acts, next_one.user)
@@ -53,6 +58,7 @@ def check_turns(site: Site, since: datetime, former: Replica, next_one: Replica)
     assert not [act for act in before if act.place is not None and act.place > place], "came early, took effect late"
     assert not [act for act in after if act.place is not None and act.place < place]
     assert not [act for act in after if act.arrived < turn.arrived], "refused ones, too, come after the takeover"
+    late = [act for act in late if act.status != _CREATED]
     assert not [act for act in late if act.place is not None], "what comes after the takeover changes nothing"
 
     leases = [act for act in acts if act.user == former.user and act.is_lease and act.place is not None]
