@@ -77,10 +77,11 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
     The result shares parts with `cached`.
     """
-    writer = _writer_of(_spec_entries(live))
+    spec_entries = _spec_entries(live)
+    writer = _writer_of(spec_entries)
     if not writer:
         return cached
-    meta, at = metadata(cached), applied_at(live)
+    meta, at = metadata(cached), _written_at(spec_entries, writer)
     time = {} if at is None else {"time": format_time(at)}
     held = [*(meta.get("managedFields") or ()), {"manager": writer, **time, "fieldsV1": {"f:spec": {}}}]
     return {**cached, "metadata": {**meta, "managedFields": held}}
@@ -88,7 +89,10 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
 def applied_at(manifest: Manifest) -> datetime | None:
     """Return when the writer of the spec last changed it, or None if managedFields do not say."""
-    held = _spec_entries(manifest)
-    writer = _writer_of(held)
-    times = [time_at(dict(entry), "time") for entry in held if get_path(entry, "manager") == writer]
+    spec_entries = _spec_entries(manifest)
+    return _written_at(spec_entries, _writer_of(spec_entries))
+
+
+def _written_at(spec_entries: list[Any], writer: str) -> datetime | None:
+    times = [time_at(dict(entry), "time") for entry in spec_entries if get_path(entry, "manager") == writer]
     return max((at for at in times if at is not None), default=None)
