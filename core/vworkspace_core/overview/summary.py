@@ -10,6 +10,7 @@ import attrs
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_at
+from purekube.boxes.reasons import BoxReason, RolloutPhase
 from purekube.readiness import State, readiness
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -195,16 +196,13 @@ _OF_BOXES: Final[Sequence[Rule]] = (
     ("RolledOut", "True", OverviewState.READY),
 )
 _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
-    "Stopped": OverviewState.STALLED,
-    "Refused": OverviewState.STALLED,
-    "Undone": OverviewState.DEGRADED,
-    "Paused": OverviewState.SUSPENDED,
-    "Gated": OverviewState.WAITING,
+    RolloutPhase.STOPPED: OverviewState.STALLED,
+    RolloutPhase.REFUSED: OverviewState.STALLED,
+    BoxReason.UNDONE: OverviewState.DEGRADED,
+    RolloutPhase.PAUSED: OverviewState.SUSPENDED,
+    RolloutPhase.GATED: OverviewState.WAITING,
 }
-"""The states that these reasons of RolledOut=False mean; all other reasons mean progress.
-
-They are members of `RolloutPhase`, which is not imported because that would slow the start.
-"""
+"""The states that these reasons of RolledOut=False mean; all other reasons mean progress."""
 
 _RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
     OPERATION: _in_order(OPERATION),
