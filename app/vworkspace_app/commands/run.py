@@ -1,6 +1,6 @@
 """`run`: run the operator, in a cluster or outside it."""
 
-from contextlib import AsyncExitStack
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import anyio
@@ -51,28 +51,24 @@ def run_operator(settings: RunSettings) -> None:
         decided = operator_settings(settings, credentials.cluster_id, templates, installation)
         live = Live(credentials)
         live.subscribe(lambda fresh: _hide(log.secrets, fresh))
-        async with AsyncExitStack() as stack:
-            kinds = NO_KINDS
-            if extensions is not None:
-                kinds = await stack.enter_async_context(extensions.webhooks(settings, process))
-            await stack.enter_async_context(
-                webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds)
-            )
-            manager = await stack.enter_async_context(
-                production_manager(
-                    process.api,
-                    decided,
-                    source,
-                    live,
-                    agent=agent_settings(settings),
-                    election=process.election,
-                    telemetry=process.telemetry,
-                    composites=() if extensions is None else extensions.composites,
-                    controllers=() if extensions is None else extensions.controllers,
-                    writers=() if extensions is None else extensions.writers,
-                    machine=process.machine,
-                )
-            )
+        kinds_served = nullcontext(NO_KINDS) if extensions is None else extensions.webhooks(settings, process)
+        async with (
+            kinds_served as kinds,
+            webhooks(settings, decided.decisions, decided.templates, process.metrics, kinds),
+            production_manager(
+                process.api,
+                decided,
+                source,
+                live,
+                agent=agent_settings(settings),
+                election=process.election,
+                telemetry=process.telemetry,
+                composites=() if extensions is None else extensions.composites,
+                controllers=() if extensions is None else extensions.controllers,
+                writers=() if extensions is None else extensions.writers,
+                machine=process.machine,
+            ) as manager,
+        ):
             await manager.run(stop)
 
     run_process(settings, log, work)

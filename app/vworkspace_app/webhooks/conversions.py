@@ -88,7 +88,7 @@ def _read(body: bytes) -> ConversionRequest:
     return attrs.evolve(request, objects=objects)
 
 
-async def converted(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
+async def conversion_response(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
     """Return the HTTP response to a ConversionReview; `rest` is awaited after each object."""
     try:
         return Response(await answered(body, kinds, rest), media_type="application/json")

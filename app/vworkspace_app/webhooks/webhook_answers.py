@@ -90,9 +90,9 @@ def application(
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
     handlers = {path: partial(_judged, judge=judge) for path, judge in judges.items()}
     if kinds.converts:
-        from vworkspace_app.webhooks.conversions import converted  # schemas and expressions need 3 MB
+        from vworkspace_app.webhooks.conversions import conversion_response  # schemas and expressions need 3 MB
 
-        handlers[CONVERT_PATH] = partial(converted, kinds=kinds)
+        handlers[CONVERT_PATH] = partial(conversion_response, kinds=kinds)
     for path in handlers:
         observer.webhook(path)
     endpoints = {
