@@ -1,4 +1,4 @@
-"""The laws (required properties) of `box test`, tried on objects generated from the schema of a box's CRD (PH-2)."""
+"""The laws (required properties) of `box test`, tried on objects of a box's CRD (PH-2, PH-3)."""
 
 from collections.abc import Sequence
 from random import Random

@@ -1,4 +1,4 @@
-"""The laws (required properties) of jobs, ApplicationInstances and their children, checked at every change (PULL-3)."""
+"""The laws (required properties) of jobs, ApplicationInstances and their children, at every change (PULL-3, PULL-4)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping

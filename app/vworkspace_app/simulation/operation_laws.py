@@ -1,4 +1,4 @@
-"""The laws (required properties) of Operations and of the objects that engines create, checked at every change."""
+"""The laws (required properties) of Operations and of their engines' objects, at every change (OPS-1 to OPS-5)."""
 
 import base64
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""The resources of a box's file with their places, its externals (objects that are only read), and checks of both."""
+"""The resources of a box's file with their places, its externals, and the checks of both (PH-4 to PH-6).
+
+Externals are objects that the box only reads.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches

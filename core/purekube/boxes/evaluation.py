@@ -1,4 +1,4 @@
-"""The evaluation of a box's expressions: variables, a common budget, `when` gates, and the parent's status (PH-4)."""
+"""The evaluation of a box's expressions: variables, common budget, `when` gates, parent's status (PH-4, PH-6)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,7 @@
-"""The parents of an applied box as its roll-out sees them: revision, health, and wave (group that moves together)."""
+"""The parents of an applied box as its roll-out sees them: revision, health, and wave (PH-10).
+
+A wave is a group of parents that move together.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

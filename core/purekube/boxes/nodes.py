@@ -1,5 +1,5 @@
-"""The resources of a box as nodes of a graph, and the checks of consent for other namespaces and Secrets (PH-1,
-RUN-12).
+"""The resources of a box as nodes of a graph (PH-1, PH-4), and the checks of consent for other namespaces and Secrets
+(RUN-12).
 """
 
 import shlex

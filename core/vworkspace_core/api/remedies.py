@@ -59,7 +59,7 @@ def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
 
 
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """Return the command that records which engine provides a capability of an application, such as `backup`."""
+    """Return the command that records which engine provides an application's capability, such as `backup` (RES-5)."""
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 

@@ -1,4 +1,4 @@
-"""Engine objects (ownership, name, labels) and targets (whether they are ready) of Operations (OPS-1, OPS-3, OPS-6)."""
+"""Engine objects of Operations (ownership, name, labels), and the readiness of targets (OPS-1, OPS-3, OPS-6, RES-5)."""
 
 from collections.abc import Mapping
 from typing import Any
