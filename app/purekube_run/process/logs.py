@@ -62,8 +62,14 @@ class Logs:
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
         # Important fields come first.
         ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
-        shown: EventDict = self.secrets.mask(redact({name: _plain(value) for name, value in ordered.items()}))
+        if not all(map(_is_short_text, ordered.values())):
+            ordered = {name: _plain(value) for name, value in ordered.items()}
+        shown: EventDict = self.secrets.mask(redact(ordered))
         return shown
+
+
+def _is_short_text(value: Any) -> bool:
+    return type(value) is str and len(value) <= _LONGEST
 
 
 def _plain(value: Any) -> Any:

@@ -110,7 +110,8 @@ async def run_pass(
     """Decide and write in rounds until nothing except the status is left to write; then write the status.
 
     `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
-    (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass.
+    (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass. What the
+    rules would decide now is not even computed then, if they are idempotent.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)
@@ -120,9 +121,11 @@ async def run_pass(
                 break
             if await write_downstream(work, decision):
                 return await _finished(work, decision, events)
+            if _leaves_nothing_but_status(work, decision) and is_backlogged():
+                return await _finished(work, _status_left(decision), events)
             decision = reconciler.decide(work.source, work.observed)
         if decision.status is not None and decision.status_may_wait and is_backlogged():
-            decision = _without_status(decision)
+            decision = _status_left(decision)
         if decision.status is not None:
             await write_own_status(work, decision.status)
     except NotFound:
@@ -133,10 +136,20 @@ async def run_pass(
     return await _finished(work, decision, events)
 
 
-def _without_status(decision: Decision) -> Decision:
-    """Return the decision without status and Events. It is requeued within `status_may_wait` seconds to write both."""
+def _leaves_nothing_but_status(work: ReconcilePass[S, V], decision: Decision) -> bool:
+    """Report whether the next decision of this pass could only write a status that may wait.
+
+    It is True after `decision` was written without a refusal, if the rules are idempotent.
+    """
+    return bool(work.reconciler.idempotent and decision.status_may_wait and not work.observed.failures)
+
+
+def _status_left(decision: Decision) -> Decision:
+    """Return a decision that writes nothing and is requeued within `status_may_wait` seconds, in order to write the
+    status of `decision` and emit its Events.
+    """
     requeue = decision.requeue.no_later_than(decision.status_may_wait)
-    return attrs.evolve(decision, status=None, events=(), transitions=(), requeue=requeue)
+    return Decision(requeue=requeue, awaits=decision.awaits, row=decision.row)
 
 
 async def _finished(work: ReconcilePass[S, V], decision: Decision, events: EventSink) -> ReconcileResult:

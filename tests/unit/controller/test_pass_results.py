@@ -590,6 +590,47 @@ def test_a_status_that_may_wait_is_left_to_a_later_pass_while_others_wait(
         assert (result.decision.status, result.decision.events, result.requeue.after) == (None, (), 9.0)
 
 
+AWAITED = ObjectRef(SECRET, "default", "awaited")
+BEGUN = Decision(
+    applies=(Apply(SECRET, body("a")),), events=(EVENT,), status_may_wait=9.0, awaits=(AWAITED,), row="installing"
+)
+
+
+@pytest.mark.parametrize(
+    ("begun", "busy", "idempotent", "decisions"),
+    [
+        (BEGUN, True, True, 1),
+        (BEGUN, False, True, 2),
+        (BEGUN, True, False, 2),
+        (attrs.evolve(BEGUN, status_may_wait=0.0), True, True, 2),
+    ],
+)
+def test_what_only_reports_a_beginning_is_not_decided_while_others_wait(
+    begun: Decision, busy: bool, idempotent: bool, decisions: int
+) -> None:
+    world = World()
+    source = world.source()
+    world.refuse = failing("backlog" if busy else "", Unavailable("others wait"))
+
+    result = world.run(source, begun, Decision(row="decided again"), idempotent=idempotent)
+
+    assert len(world.seen) == decisions
+    assert [one.name for _, one in result.executed] == ["a"]
+    if decisions == 1:
+        assert result.decision == Decision(requeue=Requeue(after=9.0), awaits=(AWAITED,))
+        assert (result.decision.row, result.at_fixed_point, world.events.told) == ("installing", True, [])
+
+
+def test_a_refused_write_is_decided_on_even_while_others_wait() -> None:
+    world = World()
+    source = world.source()
+    world.refuse = lambda verb, name: Unavailable("others wait") if verb in ("backlog", "apply") else None
+
+    world.run(source, BEGUN, Decision(row="after the refusal"), idempotent=True)
+
+    assert len(world.seen) == 2
+
+
 @pytest.mark.parametrize(
     ("last", "idempotent", "fixed"),
     [
