@@ -1,9 +1,9 @@
-"""The decision about an applied box: its revision, its roll-out, its removal (PH-10).
+"""The decision about an applied box, an OperatorBox object in the cluster: its revision, roll-out and removal (PH-10).
 
 Expected flow
     A pass does what is due, in this order: add the finalizer; store the definition as a ControllerRevision; apply the
-    CRD; once the process serves the revision, try it on the parents by dry runs; move parents to it; record on the
-    revision that a parent was Ready at it, or that it is given up; write the status.
+    CRD; once the process serves the revision, try it by dry runs on the parents (objects of the box's kind); move
+    parents to it; record on the revision that a parent was Ready at it, or that it is given up; write the status.
 Guarantees
     Pure. No part of a definition is written unless the definition is accepted and permitted. A parent moves by one
     write, which fails if the parent has changed since it was read. All durable state is on the objects: a process that
@@ -62,12 +62,12 @@ from purekube.controller.decision import (
 MANAGER: Final = "vworkspace-boxes"
 """The field manager of applied boxes, their CRDs and ControllerRevisions."""
 FINALIZER: Final = f"{BOX_DOMAIN}/objects"
-"""The finalizer that keeps an applied box while its deletion waits for its objects."""
+"""The finalizer that keeps an applied box until the objects of its kind are deleted or released."""
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
-"""The delay before another attempt to judge a parent that could not be judged."""
+"""The delay before another attempt at a dry run that an obstacle prevented, such as a lost connection."""
 _CURED_SECONDS: Final = 10.0
-"""The delay before a refused box is looked at again: another object, such as a policy, may have cured it."""
+"""The delay before a box with problems is examined again: another object, such as a policy, may have solved them."""
 _AT_ONCE: Final = 50
 """The largest number of parents from which one pass removes the box's finalizer."""
 
@@ -152,7 +152,7 @@ class BoxState:
 
     @cached_property
     def history(self) -> tuple[Revision, ...]:
-        """The stored revisions, oldest first."""
+        """The stored revisions of the box, oldest first."""
         return read_revisions(
             manifest for ref, manifest in self.observed.objects.items() if ref.kind == CONTROLLER_REVISION
         )

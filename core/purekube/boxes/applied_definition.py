@@ -24,7 +24,7 @@ class AppliedProblem:
 
 @attrs.frozen
 class RolloutStatus:
-    """The roll-out of the newest revision."""
+    """The numbers of objects in the roll-out of the target revision, for the status of an applied box."""
 
     total: int = schema_field("Objects that take part.", default=0)
     moved: int = schema_field("Objects at the target.", default=0)
@@ -44,7 +44,7 @@ class Refusal:
 
 @attrs.frozen
 class JudgementStatus:
-    """The result of dry runs of a revision over the objects that would move to it. They precede the first move."""
+    """The result of dry runs of a revision over the objects that would move to it, before the first object moves."""
 
     revision: str = schema_field("The revision that was judged.", default="")
     objects: int = schema_field("How many objects it was judged over.", default=0)

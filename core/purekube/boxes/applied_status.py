@@ -1,4 +1,6 @@
-"""The status of an applied box: its four conditions, its counts, and when they are written (PH-10)."""
+"""The status of an applied box (an OperatorBox object): its four conditions, its counts, and when they are written
+(PH-10).
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, assert_never
@@ -93,7 +95,7 @@ WORDS: Final = ReconcileErrorWords(
     events={SERVING: True},
     tells_retries=_is_starting,
 )
-"""The conditions and events by which a box reports the error that stopped its pass."""
+"""The conditions and Events by which an OperatorBox reports the error that stopped its reconcile pass."""
 
 
 def _is_bad(condition: Condition) -> bool:

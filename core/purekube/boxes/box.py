@@ -1,9 +1,9 @@
 """A compiled box: the result of `compile`, which all other modules read (PH-6).
 
-An expression reads its variables from a scope. `self` is the parent (object of the box's kind). Each external and each
-existing resource is a variable under its id: an object, or the list of its objects for a resource with `forEach`.
-`children.<kind>[*]` is the list of all children of that kind. An expression that reads a variable which is not in the
-scope waits for it.
+An expression reads its variables from a scope. `self` is the parent (object of the box's kind). Each external (object
+that the box only reads) and each existing resource is a variable under its id: an object, or the list of its objects
+for a resource with `forEach`. `children.<kind>[*]` is the list of all children of that kind. While a variable is not in
+the scope, resources whose expressions read it wait.
 """
 
 from collections.abc import Mapping
@@ -87,10 +87,12 @@ class BoxNode:
     place: Place
     template: Template
     asks_namespace: bool = False
-    """True if an expression computes its namespace: one other than the parent's has to consent (RUN-12)."""
+    """True if an expression computes the object's namespace. A namespace other than the parent's then has to consent by
+    an annotation (RUN-12).
+    """
     phase: str = ""
     schema: Schema | None = None
-    """The schema of its kind; None if it is unknown."""
+    """The OpenAPI schema of the resource's kind; None if it is unknown."""
     iteration: Iteration | None = None
     include: tuple[BoxExpression, ...] = ()
     when_conditions: tuple[BoxWhen, ...] = ()
@@ -118,16 +120,18 @@ class ExternalNode:
     kind: Kind
     place: Place
     name: Template
-    """The template of `name`, and of `namespace` if one is given."""
+    """The template of the object's `metadata`: its `name`, and its `namespace` if the file gives one."""
     asks_namespace: bool = False
     elsewhere: bool = False
-    """True if it may be in another namespace than the parent."""
+    """True if the external object may be in another namespace than the parent."""
     must_agree: bool = False
-    """True for a Secret that a parent names: an annotation of the Secret has to allow the parent's kind (RUN-12)."""
+    """True if the external is a Secret whose name a parent chooses. An annotation of the Secret then has to allow the
+    parent's kind (RUN-12).
+    """
     schema: Schema | None = None
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()
-    """The paths in the object that expressions read; the empty path means the whole object."""
+    """The paths of fields of the external object that expressions read; the empty path means the whole object."""
     selector: Mapping[str, Any] = attrs.field(factory=dict)
     watch: bool = True
 
@@ -208,7 +212,9 @@ class Box:
     externals: tuple[ExternalNode, ...]
     strict_order: bool
     account: Template | None
-    """The template for the name of the ServiceAccount that reads and writes children; None for the operator's own."""
+    """The template for the name of the ServiceAccount that reads and writes children; None if the operator does so
+    under its own account.
+    """
     status_fields: Mapping[str, Template]
     """The templates of fields below `status`, by name. An error in one does not affect the others."""
     conditions: tuple[StatusCondition, ...]
@@ -219,7 +225,7 @@ class Box:
     versions: tuple[CompiledVersion, ...] = ()
 
     secrets: SecretUse = SecretUse.CONTENT
-    """The part of the box's Secrets that must be read, for expressions or to detect changes."""
+    """The part of Secrets among the children that must be read, for expressions or to detect changes."""
 
     @property
     def asks_namespaces(self) -> bool:

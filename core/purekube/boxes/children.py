@@ -85,7 +85,7 @@ class ChildNames:
 
 
 def list_name(kind: str) -> str:
-    """Return the name of the variable that holds all children of a kind."""
+    """Return the name of the variable that holds all children of a kind, such as `children.deployment[*]`."""
     return f"{ROOT}.{kind.lower()}[*]"
 
 

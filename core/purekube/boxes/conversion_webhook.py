@@ -1,8 +1,8 @@
 """The conversion webhook of a box's kind, as it is registered in the kind's CRD (PH-8, PH-10).
 
 The operator applies the CRD of an applied box itself. The webhook that converts is served by the same processes as the
-webhook that validates OperatorBoxes. So its address, and the authority that the API server has to trust, are those of
-the ValidatingWebhookConfiguration that is installed for OperatorBoxes.
+webhook that validates OperatorBoxes. So its address and CA bundle are those of the ValidatingWebhookConfiguration
+that is installed for OperatorBoxes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,15 +26,15 @@ APPLIED_BOX_PATH: Final = "/operatorboxes/validate"
 """The URL path of the validating webhook for OperatorBoxes, the boxes that are applied to the cluster."""
 
 _INJECTED: Final = ("cert-manager.io/inject-ca-from", "cert-manager.io/inject-ca-from-secret")
-"""The annotations by which cert-manager writes an authority into webhook configurations and CRDs."""
+"""The annotations that make cert-manager write a CA bundle into webhook configurations and CRDs."""
 
 
 @attrs.frozen
 class ConversionWebhook:
     """The registration of a conversion webhook in a CRD.
 
-    `client` is the `clientConfig`: the URL or Service, and the authority unless cert-manager writes it. `annotations`
-    are the annotations of the CRD by which cert-manager does so.
+    `client` is the `clientConfig`: the URL or Service, and the CA bundle unless cert-manager writes it. `annotations`
+    are the annotations that make cert-manager write the CA bundle into the CRD.
     """
 
     client: Mapping[str, Any]
@@ -42,7 +42,7 @@ class ConversionWebhook:
 
     @classmethod
     def of_box_reviews(cls, configurations: Iterable[Manifest]) -> "ConversionWebhook | None":
-        """Return the conversion webhook of the server that validates OperatorBoxes.
+        """Return the conversion webhook of the server that also validates OperatorBoxes.
 
         `configurations` are ValidatingWebhookConfigurations. Return None if none of them has such a webhook.
         """
@@ -58,7 +58,7 @@ class ConversionWebhook:
         return {**crd, "metadata": meta, "spec": {**crd["spec"], "conversion": conversion}}
 
     def converts(self, crd: Manifest) -> bool:
-        """Report whether the live CRD sends its conversions to this webhook, whatever authority it trusts."""
+        """Report whether the live CRD sends its conversions to this webhook. Its CA bundle is not compared."""
         live = get_path(crd, "spec", "conversion", "webhook", "clientConfig")
         return _address(live) == _address(self.client)
 

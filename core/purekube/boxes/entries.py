@@ -219,7 +219,7 @@ class Externals:
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]
-    """The kinds of resources and externals by id, without unknown ones."""
+    """The known kinds of resources and externals, by the id of the resource or external."""
     variables: Variables
     templates: TemplateCompiler
     deputies: ImpersonationRules

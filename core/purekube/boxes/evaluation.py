@@ -1,4 +1,6 @@
-"""The evaluation of a box's expressions: variables, common budget, `when` gates, parent's status (PH-4, PH-6)."""
+"""The evaluation of a box's expressions: their variables, the step budget that they share, `when` gates (conditions for
+writes), and the parent's status (PH-4, PH-6).
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -60,7 +62,7 @@ class Evaluation:
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
-        """Return a scope without resources, to which the graph engine adds each resource once it is evaluated."""
+        """Return a scope of variables without resources. The graph engine adds each resource once it is evaluated."""
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class BoxExpression:
     program: Program
     place: Place
     is_secret: bool = False
-    """True if its value reveals data of a Secret: then the message of a failure is not repeated."""
+    """True if the expression's value reveals data of a Secret. The message of a failure is then hidden."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the expression's value, which may be an `OptionalValue`. `scope` has the values of its variables.

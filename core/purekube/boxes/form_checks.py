@@ -118,7 +118,7 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn if `includeWhen` of a resource reads a status.
+        """Warn if `includeWhen` of a resource reads the status of an object.
 
         The object might then be created and deleted repeatedly.
         """

@@ -1,4 +1,4 @@
-"""The check that a box gives none of its rights to the users who write its parents (RUN-12).
+"""The check that a box gives none of its rights to the users who write its parents, the objects of its kind (RUN-12).
 
 It knows which fields of an object give power, such as the choice of an account, and who controls the values of these
 fields.
@@ -30,7 +30,7 @@ Steps = tuple[str, ...]
 _RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = frozenset(("subjects", "roleRef", "rules", "aggregationRule"))
 _TEXTS: Final = frozenset(("labels", "annotations", "matchLabels", "nodeSelector"))
-"""Maps of texts, whose keys are arbitrary names."""
+"""Fields that hold a map from arbitrary names to texts, and so give no power."""
 _DATA: Final[Mapping[Kind, tuple[Steps, ...]]] = {
     CONFIG_MAP: (("data",), ("binaryData",)),
     SECRET: (("data",), ("stringData",)),
@@ -208,7 +208,7 @@ class ImpersonationRules:
     trusted: frozenset[Power]
 
     def of(self, kind: Kind, root: str, *, elsewhere: bool) -> "ImpersonatedTemplate":
-        """Return the checker for the template of a `kind` that is at the path `root` in the file.
+        """Return the checker for the template of an object of `kind`. `root` is the path of the template in the file.
 
         `elsewhere` says that the object may be in another namespace than the parent (object of the box's kind).
         """

@@ -13,10 +13,10 @@ from purekube.controller.decision import Decision, Failure
 from purekube.graph import GraphReason
 
 AGAIN_SECONDS: Final = 60.0
-"""The delay before an object that was refused is judged again, unless it changes earlier."""
+"""The delay before an object whose dry run was refused gets a new dry run, unless it changes earlier."""
 _MOST_NAMED: Final = 10
 _HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
-"""Reasons of Stalled that count as a refusal although the API server refuses no write."""
+"""Reasons of the condition Stalled that make a dry run count as refused although the API server refuses no write."""
 
 
 class Foresight(Enum):

@@ -25,10 +25,10 @@ Patch = list[dict[str, Any]]
 
 FROM_FILE: Final = "or run the box from its file, with its webhook (box manifests FILE)"
 NOT_COMPUTED: Final = f"compute it where it is used, {FROM_FILE}"
-"""The ends of messages that refuse an applied box."""
+"""The advice at the end of messages that refuse an applied box because of a computed value."""
 
 _WHOLE: Final = "object"
-"""The path in the problem of a rule that belongs to no single field."""
+"""The path that a problem has if its rule belongs to no single field."""
 
 
 @attrs.frozen(eq=False)
@@ -53,9 +53,11 @@ class BoxAdmission:
     rules: tuple[AdmissionRule, ...]
     mutations: tuple[CompiledMutation, ...]
     type: CelType = DYN
-    """The type of `self` in rules and computed fields."""
+    """The CEL type of the variable `self` in rules and computed fields."""
     schema: Schema | None = None
-    """The schema of the storage version: its defaults are filled in before a check, as conversion does not do it."""
+    """The schema of the storage version. Its defaults are filled in before a check, since a conversion does not fill
+    them in.
+    """
 
     @classmethod
     def of(cls, box: Box) -> "BoxAdmission":

@@ -17,7 +17,7 @@ MARKS: Final = Marks(DOMAIN)
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY_VALUE: Final = "vworkspace-box"
 READERS: Final = f"{DOMAIN}/readers"
-"""Annotation of a Secret: the kinds, such as `webapps.example.com`, whose objects may name it (RUN-12)."""
+"""The annotation of a Secret with the kinds, such as `webapps.example.com`, whose objects may refer to it (RUN-12)."""
 
 
 def finalizer(box: "Box") -> str:

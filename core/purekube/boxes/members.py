@@ -74,11 +74,11 @@ class ParentReading:
 
     @property
     def ready(self) -> Condition | None:
-        """The parent's condition Ready."""
+        """The parent's status condition Ready; None if its status has none."""
         return self.conditions.get(READY)
 
     def is_judged_by(self, revision: str) -> bool:
-        """Report whether the parent's present status was written by the revision of the box called `revision`."""
+        """Report whether the parent's present status was decided by the box's revision named `revision`."""
         condition = self.conditions.get(CONDITION)
         return condition is not None and condition.message.partition(",")[0] == revision
 

@@ -1,7 +1,7 @@
 """The classes of a box's file (PH-4 to PH-6), from which the file's schema is printed.
 
-Only the form is known here: expressions are texts, templates are mappings. `read` makes these from JSON, `compile`
-gives them meaning.
+They only give the form: an expression is a text, and a template is a mapping. The module `read` makes instances of them
+from JSON, and the module `compile` checks and compiles their expressions.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,13 +32,13 @@ _TEXTS: Final[_Schema] = {"items": {"type": "string"}}
 
 
 class PhaseOn(StrEnum):
-    """The time at which a phase runs."""
+    """The time at which a phase (a group of a box's resources) runs."""
 
     RECONCILE = "reconcile"
     CREATE = "create"
-    """The phase runs once, then never again, except for resources with `reconcile: true`."""
+    """The phase runs once in the life of a parent, except for resources with `reconcile: true`, which are kept up."""
     DELETE = "delete"
-    """The phase runs to its end before anything is deleted."""
+    """The phase runs when the parent is deleted, and finishes before any child is deleted."""
 
 
 class ApplyMode(StrEnum):
@@ -59,21 +59,21 @@ class DependencyUntil(StrEnum):
 
 
 class ReadinessRule(StrEnum):
-    """The rule by which an object is ready, in addition to `readyWhen`."""
+    """The rule by which an object counts as ready, in addition to `readyWhen`: its kind's rule, or that it exists."""
 
     KIND = "Kind"
     EXISTS = "Exists"
 
 
 class OnDelete(StrEnum):
-    """The treatment of an object when its parent is deleted."""
+    """The treatment of a child object when its parent is deleted."""
 
     DELETE = "Delete"
     ORPHAN = "Orphan"
 
 
 class PruneMode(StrEnum):
-    """The moment when an object that is no longer wanted is removed."""
+    """The moment when a child that the box no longer wants is deleted: once all others are ready, or at once."""
 
     WHEN_READY = "WhenReady"
     AT_ONCE = "AtOnce"
@@ -94,31 +94,38 @@ class OwnerMode(StrEnum):
 
 
 class DeletionOrder(StrEnum):
-    """The deletion order. `Strict` omits owner references, so that the order also holds in a foreground deletion."""
+    """The order in which children are deleted: wave by wave (depth in the graph).
+
+    `Strict` omits owner references, so that the order also holds in a foreground deletion.
+    """
 
     WAVES = "Waves"
     STRICT = "Strict"
 
 
 class Power(StrEnum):
-    """A power that expressions over a parent do not have, unless the box trusts the authors of parents with it."""
+    """A power that an expression may not give to the authors of the parents that it reads, unless the box trusts them
+    with it.
+
+    Parents are objects of the box's kind.
+    """
 
     NAMESPACES = "Namespaces"
-    """The choice of the namespace in which an object is, or to which it points."""
+    """The power to choose an object's namespace, or a namespace to which the object refers."""
     NAMES = "Names"
-    """The choice of names of objects outside of the parent's namespace."""
+    """The power to choose names of objects outside of the parent's namespace."""
     ACCOUNTS = "Accounts"
-    """The choice of the account under which pods or other work run."""
+    """The power to choose the account under which pods or other work run."""
     ROLES = "Roles"
-    """The choice of the subjects, role references and rules of RBAC objects."""
+    """The power to choose the subjects, role references and rules of RBAC objects."""
     HOSTS = "Hosts"
-    """The choice of host paths and privileges on nodes."""
+    """The power to choose host paths and privileges on nodes."""
     SECRETS = "Secrets"
-    """The choice of the Secret that is read or mounted."""
+    """The power to choose the Secret that is read or mounted."""
 
 
 class KeptIn(StrEnum):
-    """The place where data that an old version cannot hold survives a round trip."""
+    """The place that keeps data which another version of the kind cannot hold, for the conversion back."""
 
     NOTHING = "none"
     ANNOTATION = "annotation"
@@ -135,7 +142,7 @@ def _only(raw: Mapping[str, Any], known: tuple[str, ...]) -> None:
 
 @attrs.frozen
 class CrdSource:
-    """The CRD of the box's kind: a file next to the box, the name of one that is installed, or its `spec` itself."""
+    """The CRD of the box's kind: a file next to the box, the name of an installed CRD, or the CRD's own `spec`."""
 
     file: str = ""
     name: str = ""
@@ -167,7 +174,7 @@ class CrdSource:
 
     @property
     def manifest(self) -> Mapping[str, Any] | None:
-        """The CRD that `spec` declares; None without one."""
+        """The CRD as a manifest if the box gives its `spec`; None if it gives a file or a name."""
         if self.spec is None:
             return None
         names = self.spec.get("names")
@@ -256,9 +263,10 @@ class Dependency:
 
 @attrs.frozen
 class ForEach:
-    """One object for each item of a list: `{c: "${self.spec.components}", key: "${c.name}"}`.
+    """The `forEach` of a resource, which makes one object for each item of a list.
 
-    `key` gives a text that is unique among the items and identifies the object.
+    It is written as `{c: "${self.spec.components}", key: "${c.name}"}`. `key` gives a text that is
+    unique among the items and identifies the object.
     """
 
     variable: str
@@ -296,7 +304,7 @@ class GeneratedField:
     path: str
     length: int = 32
     alphabet: str = ""
-    """The characters to draw from; letters and digits if empty."""
+    """The characters of which the random text is made; letters and digits if empty."""
 
 
 @attrs.frozen
@@ -433,7 +441,7 @@ class DeletionPhase:
 
 @attrs.frozen
 class BoxDeletion:
-    """The behaviour when the parent is deleted."""
+    """The behaviour of a box when a parent (object of its kind) is deleted."""
 
     order: DeletionOrder = schema_field(
         "Whether the order holds in a foreground deletion too.", default=DeletionOrder.WAVES
@@ -453,7 +461,7 @@ class BoxCondition:
 
 @attrs.frozen
 class BoxStatus:
-    """The status of the parent."""
+    """The status fields and conditions that a box computes for its parents (objects of its kind)."""
 
     fields: Mapping[str, Any] = schema_field("Fields, with expressions.", default=attrs.Factory(dict))
     conditions: tuple[BoxCondition, ...] = schema_field("Conditions.", default=())
@@ -536,4 +544,6 @@ SEVERAL_FORMS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     ForEach: ForEach.of,
     GeneratedFields: GeneratedFields.of,
 }
-"""The functions that read classes with several JSON forms: a text or a mapping, or keys of the author's choice."""
+"""The functions that read a class from JSON, for classes with several forms: a text or a mapping, or keys of the
+author's choice.
+"""

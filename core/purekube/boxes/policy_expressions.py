@@ -147,7 +147,7 @@ def _text(value: Any) -> str:
 
 
 def beyond_the_api_server(template: Template, type: CelType) -> Iterator[str]:
-    """Yield the reason for each expression of a template that the API server cannot evaluate.
+    """Yield, for each expression of a template that the API server cannot evaluate, the reason as text.
 
     `type` is the type of `self`.
     """

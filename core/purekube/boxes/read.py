@@ -64,9 +64,9 @@ class Findings:
         return self._places.at(path, offset)
 
     def syntax(self, path: str, error: CelSyntaxError, source: str, begin: int | None) -> None:
-        """Add a syntax error.
+        """Add the syntax error of a CEL expression in the field at `path` as a problem.
 
-        `begin` is the position of the expression in the field's text; None if the expression is not part of that text.
+        `source` is the expression. `begin` is its position in the field's text; None if it is not part of that text.
         """
         offset = None if begin is None else begin + offset_of(error, source)
         self.problem(path, error.problem, offset)
@@ -101,7 +101,7 @@ def offset_of(error: CelSyntaxError, source: str) -> int:
 
 
 def joined_names(names: Iterable[str]) -> str:
-    """Join names with commas for a message."""
+    """Return the names in order, joined with commas, for a message; "there is none" without names."""
     return ", ".join(sorted(names)) or "there is none"
 
 

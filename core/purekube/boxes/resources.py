@@ -49,11 +49,11 @@ class Resources:
     findings: Findings
     entries: tuple[Entry, ...]
     kinds: Mapping[str, KnownKind]
-    """The kinds of resources and externals by id, without unknown ones."""
+    """The known kinds of resources and externals, by the id of the resource or external."""
     parent: KnownKind
     children: ChildNames
     variables: Variables
-    """The variables that the parent's status may read."""
+    """The variables that expressions of the parent's status may read, with their types."""
     templates: TemplateCompiler
     gating: WhenEntries
     forms: FormChecks
@@ -61,7 +61,7 @@ class Resources:
     targets: Mapping[str, Target]
     """The resources and externals on which a resource may depend, by id."""
     reads: dict[str, list[VariablePath]] = attrs.field(factory=dict)
-    """The paths that each template reads, by id."""
+    """The paths that the template, `includeWhen` and `forEach` of each resource read, by the resource's id."""
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":

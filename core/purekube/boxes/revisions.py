@@ -19,13 +19,15 @@ from purekube.controller.decision import MergePatch
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 
 PROVEN: Final = f"{BOX_DOMAIN}/proven"
-"""The annotation of a ControllerRevision at which a parent has once been Ready."""
+"""The annotation of a ControllerRevision at which a parent (object of the box's kind) was once Ready."""
 GIVEN_UP: Final = f"{BOX_DOMAIN}/given-up"
-"""The annotation of a ControllerRevision that was undone, with the parent that failed at it."""
+"""The annotation of a ControllerRevision that the rollout gave up: the parent that failed at it, and why."""
 REFUSED: Final = f"{BOX_DOMAIN}/refused"
-"""The annotation of a ControllerRevision that would be refused for a parent, with that parent and why."""
+"""The annotation of a ControllerRevision whose writes would be refused: the parent concerned, and why."""
 CONDITION: Final = "Revision"
-"""The condition of a parent whose message begins with the revision that its status was decided by."""
+"""The type of a parent's condition whose message begins with the name of the revision that decided the parent's
+status.
+"""
 
 MOST_KEPT: Final = 10
 """The number of revisions that are kept in addition to those in use."""
@@ -79,7 +81,7 @@ class Revision:
     given_up: str = ""
     """The parent that failed at this revision, and why, if the revision was undone; empty otherwise."""
     refused: str = ""
-    """The parent for which this revision would be refused, and why, by its last judgement; empty if for none."""
+    """The parent for which the last dry run of this revision was refused, and why; empty if it was refused for none."""
 
     @property
     def is_sound(self) -> bool:
@@ -89,8 +91,9 @@ class Revision:
         return not self.given_up and not self.refused
 
     def annotated(self, **changed: str | None) -> Manifest:
-        """Return a patch that sets annotations of the ControllerRevision. Names in `changed` are without the operator's
-        domain.
+        """Return a patch that sets annotations of the ControllerRevision; None removes one.
+
+        Names in `changed` are without the domain of boxes, and have `_` for `-`: `given_up`.
         """
         named = {f"{BOX_DOMAIN}/{name.replace('_', '-')}": value for name, value in changed.items()}
         return {"metadata": {"resourceVersion": self.resource_version, "annotations": named}}

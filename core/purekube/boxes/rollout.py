@@ -40,7 +40,7 @@ class Member:
     health: Health
     wave: int = 0
     obstacle: str = ""
-    """The reason and message of its condition Ready, for people."""
+    """The reason why the parent is not Ready, from its condition Ready, as text for people."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The part of a box that says how a changed definition reaches the objects of its kind (PH-10)."""
+"""The settings of a box that say how a changed definition reaches the objects of its kind (PH-10)."""
 
 import re
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ class DeletionPolicy(StrEnum):
 
 
 class RolloutFailure(StrEnum):
-    """The reaction to an object that fails at the new revision."""
+    """The reaction to an object that fails at the new revision: the roll-out stops, or it is undone."""
 
     STOP = "Stop"
     UNDO = "Undo"
@@ -59,7 +59,7 @@ class RolloutWave:
 
 @attrs.frozen
 class BoxRollout:
-    """The roll-out of a changed box over the objects of its kind."""
+    """The settings for the roll-out of a changed box over the objects of its kind."""
 
     pace: str = schema_field(
         "How many objects move at a time, the next ones once these are Ready: `all`, `linear(N)` or `exponential(N)`, "

@@ -1,4 +1,4 @@
-"""The known kinds: plural, scope and schema, from CRD files and from the table of built-in kinds."""
+"""The kinds that the compiler of boxes knows: plural, scope and schema, from CRDs and from a built-in table."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -142,7 +142,7 @@ class Schemas:
         return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all kinds."""
+        """Return the names of all kinds that the compiler knows, such as `Deployment`, sorted."""
         return tuple(
             sorted(
                 {name for (_, name), known in self._found.items() if known is not None}
@@ -152,7 +152,7 @@ class Schemas:
 
 
 _NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOWN_KINDS}
-"""Kinds of proven controllers, such as those of Flux: plural and scope are known, but no schema."""
+"""Kinds of other controllers, such as those of Flux, whose plural and scope are known, but whose schema is not."""
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:

@@ -41,7 +41,7 @@ class Variables:
     certain: frozenset[str] = frozenset(("self",))
     aliases: Mapping[str, VariablePath] = attrs.field(factory=dict)
     present: frozenset[VariablePath] = frozenset()
-    """Fields that exist whenever the expression is evaluated, as `includeWhen` guarantees."""
+    """The paths of fields that exist whenever the expression is evaluated, since `includeWhen` tests them first."""
     itself: str = ""
     """The id of the resource to which the expression belongs, and which it therefore cannot read."""
 
@@ -87,7 +87,7 @@ class ExpressionCompiler:
     lists: Mapping[str, CelType]
     """The types of the variables `children.<kind>[*]`, by name."""
     where: Callable[..., str]
-    """A function that returns the line of the CRD that declares a field of the parent."""
+    """A function that returns, as text, the place in the CRD that declares the parent's field at a given path."""
     unchecked: set[VariablePath] = attrs.field(factory=set)
     made: list[BoxExpression] = attrs.field(factory=list)
 
@@ -209,7 +209,7 @@ def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[V
 
 
 def paths_of(expression: BoxExpression, variables: Variables) -> Iterator[VariablePath]:
-    """Return the paths, such as `self.spec.image`, that an expression of a box reads.
+    """Yield the paths, such as `self.spec.image`, that an expression of a box reads.
 
     `variables` are the variables that it may use.
     """

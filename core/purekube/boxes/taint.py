@@ -40,11 +40,13 @@ class Origin(IntEnum):
     """The party that controls a value. Of several parties, the least trusted is recorded."""
 
     AUTHOR = 0
-    """The author of the box, the API server, or the namespace that a tenant has been given."""
+    """The author of the box, or the API server. A parent's namespace counts as controlled by the author, since users
+    write only in the namespaces that they were given.
+    """
     NAMED = 1
-    """The person who names a parent."""
+    """The user who chooses the name of a parent (object of the box's kind)."""
     CHOSEN = 2
-    """A person who may write the parent, or other objects of its namespace."""
+    """Any user who may write the parent, or other objects in its namespace."""
 
 
 @attrs.frozen

@@ -169,7 +169,8 @@ def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str
 Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
 """A function that reports a problem if an expression gives power to the authors of parents.
 
-Its arguments: program, path, position in its text, variables, schema, and whether it is a part of a text.
+Its arguments are the compiled expression, the path of its field, its position in the field's text, the variables, the
+field's schema if known, and whether the expression is only a part of the text.
 """
 
 

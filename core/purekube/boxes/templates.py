@@ -79,7 +79,7 @@ Render: TypeAlias = Callable[[dict[Any, Any]], Any]
 """A function from a prepared scope to the rendered value, or `ABSENT`. It raises ExpressionFailure if that fails."""
 
 Compile: TypeAlias = Callable[[str, TextPart, bool], BoxExpression | None]
-"""A function that compiles the part of a text at a path. The flag says that the text has other parts, too.
+"""A function that compiles one part of the text at a path. The flag is True if the text has other parts, too.
 
 It returns None if the part has a problem.
 """

@@ -53,12 +53,14 @@ _TYPED: Final[Mapping[str, Callable[[str], str]]] = {
 """The comparisons without `dyn`, for the type check: `dyn` would hide that two types are never equal."""
 
 OPERATORS: Final = (*_TESTS, "exists")
-"""The keys of a gate's test. A gate has exactly one of them, or `after`."""
+"""The keys by which a `when` gate (a condition for writes) tests a value. A gate has exactly one, or `after`."""
 
 AFTER: Final = "after"
-"""The key of a test for time, which a gate may have instead: how long ago the time in the field has to be."""
+"""The key that makes a `when` gate (a condition for writes) wait: its value says how long ago the time in the field has
+to be.
+"""
 _CREATED: Final = "metadata.creationTimestamp"
-"""The default field of `after`: the creation of the parent."""
+"""The field from whose time `after` counts if the gate names none: the creation of the parent."""
 
 _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}"
 

@@ -77,7 +77,10 @@ class WhenEntries:
     def when_conditions_of(
         self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
     ) -> tuple[BoxWhen, ...]:
-        """Return the compiled `when` gates (conditions for writes) of the phase, then those of the resource itself."""
+        """Return the compiled `when` gates (conditions for writes) of the phase, then those of the resource itself.
+
+        `seen` are the variables that their expressions may read.
+        """
         gates: list[BoxWhen] = []
         if phase is not None:
             gates += self._gates(phase, phase_path, seen, phase.name)
