@@ -1,4 +1,4 @@
-"""The entry points of the language: the compilation of a text to a program, and the evaluation of a program."""
+"""The entry points of CEL: the compilation of a text to a program, and the evaluation of a program."""
 
 from collections.abc import Mapping
 from typing import Any

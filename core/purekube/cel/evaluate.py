@@ -68,7 +68,7 @@ TYPES: Final[Mapping[str, TypeValue]] = {
 """The values of the names that denote types, such as `int`."""
 
 _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, LookupError)
-"""The Python exceptions that an implementation raises for arguments of types that it does not take."""
+"""The Python exceptions that a CEL function may raise for arguments of types that it does not accept."""
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:

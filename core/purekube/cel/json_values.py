@@ -1,4 +1,4 @@
-"""Values of expressions as JSON."""
+"""The conversion of CEL values to JSON."""
 
 import base64
 import math

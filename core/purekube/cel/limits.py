@@ -57,7 +57,7 @@ class Limits:
 
 
 LIMITS: Final = Limits()
-"""The default limits."""
+"""The limits that apply to an expression unless its environment sets others."""
 
 
 @attrs.define

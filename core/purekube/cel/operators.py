@@ -1,4 +1,4 @@
-"""The operators of CEL on values."""
+"""The operators of CEL, such as `+` and `==`, compiled to functions or applied to values."""
 
 import math
 import operator as plain
@@ -20,7 +20,7 @@ from purekube.cel.values import (
 )
 
 Scope: TypeAlias = dict[Any, Any]
-"""The variables by name, and the budget under None."""
+"""A scope: the values of variables by name, and the `Budget` of the evaluation under the key None."""
 
 Evaluator: TypeAlias = Callable[[Scope], Any]
 """A compiled expression: a function from a scope to the expression's value."""

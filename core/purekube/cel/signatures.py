@@ -16,7 +16,9 @@ Cost: TypeAlias = Callable[..., int]
 """A function from a call's arguments to its steps, called before the call."""
 
 FunctionKey: TypeAlias = tuple[str, bool, int]
-"""The name, whether it is a method, and the number of arguments without the target; -1 for any number."""
+"""The key of a function: its name, whether it is a method, and its number of arguments without the target; -1 for any
+number.
+"""
 
 _CHARACTERS_A_STEP: Final = 16
 _METHODS: Final = frozenset(

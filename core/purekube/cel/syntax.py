@@ -1,4 +1,7 @@
-"""The syntax tree of a CEL expression. `at` is the place in the text, for messages, and is ignored by equality."""
+"""The nodes of the syntax tree of a CEL expression.
+
+The `at` of a node is its position in the text, for messages. Equality of nodes ignores it.
+"""
 
 import re
 from collections.abc import Callable

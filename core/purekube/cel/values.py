@@ -75,7 +75,7 @@ class Network:
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """The network with all its addresses."""
+        """The network in which the address is, as an object of Python's `ipaddress`."""
         if isinstance(self.address, IPv4Address):
             return IPv4Network((self.address, self.prefix), strict=False)
         return IPv6Network((self.address, self.prefix), strict=False)
@@ -234,7 +234,7 @@ _ORDERED: Final = (bool, str, bytes, Timestamp, Duration, Decimal)
 
 
 def int64(value: int, what: str = "integer overflow") -> int:
-    """Return `value` if it fits into a signed 64-bit integer. Raises EvaluationError otherwise."""
+    """Return `value` if it fits into signed 64 bits. Raises EvaluationError with the message `what` otherwise."""
     if not INT_MIN <= value <= INT_MAX:
         raise EvaluationError(what)
     return value

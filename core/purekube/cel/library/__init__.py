@@ -22,10 +22,10 @@ LIBRARIES: Final = {
     "Quantities, versions, regular expressions": kubernetes_.FUNCTIONS,
     "URLs, addresses, networks": network.FUNCTIONS,
 }
-"""The libraries by a heading for people."""
+"""The functions of each library, by a heading for people."""
 
 FUNCTIONS: Final[FunctionTable] = table(*LIBRARIES.values())
-"""The functions by name, each with its overloads."""
+"""All functions with their overloads, by `FunctionKey`: name, whether it is a method, and number of arguments."""
 
 _ONLY_HERE: Final = frozenset(("Math", "Encoders"))
 _SIGNATURES_ONLY_HERE: Final = frozenset(("string.reverse() -> string", "quantity.sign() -> int", "url(url) -> url"))

@@ -1,4 +1,4 @@
-"""The library of encoders: base64 and JSON."""
+"""The CEL library of encoders: functions for base64 and JSON."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""The libraries of Kubernetes for quantities, semantic versions and regular expressions."""
+"""The CEL libraries of Kubernetes for quantities, semantic versions and regular expressions."""
 
 import re
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The libraries of lists and sets: CEL's extensions and those of Kubernetes."""
+"""The CEL libraries for lists and sets: CEL's own extensions and those of Kubernetes."""
 
 from collections.abc import Callable
 from functools import cmp_to_key

@@ -1,4 +1,4 @@
-"""The extension library of math."""
+"""CEL's extension library of math functions, such as `math.greatest` and `math.round`."""
 
 import math
 from collections.abc import Callable

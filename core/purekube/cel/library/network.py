@@ -1,4 +1,4 @@
-"""The libraries of Kubernetes for URLs, IP addresses and networks."""
+"""The CEL libraries of Kubernetes for URLs, IP addresses and networks."""
 
 import re
 from collections.abc import Callable
@@ -121,7 +121,7 @@ def _masked(network: Network) -> Network:
 def parse_url(text: str) -> Url | None:
     """Return the URL in `text`, which must be absolute or a path that begins with a slash; None for any other text.
 
-    As in Go, what follows `mailto:` is no path, and what follows `#` belongs to nothing.
+    The results are those of Go: a URL such as `mailto:a@b` has an empty path, and a fragment (`#…`) is dropped.
     """
     match = _URL.fullmatch(text)
     if match is None or _CONTROL.search(text) or _is_badly_escaped(match["path"]):
@@ -136,7 +136,7 @@ def parse_url(text: str) -> Url | None:
 
 
 def is_url(text: str) -> bool:
-    """Report whether a text is an absolute URL or path."""
+    """Report whether a text is an absolute URL, or a path that begins with a slash."""
     return parse_url(text) is not None
 
 

@@ -1,4 +1,4 @@
-"""The library of optional values, with `first` and `last` of lists, which may be absent."""
+"""The CEL library of optional values. It includes the list methods `first` and `last`, whose result may be absent."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -54,4 +54,7 @@ FUNCTIONS: Final = (
     function("list($A).first() -> optional($A)", _first),
     function("list($A).last() -> optional($A)", _last),
 )
-"""The methods of optional values. `or` and `orValue` are compiled as operators, as their argument is lazy."""
+"""The functions and methods of optional values.
+
+`or` and `orValue` are compiled as operators instead, because their argument is evaluated only if needed.
+"""

@@ -1,4 +1,4 @@
-"""The extension library of strings, including `format`."""
+"""CEL's extension library of string functions, such as `indexOf`, `split` and `format`."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""The library of times: functions for parts of timestamps and durations."""
+"""The CEL library of times: methods such as `getHours` that return parts of timestamps and durations."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
