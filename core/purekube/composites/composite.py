@@ -22,7 +22,7 @@ from purekube.ports import Entropy
 MOST_ROUNDS: Final = 16
 """The largest number of rounds (decide, then write) in one pass.
 
-A pass needs a round for each wave, since a wave that is ready at once lets the next begin.
+A pass needs a round for each wave (depth in the graph of children): a wave that is ready at once lets the next begin.
 """
 
 
@@ -38,7 +38,7 @@ class SecretUse(StrEnum):
 
     METADATA = "metadata"
     TYPE = "type"
-    """Metadata and type. A list request cannot omit the data alone, so the data is dropped on arrival."""
+    """Metadata and type. A list request cannot leave out only the data, so the data is dropped when it arrives."""
     CONTENT = "content"
 
 
@@ -62,7 +62,7 @@ class External(Protocol):
 
 
 def wants_metadata(external: External) -> bool:
-    """Report whether the controller reads only the object's metadata. This is so for some Secrets."""
+    """Report whether the controller reads only the metadata of `external`: a Secret of which no more is needed."""
     return external.kind == SECRET and all(path[:1] == ("metadata",) for path in external.fields)
 
 
@@ -198,7 +198,7 @@ class Composite:
         return with_written_annotations(self.status_owner.with_holders(manifest), manifest, records, self.manager)
 
     def record(self, parent: Parent, annotation: str) -> str:
-        """Return the text of the annotation `annotation` on the parent, a record of this controller.
+        """Return the text of an annotation by which this controller keeps a record on the parent.
 
         Return "" if managedFields do not show that this controller wrote the annotation, since others may write it too
         (RUN-12).
@@ -269,5 +269,7 @@ class Composite:
 
 
 def status_writer(composite: Composite) -> StatusWriter:
-    """Return the kind's controller as a `StatusWriter`, by which two controllers for the same statuses are found."""
+    """Return the kind's controller as a `StatusWriter`, which serves to detect two controllers that write the same
+    statuses.
+    """
     return StatusWriter(composite.kind, composite.title)

@@ -1,8 +1,9 @@
 """The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
 
 Expected flow
-    namespace not selected → report that; being deleted → run the hooks, delete the children wave by wave, then remove
-    the finalizer; otherwise → add the finalizer, write what the graph requires now, and report the progress as status.
+    namespace not selected → report that; being deleted → run the hooks (resources that run before any deletion), delete
+    the children wave by wave, then remove the finalizer; otherwise → add the finalizer, write what the graph requires
+    now, and report the progress as status.
 Guarantees
     Pure. Once a decision is carried out, the next one, on the resulting objects, is empty. Prune and teardown read
     labels and annotations only. The kinds of the children are recorded on the parent before a child is created.
@@ -50,7 +51,10 @@ T = TypeVar("T", bound=Condition | DesiredCondition)
 _TOLD: Final = (READY, STALLED, DELETING)
 """Conditions whose changes are reported by an Event; mere progress is only in the status."""
 _COMMENTARY_SECONDS: Final = 10.0
-"""The seconds after a transition in which status changes wait that only give details of the same obstacle."""
+"""The time in seconds after a transition during which minor status changes are not written yet.
+
+A change is minor if it only gives details of the obstacle that already keeps the parent from being Ready.
+"""
 
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
@@ -180,7 +184,9 @@ def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredC
 
 
 def orphans_children(parent: Parent) -> bool:
-    """Report whether the user requested that children stay when the parent is deleted (`--cascade=orphan`)."""
+    """Report whether the parent's annotation `vworkspace.io/abandon` is "true": the user wants the children to stay
+    when the parent is deleted.
+    """
     return is_abandoned(parent.metadata)
 
 

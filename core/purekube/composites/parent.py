@@ -1,4 +1,6 @@
-"""A parent, whose children a graph describes, and its records: the kinds of its children, and objects created once."""
+"""A parent (an object that has children), and the records in its annotations: the kinds of its children, and the
+objects that are created only once.
+"""
 
 import base64
 import re
@@ -62,11 +64,11 @@ class Parent:
 
     @property
     def namespace(self) -> str | None:
-        """The namespace; None for an object of a cluster-scoped kind."""
+        """The namespace of the parent; None if its kind is cluster-scoped."""
         return self.metadata.namespace or None
 
     def ref(self, kind: Kind) -> ObjectRef:
-        """Return the parent's reference."""
+        """Return a reference to the parent, which is an object of `kind`."""
         return ObjectRef(kind, self.namespace, self.metadata.name)
 
 
