@@ -1,6 +1,6 @@
-"""The build of purekube's wheel, which takes packages from two other folders of the repository.
+"""The hatch build hook of purekube's wheel, which adds two packages from other folders of the repository.
 
-An editable installation refers to those folders (`dev-mode-dirs`); copies of them would go stale.
+An editable installation imports them from those folders (`dev-mode-dirs`) instead, since copies would go stale.
 """
 
 from typing import Any

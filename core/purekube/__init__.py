@@ -1,4 +1,5 @@
-"""The pure framework: decisions about objects of any kind, and the pass that executes a decision through a `KubeApi`.
+"""The pure part of the framework, without I/O of its own: decisions about objects of any kind, and the reconcile pass
+that executes a decision through the interface `KubeApi`.
 
 Its public packages: `ports` (interfaces to the API server, clock and so on, and the errors), `graph` (objects that
 depend on others), `composites`, `boxes` and `reconcilers` (three ways to write an operator), `cel`, `regex`, `schema`,

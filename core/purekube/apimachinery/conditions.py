@@ -1,8 +1,9 @@
-"""Changes of conditions, as Kubernetes Events and the control plane both report them (RES-4, REC-1).
+"""Status conditions: their comparison, their timestamps and their transitions (RES-4, REC-1).
 
-A transition is a change of status or reason. `merge_conditions` is the only place that sets times. No two transitions
-of a condition have the same time, whatever the clock does, since the time distinguishes the events about that condition
-(PULL-6).
+A transition is a change of a condition's status or reason. It is reported as a Kubernetes Event, and to the control
+plane (the server that offers jobs to the operator). `merge_conditions` is the only place that sets times. No two
+transitions of a condition have the same time, whatever the clock does, since the time distinguishes the reports about
+that condition (PULL-6).
 """
 
 from collections.abc import Container, Iterable, Sequence

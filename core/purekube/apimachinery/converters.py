@@ -329,7 +329,7 @@ def strict_converter() -> Converter:
 
 
 def reporting_converter() -> Converter:
-    """Return a new converter for the specs and statuses of users' classes.
+    """Return a new cattrs converter for the spec and status classes that users of the framework write.
 
     Like `FAST`, the default converter, it stops at the first error. Unlike `FAST`, it writes a number even if 0 is its
     default, so that a count of 0 is shown.

@@ -10,16 +10,16 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path, text_or_emp
 
 BOX_DOMAIN: Final = "box.vworkspace.io"
 BOX_NAME: Final = f"{BOX_DOMAIN}/name"
-"""The label that names, on a CRD and on every child, the box to which the object belongs."""
+"""The label on a CRD and on every child object that names its box (an operator written as a YAML file)."""
 OPERATOR_BOX: Final = Kind(BOX_DOMAIN, "v1alpha1", "OperatorBox", "operatorboxes", namespaced=False)
-"""The kind of the document that declares a box, whether in a file or as an object in the cluster."""
+"""The kind that declares a box (an operator written in YAML), either as a file or as an object in the cluster."""
 PIN: Final = f"{BOX_DOMAIN}/revision"
-"""The annotation by which the user pins a parent to a revision of its box."""
+"""The annotation by which a user pins a parent (object of a box's kind) to one revision of the box."""
 BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
-"""The annotation of a parent that records its revision and the time at which it got that revision."""
+"""The annotation of a parent (object of a box's kind) with the parent's revision, and since when it has it."""
 CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
 CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
-"""The label that names, on a CRD and on every child, the controller to which the object belongs."""
+"""The label on a CRD and on every child object that names the controller to which the object belongs."""
 
 
 @attrs.frozen

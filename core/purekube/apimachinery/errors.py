@@ -145,7 +145,9 @@ class Invalid(OperatorError):
 
 
 class Forbidden(OperatorError):
-    """HTTP 403. `namespace_terminating` distinguishes a namespace being deleted from a missing permission (REC-14)."""
+    """HTTP 403. `namespace_terminating` is True if the write was refused because the namespace is being deleted. It is
+    False for any other reason, such as a missing permission (REC-14).
+    """
 
     def __init__(self, message: str, *, namespace_terminating: bool = False) -> None:
         super().__init__(message)
@@ -153,7 +155,9 @@ class Forbidden(OperatorError):
 
     @property
     def right(self) -> Right | None:
-        """The missing right; None if another authority refused: a quota, a policy, the control plane."""
+        """The missing right that the message names; None if it names none, as when a quota, an admission policy or the
+        control plane refused.
+        """
         return refused_right(self.message)
 
 
@@ -171,7 +175,9 @@ class Expired(OperatorError):
 
 
 class JobClosed(OperatorError):
-    """HTTP 409 when a job is acknowledged: the job is closed at the control plane, for any reason (PULL-6)."""
+    """HTTP 409 of the control plane (the server that offers jobs) when the operator acknowledges a job: the job is
+    closed there, for any reason (PULL-6).
+    """
 
 
 class Unavailable(OperatorError):

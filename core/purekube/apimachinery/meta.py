@@ -118,7 +118,10 @@ class ObjectMeta:
 
 ABANDON: Final = "vworkspace.io/abandon"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
-"""The annotation that holds the hash of the content last applied; every object that a graph creates has it."""
+"""The annotation with the hash of the content that was last applied to an object.
+
+Every object that is applied from a graph (the children of a parent and their dependencies) has it.
+"""
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:

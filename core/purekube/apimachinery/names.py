@@ -44,7 +44,9 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
-    """Return `<operation name>-<first 8 hex digits of the uid>`; only the operation's name is shortened (OPS-1).
+    """Return the name of the object that an engine (such as Velero) gets for an Operation (OPS-1).
+
+    It is `<operation name>-<first 8 hex digits of the uid>`; only the Operation's name is shortened to fit the limit.
 
     A uid that is not a UUID contributes eight hex digits of its SHA-256 instead.
     """

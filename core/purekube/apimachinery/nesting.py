@@ -15,7 +15,7 @@ import msgspec
 T = TypeVar("T")
 
 LEVELS: Final = 150
-"""The number of levels to decode: more than the core accepts, so that it can name the path of a refused value."""
+"""The number of levels that are decoded. The core accepts fewer, so that it can name the path of a refused value."""
 
 TOO_DEEP: Final = f"is nested too deeply to be read: at most {LEVELS} levels"
 """The message about a value that was cut out."""
@@ -36,9 +36,12 @@ _STEP: Final = [1 if byte in b"[{" else -1 if byte in b"]}" else 0 for byte in r
 
 _LARGE: Final = 64 * 1024
 _HEADROOM: Final = 100
-"""The number of extra stack frames below which to decode, so that later readers with a deeper stack succeed too."""
+"""The number of stack frames that are added before deeply nested JSON is decoded.
+
+A value that can be decoded at that depth can also be read by later functions with a deeper stack.
+"""
 _SHALLOW: Final = 4 * _HEADROOM
-"""The number of opening brackets (and so at most of levels) up to which every reader has enough stack."""
+"""The number of opening brackets below which JSON cannot be nested too deeply, so that no stack frames are added."""
 
 
 def pruned(text: str, levels: int = LEVELS) -> str:

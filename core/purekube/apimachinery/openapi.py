@@ -1,8 +1,9 @@
 """OpenAPI schemas of attrs classes, structural as Kubernetes requires (RES-6).
 
-Types give the shape, `schema_field` adds what types cannot express, the `SCHEMA` of a class what its fields cannot:
-keywords of the whole object, and further `properties` and `required`. `CEL_RULES` and field rules become
-`x-kubernetes-validations`. A field without default is required; `X | None` is optional, never nullable.
+The type of a field gives its shape. `schema_field` adds what a type cannot express. The `SCHEMA` of a class adds what
+no field can express: keywords of the whole object, and further `properties` and `required`. The `CEL_RULES` of a class
+and the rules of its fields become `x-kubernetes-validations`. A field without default is required; `X | None` is
+optional, never nullable.
 """
 
 import inspect
@@ -58,7 +59,7 @@ def _validation(rule: CelRule) -> dict[str, str]:
 
 
 def inner_type(annotation: Any) -> tuple[Any, bool]:
-    """Return two answers: the type `annotation` without `| None`, and whether `annotation` allows None."""
+    """Return a pair: the type `annotation` without `| None`, and True if `annotation` had `| None`."""
     if get_origin(annotation) not in (Union, UnionType):
         return annotation, False
     others = [one for one in get_args(annotation) if one is not NoneType]

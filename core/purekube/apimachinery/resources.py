@@ -94,7 +94,7 @@ KNOWN_KINDS: Final = (
     LEASE,
     CUSTOM_RESOURCE_DEFINITION,
 )
-"""The kinds above, for look-ups by apiVersion and kind."""
+"""The kinds that can be looked up by apiVersion and kind."""
 
 DEPLOYMENT: Final = Kind("apps", "v1", "Deployment", "deployments")
 STATEFUL_SET: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")

@@ -1,7 +1,9 @@
-"""Secret material: the rules by which it is refused in inline values and hidden in all output (RES-7).
+"""Secrets in JSON and text: the check that refuses them in a spec's inline values, and their redaction in all output
+(RES-7).
 
-Both rules use one set of words. Inline values are judged by their whole keys, which is exact. Text is redacted after
-any word that ends like a secret word (`redaction`), which may hide too much but never too little.
+Both use one set of words, such as `password`. The check judges an inline value by its whole key, which is exact. The
+redaction hides the text after any word that ends like one of them (`redaction`), which may hide too much but never too
+little.
 """
 
 import re
@@ -60,7 +62,7 @@ _Child = tuple[str | int, Any, bool]
 """A member of a container: its key or index, its value, and whether a text there is a secret."""
 
 _Steps = tuple[Any, str | int] | None
-"""The path to a value: the path to its container and the last step; None for the root. Messages alone write it out."""
+"""The path to a value, as the path to its container and the last step; None for the root. Messages show it as text."""
 
 
 LONGEST_MESSAGE = 1024
@@ -70,8 +72,8 @@ LONGEST_MESSAGE = 1024
 def is_secret_key(key: str) -> bool:
     """Report whether `key` names secret material, such as `DB_PASSWORD`.
 
-    Case, hyphens and alphabet make no difference. A key that holds the name of a Secret (`existingSecret…`) is not
-    secret, whatever its ending.
+    Case, hyphens, underscores and lookalike letters of other alphabets make no difference. A key that holds the name
+    of a Secret (`existingSecret…`) is not secret, whatever its ending.
     """
     if key[-1:].isascii() and key[-1:] not in _LAST:
         return False
@@ -256,7 +258,10 @@ def _is_loud(key: str) -> bool:
 
 _LONGEST_REMEMBERED_KEY: Final = 64
 _remembered_key = lru_cache(maxsize=1024)(_is_loud)
-"""`_is_loud` with a cache: log lines have the same few keys, and matching these took most of the time."""
+"""The function `_is_loud`, which reports whether a key's value must be hidden, with a cache of its results.
+
+Log lines have the same few keys, and matching these took most of the time.
+"""
 
 
 def _redact_text(text: str, secret: bool) -> str:

@@ -88,7 +88,7 @@ def read_meta(manifest: Manifest) -> ObjectMeta:
 
 
 def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
-    """Read the conditions of `types` in the status of any object; malformed ones are left out. Never raises."""
+    """Read an object's status conditions of the types in `types`; malformed ones are left out. Never raises."""
     conditions = get_path(manifest, "status", "conditions")
     readable = map(_condition, conditions if isinstance(conditions, list) else ())
     return tuple(condition for condition in readable if condition is not None and condition.type in types)
