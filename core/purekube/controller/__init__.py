@@ -1,1 +1,1 @@
-"""The kernel: decisions, reconcile pass, work queue, informer and leader election, for any kind (RUN-1 to RUN-4)."""
+"""The kernel of a controller: decisions, reconcile pass, work queue, informer and leader election (RUN-1 to RUN-4)."""

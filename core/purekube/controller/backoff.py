@@ -1,4 +1,4 @@
-"""Backoff with jitter as an argument, and the retry, tick and log note types that state machines share."""
+"""Exponential backoff with jitter, and the types that state machines share: retries, ticks and notes for the log."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -22,16 +22,16 @@ class Backoff:
     cap: float = 300.0
 
     def delay(self, attempt: int, jitter: float) -> float:
-        """Return the seconds to wait after the failure numbered `attempt`, counted from 1."""
+        """Return the seconds to wait after failure number `attempt`, counted from 1. `jitter` is from 0 to 1."""
         ceiling = min(self.cap, self.base * 2.0 ** min(attempt, 64))
         floor = min(self.cap, max(self.base, ceiling / 2))
         return floor + jitter * (ceiling - floor)
 
     def full_jitter(self, attempt: int, jitter: float) -> float:
-        """Return the fraction `jitter` of `base * 2**(attempt - 1)` in seconds, clamped to `base` and `cap`.
+        """Return `jitter` times `base * 2**(attempt - 1)` seconds, but at least `base` and at most `cap`.
 
-        `attempt` counts failures from 1. Before the clamp, the product doubles up to 1024 times `base`, so that after
-        many failures most delays are `cap` seconds.
+        `attempt` counts failures from 1, and `jitter` is a number from 0 to 1. The power of two grows no further than
+        1024.
         """
         return min(self.cap, max(self.base, self.base * 2.0 ** min(attempt - 1, 10) * jitter))
 
@@ -69,7 +69,9 @@ class LogLevel(StrEnum):
 
 @attrs.frozen
 class LogNote:
-    """A note for the administrator who reads the operator's log. `job_id` is empty if the note concerns no job."""
+    """A note for the administrator who reads the operator's log. `job_id` is the id of the job that the note is about;
+    it is empty for other notes.
+    """
 
     level: LogLevel
     message: str
@@ -78,8 +80,8 @@ class LogNote:
 
 @attrs.frozen
 class Retry:
-    """The number of consecutive failures of a step, and the time of its next try (`at`; None without a
-    pending retry).
+    """The retry state of a step: the number of consecutive failures, and the time `at` of the next try (None if no
+    retry is pending).
     """
 
     failures: int = 0

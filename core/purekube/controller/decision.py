@@ -14,14 +14,14 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, encoded_fi
 from purekube.ports import KubernetesEvent
 
 SLOW_SECONDS: Final = 60.0
-"""The delay in seconds of a retry that only an outside change can make succeed, unless a watch event comes earlier."""
+"""The delay in seconds before a retry that only an outside change can make succeed. A watch event may come earlier."""
 
 REFUSED_SECONDS: Final = 30.0
-"""The longest backoff in seconds after a missing right, since no watch event reports a newly granted role."""
+"""The longest backoff in seconds while a right is missing. No watch event reports a newly granted role."""
 
 
 class RequeuePace(Enum):
-    """The delay before an object's next reconcile pass, and what happens to its failure count in the work queue."""
+    """The rule for the delay before an object's next reconcile pass, and for its failure count in the work queue."""
 
     NONE = "no failure that a retry can cure; the count starts anew"
     IMMEDIATE = "the copy was overtaken: at once; only from the second time in a row, after 50 ms or more"
@@ -110,12 +110,13 @@ class Failure:
 class Snapshot:
     """The observed state on which a decision about a source (the reconciled object) is made.
 
-    `objects` holds the existing downstream objects: every object whose name the source requires, and every object of a
-    downstream kind that carries the source's uid. Their order has no meaning. `failures` are refused writes of an
-    earlier decision in the same pass. `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are
-    kinds that only an earlier definition used and that the operator may not list, each with the missing right. Objects
-    of these kinds are unknown. `namespace` is the source's Namespace object, if the decision needs it. `peers` are
+    `objects` holds the existing downstream objects, in any order: every object whose name the source requires, and
+    every object of a downstream kind that carries the source's uid. `failures` are refused writes of an earlier
+    decision in the same pass. `namespace` is the source's Namespace object, if the decision needs it. `peers` are the
     names of other namespaces that admit objects made for a source in this namespace.
+
+    `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are kinds that only an earlier
+    definition used and that the operator may not list, each with the missing right; their objects are unknown.
     """
 
     namespace: Manifest | None = None
@@ -127,7 +128,7 @@ class Snapshot:
 
 
 class Finalizer(Enum):
-    """The change that a decision makes to our finalizer on the reconciled object.
+    """The change that a decision makes to the controller's finalizer on the reconciled object.
 
     ADD precedes all other writes, REMOVE follows all other writes.
     """
@@ -140,8 +141,8 @@ class Finalizer(Enum):
 class Apply:
     """One server-side apply of a whole manifest made for the reconciled object.
 
-    `force` is True only to take fields over from an older managedFields entry of our own (REC-6). `after` lists objects
-    that must be written first: if the write of one of them is refused, this apply is skipped.
+    `force` is True only to take fields over from an older managedFields entry of the same manager (REC-6). `after`
+    lists objects that must be written first: if the write of one of them is refused, this apply is skipped.
     """
 
     kind: Kind
@@ -217,7 +218,7 @@ class Create:
 
 @attrs.frozen
 class MergePatch:
-    """A merge patch that contains a resourceVersion; it is skipped if the write of an object in `after` fails."""
+    """A merge patch with the object's resourceVersion. It is skipped if a write of an object in `after` is refused."""
 
     ref: ObjectRef
     patch: Manifest
@@ -226,7 +227,7 @@ class MergePatch:
 
 @attrs.frozen
 class Delete:
-    """A background delete of the object if it has this uid and, unless None, this resourceVersion."""
+    """A delete with background propagation, for an object with this uid and, unless None, this resourceVersion."""
 
     ref: ObjectRef
     uid: str
@@ -237,17 +238,22 @@ class Delete:
 class Decision:
     """The writes that a decision requires, as data. An empty decision without `status` means nothing to do (REC-6).
 
-    `source` below is the reconciled object, `downstream` are the objects made for it. `dry_runs` are applies sent as a
-    dry run before anything is written; if one is refused, nothing is written. `status` is the whole status to apply, or
-    None if the present one is equal. `transitions` and `events` follow from changed conditions and count only once the
-    status is written. `annotations` are changes to the source's annotations (None removes one); they are written
-    together with the finalizer, before anything downstream. With `only_if_current` the source is read again before
-    anything is written downstream, so that a decision from an old copy writes nothing. `status_may_wait` is set when
-    the status reports only that something has begun: it is the number of seconds for which the status may be delayed
-    while other keys need the API server. `awaits` are other owners' objects that block progress and that no cache
-    shows; a change of one of them must wake the source. `account` is the ServiceAccount as which everything downstream
-    is written; if it is None, and for the source always, the operator writes as itself. `row` names the row of the
-    decision table, for people only: decisions that differ in nothing else are equal.
+    `source` below is the reconciled object, `downstream` are the objects made for it.
+
+    `dry_runs` are applies sent as a dry run before anything is written; if one is refused, nothing is written.
+    `annotations` are changes to the source's annotations (None removes one); they are written together with the
+    finalizer, before anything downstream. With `only_if_current` the source is read again before anything is written
+    downstream, so that a decision from an old copy writes nothing. `account` is the ServiceAccount as which everything
+    downstream is written; if it is None, and for the source always, the operator writes as itself.
+
+    `status` is the whole status to apply, or None if the present one is equal. `transitions` and `events` follow from
+    changed conditions and count only once the status is written. `status_may_wait` is the number of seconds for which
+    the status may be delayed while other keys need the API server; it is set when the status reports only that
+    something has begun.
+
+    `awaits` are other owners' objects that block progress and that no cache shows; a change of one of them must wake
+    the source. `row` names the row of the decision table, for people only: decisions that differ in nothing else are
+    equal.
     """
 
     finalizer: Finalizer | None = None
@@ -269,17 +275,17 @@ class Decision:
 
     @property
     def writes_downstream(self) -> bool:
-        """True if the decision writes anything except the status."""
+        """True if the decision writes anything other than the status and Events."""
         return bool(self.finalizer or self.annotations or self.patches or self.applies or self.creates or self.deletes)
 
     @property
     def is_empty(self) -> bool:
-        """True if the decision writes nothing at all."""
+        """True if the decision writes nothing at all: no object, no status and no Event."""
         return not self.writes_downstream and self.status is None and not self.events
 
 
 def as_data(decision: Decision) -> dict[str, Any]:
-    """Return every effect of `decision` that is not empty, as JSON. Keys are in the order of execution."""
+    """Return the non-empty effects of `decision` as a JSON object. Its keys are in the order of execution."""
     effects: dict[str, Any] = {
         "dryRun": [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs],
         "finalizer": decision.finalizer and decision.finalizer.value,

@@ -1,7 +1,7 @@
 """Comparison of a desired manifest with the live object, to apply it only if necessary (REC-6, PH-2).
 
-An object is applied when its content hash differs from the one that we left on it, or when a field of ours is missing
-or different on the live object. Fields that only others set are ignored.
+An object is applied when the hash of its desired content differs from the hash in the live object's annotation, or when
+a desired field is missing or different on the live object. Fields that only others set are ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,9 @@ class DriftBySchema:
     drops_empty: bool
 
     def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
-        """Report whether the field `key` of `live` already contains `desired`, in the form that the server stores."""
+        """Report whether the field `key` of `live` already contains `desired`, apart from what the server changes when
+        it stores a value.
+        """
         if key not in live:
             # A null requests nothing. An empty value requests nothing if the server drops empty fields.
             return desired is None or (self.drops_empty and not desired)
@@ -38,7 +40,9 @@ class DriftBySchema:
         return self.covers(there, desired, schema)
 
     def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
-        """Report whether the value `live` already contains `desired`, in the form that the server stores."""
+        """Report whether the value `live` already contains `desired`, apart from what the server changes when it stores
+        a value.
+        """
         if isinstance(desired, dict):
             return isinstance(live, dict) and self._covers_fields(live, desired, schema)
         if isinstance(desired, list):
@@ -88,7 +92,9 @@ def _same_quantity(live: Any, desired: Any) -> bool:
 
 
 def stamp(manifest: dict[str, Any], annotation: str) -> dict[str, Any]:
-    """Set the annotation to the hash of the manifest's content. The manifest is modified in place and returned."""
+    """Set the annotation named `annotation` to the hash of the manifest's content. The manifest is modified in place
+    and returned.
+    """
     digest = content_hash(manifest)
     manifest["metadata"].setdefault("annotations", {})[annotation] = digest
     return manifest
@@ -109,8 +115,8 @@ def needs_apply(
 
     `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that items of other
     managers are ignored. With `drops_empty` an absent field equals an empty value (false, 0, empty), because the server
-    omits such values in built-in kinds. `encoded` holds top-level fields of `desired` as canonical JSON, as far as the
-    caller has them.
+    omits such values in built-in kinds. `encoded` may hold top-level fields of `desired` as canonical JSON, to save
+    time.
     """
     if live is None:
         return True

@@ -1,4 +1,6 @@
-"""The choice of Kubernetes Events to write: repeats are merged into series, writes limited per object (RUN-5)."""
+"""The choice of the Kubernetes Events to write: repeats are merged into series, and the writes about each object are
+limited (RUN-5).
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -116,8 +118,10 @@ _AGAIN: Final = timedelta(seconds=30)
 
 
 class Observed(StrEnum):
-    """The result of observing an event: it starts a series, repeats in a series, or is not written at all, because of a
-    limit or because an Event about the end of what it reports came first.
+    """The result of observing an Event.
+
+    NEW: it starts a series. REPEATED: it was counted in an existing series. DROPPED: it is not written, because of a
+    limit. SUPERSEDED: it is not written, because an Event about the end of the reported work came first.
     """
 
     NEW = "created"
@@ -213,12 +217,12 @@ class EventSeries:
 
     @property
     def objects(self) -> int:
-        """The number of objects whose rate of writes is tracked."""
+        """The number of objects about which Events were written so recently that their rate limit is tracked."""
         return len(self._buckets)
 
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
         """Count `event` in the series of equal events (REPEATED), or start a new series with it (NEW). Return DROPPED
-        if the event will not be written, because its object has no tokens left or the buffer is full.
+        if the event will not be written, because its object has used up its rate limit or the buffer is full.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))

@@ -17,7 +17,7 @@ from purekube.controller.decision import Apply, Create, Decision, Delete, Failur
 from purekube.ports import Entropy, KubeApi, PatchType
 
 STATUS: Final = "status"
-"""The verb recorded for a write of the source's status."""
+"""The verb under which a pass records a write of the status of the source (the reconciled object)."""
 
 OnWrite: TypeAlias = Callable[[tuple[ObjectRef, str]], None]
 """A function that is called with each written object and the resourceVersion that the server returned."""
@@ -69,7 +69,7 @@ class ReconcilePass(Generic[S, V]):
     executed: list[tuple[str, ObjectRef]] = attrs.field(factory=list)
     """Verbs and objects of the writes so far, in order."""
     downstream: KubeApi = attrs.field()
-    """The API through which all objects except the source are written."""
+    """The client for writes of all objects except the source. It acts as the decision's ServiceAccount, if set."""
 
     @downstream.default
     def _own_rights(self) -> KubeApi:

@@ -62,7 +62,9 @@ class Vitals:
     informers: tuple[InformerVitals, ...] = ()
     worker_pools: tuple[WorkerPoolVitals, ...] = ()
     shard: str = ""
-    """The name of this process's shard; empty if there is only one. Its line in the report never shows a failure."""
+    """The name of this process's shard; empty if there is only one shard. The readiness report has a line with this
+    name, which never reports a failure.
+    """
 
 
 @attrs.frozen
@@ -70,11 +72,13 @@ class HealthBounds:
     """The largest healthy value of each age, in seconds."""
 
     loop: float = 10.0
-    """The longest silence of the event loop: a kubelet probes every ten seconds, and garbage collection takes less."""
+    """The longest time without a sign of life from the event loop. A garbage collection takes less, and a kubelet
+    probes every ten seconds.
+    """
     slack: float = 30.0
     """The tolerance beyond the time limit of an informer or a reconcile: cancelling and cleaning up take a moment."""
     idle: float = 60.0
-    """The longest time for which keys may wait while a worker is free."""
+    """The longest time for which ready keys may wait while a worker is free."""
     stale: float = 900.0
     """The longest silence of the API server; longer than the longest watch without an event (620 s)."""
 

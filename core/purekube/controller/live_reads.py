@@ -1,4 +1,4 @@
-"""Objects read live through the `KubeApi` port for one snapshot, with the kinds that are not served."""
+"""Objects read directly from the API server for one snapshot, with the kinds that are not served or may not be read."""
 
 import attrs
 
@@ -41,7 +41,7 @@ class LiveReads:
         return None
 
     async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
-        """Read one object by name and add it to `objects`. Raises the same errors as `get`."""
+        """Read one object by name, and add it to `objects` if it exists. Raises the same errors as `get`."""
         if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 

@@ -40,7 +40,10 @@ def kubectl_name(ref: ObjectRef) -> str:
 
 
 def without_managed_fields(manifest: Manifest) -> Manifest:
-    """Return `manifest` without managedFields, for caches of kinds that only this operator writes; not a deep copy."""
+    """Return `manifest` without managedFields. This is for caches of kinds that only this operator writes.
+
+    The result is not a deep copy.
+    """
     meta = metadata(manifest)
     if _HELD not in meta:
         return manifest

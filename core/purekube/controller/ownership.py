@@ -1,6 +1,6 @@
 """Ownership of live downstream objects: how it is checked, gained and given up (REC-4, REC-10).
 
-It is checked before any apply or delete. An owner is identified by its uid, not by its name.
+Ownership is checked before any apply or delete. An owner is identified by its uid, not by its name.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

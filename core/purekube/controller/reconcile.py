@@ -37,7 +37,9 @@ from purekube.ports import EventSink, KubeApi
 
 
 class ResultLabel(StrEnum):
-    """Values of the label `result` of controller_runtime_reconcile_total, plus two that we add."""
+    """The values of the label `result` of the metric controller_runtime_reconcile_total: those of controller-runtime,
+    and `terminal`.
+    """
 
     SUCCESS = "success"
     REQUEUE_AFTER = "requeue_after"
@@ -84,7 +86,7 @@ class ReconcileResult:
 
     @property
     def label(self) -> ResultLabel:
-        """The result's label in the metrics."""
+        """The value of the metric label `result` for this pass."""
         match self.requeue.pace:
             case RequeuePace.IMMEDIATE:
                 return ResultLabel.REQUEUE

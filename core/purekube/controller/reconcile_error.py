@@ -1,4 +1,4 @@
-"""Conditions on an object whose reconcile pass was stopped: a missing right, a defect, bad input (REC-13, RES-4).
+"""Conditions on an object whose reconcile pass was stopped by a missing right, a defect or bad input (REC-13, RES-4).
 
 The functions work on the raw manifest, since reading or deciding may be what failed. They keep all other fields of the
 status as they are. Each kind says in a `ReconcileErrorWords` which conditions and fields it uses.
@@ -31,14 +31,16 @@ _LOG_LINE: Final = " The log line with reconcile_id "
 
 
 class ReconcileErrorCause(StrEnum):
-    """The causes that stop a reconcile pass. Each except the last is the reason of the condition that reports it."""
+    """The causes that stop a reconcile pass. Each except TRANSIENT is also the reason of the condition about it."""
 
     FORBIDDEN = "Forbidden"
     INTERNAL_ERROR = "InternalError"
     TOO_DEEP = "ValidationFailed"
-    """The object is nested so deeply that it cannot be judged."""
+    """The object is nested too deeply to be processed."""
     TRANSIENT = "Transient"
-    """A transient error, which is retried; most kinds report it only until the status covers the present generation."""
+    """A transient error, which is retried. Most kinds report it only while their status is not yet of the present
+    generation.
+    """
 
 
 @attrs.frozen
@@ -101,18 +103,22 @@ class ReconcileErrorWords:
     types: Sequence[str]
     """The types of conditions that the operator owns, in the order of a status."""
     conditions: Callable[[Mapping[str, Condition], ReconcileError], Iterable[DesiredCondition]]
-    """Given the present conditions and the cause, return the conditions that report it; others stay as they are."""
+    """A function that returns the conditions that report an error, given the present conditions and the error. Other
+    conditions stay as they are.
+    """
     fields: Callable[[Sequence[DesiredCondition], datetime], Mapping[str, Any]]
-    """Given all conditions and the time, return the status fields that follow from them."""
+    """A function that returns the status fields that follow from all conditions and the time."""
     defaults: Mapping[str, Any] = attrs.field(factory=dict)
-    """Fields for a status that has none yet."""
+    """The status fields, with their values, that are written if the object's status lacks them."""
     events: Mapping[str, bool] = attrs.field(factory=dict)
     """Types of conditions whose transitions become Events, each with whether that Event is a warning."""
     write_condition: Callable[[Condition], Mapping[str, Any]] = condition_json
     is_ours: Callable[[Manifest], bool] = lambda manifest: True
-    """A function that decides whether the operator may write the object's status."""
+    """A function that reports whether the operator may write the status of the object."""
     tells_retries: Callable[[Mapping[str, Condition]], bool] = lambda before: False
-    """Given the present conditions, return whether to report a transient error although they cover this generation."""
+    """A function of the present conditions: it returns True if a transient error is reported even when the status is of
+    the present generation.
+    """
 
 
 def standard_words(
@@ -157,8 +163,9 @@ def blocked_status(
 ) -> Decision:
     """Return a decision that writes the error `blocked` into the object's status and emits its Events.
 
-    The decision is empty if the status already reports the cause, or if this controller does not own the status.
-    `conditions` are the object's present conditions of the operator's own types.
+    The decision is empty if the status already reports the error, if the rules in `words` leave it out (as most do for
+    a transient error), or if this controller does not own the status. `conditions` are the object's present conditions
+    of the operator's own types.
     """
     if not words.is_ours(manifest):
         return Decision()

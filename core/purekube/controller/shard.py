@@ -29,7 +29,7 @@ class Shard:
 
     @classmethod
     def of(cls, text: str) -> "Shard":
-        """Parse a text such as `1/4`. Raises ValueError with the required form."""
+        """Parse a text such as `1/4`, the shard with index 1 of four. Raises ValueError with the required form."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError("give I/N, such as 0/4 for the first of four")
@@ -45,7 +45,9 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """True for the first shard, which also does work for the whole cluster: agent, Cluster status, credential."""
+        """True for the first shard. It also does the work needed once per cluster: the agent that pulls jobs, the
+        status of the Cluster object, and the credential.
+        """
         return self.index == 0
 
     def owns(self, namespace: str | None) -> bool:
@@ -58,4 +60,4 @@ class Shard:
 
 
 WHOLE: Final = Shard()
-"""The only shard, which owns every namespace."""
+"""The shard of a process that has no other shards: it owns every namespace."""

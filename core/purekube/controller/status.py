@@ -1,7 +1,7 @@
-"""The one writer of statuses, and of the Events about them (REC-1, REC-6 c, REC-7, RES-4).
+"""The statuses to write, and the Events about them, computed in one place for all kinds (REC-1, REC-6 c, REC-7, RES-4).
 
-Each kind chooses the conditions and other fields of its status. This module decides for all kinds whether these differ
-from the live status, and what is written then. Statuses that differ only in times are equal.
+Each kind chooses the conditions and other fields of its status. This module decides whether these differ from the live
+status, and what is written then. Statuses that differ only in times are equal.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -70,10 +70,10 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """The parts of a status that may be written later, so that progress messages do not cause many writes."""
+    """The parts of a status whose changes may be written later, so that progress messages do not cause many writes."""
 
     messages_of: frozenset[str] = frozenset()
-    """Types of conditions whose message may differ."""
+    """The types of conditions whose changed messages may be written later."""
     fields: frozenset[str] = frozenset()
 
 

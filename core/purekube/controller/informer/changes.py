@@ -55,7 +55,7 @@ IndexKey: TypeAlias = tuple[str, str]
 """The name of an index and a value in it."""
 
 Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
-"""A function that returns the values under which one index finds an object."""
+"""A function from an object to the values under which one index finds the object."""
 
 
 def owner_uids(manifest: Manifest) -> Iterable[str]:

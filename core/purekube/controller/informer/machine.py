@@ -134,7 +134,9 @@ def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> I
 
 
 def resume(state: InformerState, moment: InformerContext) -> InformerStep:
-    """Return the step (state and effects) that sends the next request of the present phase (list or watch)."""
+    """Return the step (state and effects) that sends the next request of the present phase: for a page of the list, or
+    for the watch.
+    """
     asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
     match state.phase:
         case InformerPhase.LISTING | InformerPhase.MISSING:

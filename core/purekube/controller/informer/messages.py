@@ -38,7 +38,9 @@ class InformerPolicy:
     """The time limits and intervals of an informer, in seconds. Defaults are client-go's where it has them."""
 
     optional: bool = False
-    """True if readers can do without this kind: without the right to list it, it counts as synced, and is retried."""
+    """True if readers can do without this kind. If the right to list it is missing, the informer counts as synced and
+    keeps trying.
+    """
 
     backoff: Backoff = _AFTER_FAILURE
     missing_backoff: Backoff = _WHILE_MISSING
@@ -47,19 +49,21 @@ class InformerPolicy:
     retry_after_cap: float = 300.0
     """The longest wait that a server can impose by `Retry-After`."""
     resume_within: float = 2.0
-    """The longest gap after which a watch is resumed without a new list; no restore of the storage is that fast."""
+    """The longest interruption after which a watch is resumed without a new list: no restore of the storage is that
+    fast.
+    """
     shortest_watch: float = 1.0
     """The shortest duration of a watch; one that ends sooner without an event counts as failed."""
     watch_timeout: float = 300.0
     """The time after which the server is asked to end a watch; jitter makes it up to twice as long."""
     quiet_grace: float = 20.0
-    """The time for which a silent stream is kept after its timeout; longer than the adapter's own limit."""
+    """The time for which a silent stream is kept open beyond its timeout; longer than the HTTP adapter's own limit."""
     bookmark_silence: float = 85.0
     """The longest silence of a stream while bookmarks are expected: a kube-apiserver sends them every 60 to 75 s."""
     believe_silence: int = 3
     """The number of silent streams without any bookmark after which the server is assumed to send no bookmarks."""
     relist_after: float = 3600.0
-    """The age of the last list from which on the end of a watch leads to a new list; infinity for never."""
+    """The age of the last list above which the objects are listed again when a watch ends; infinity for never."""
 
 
 @attrs.frozen
@@ -92,7 +96,7 @@ class InformerState:
     bookmarks: bool = True
     """True while bookmarks are expected, so that a stream without them counts as silent sooner."""
     bookmarked: bool = False
-    """True once a bookmark was seen: this server sends them."""
+    """True once a bookmark was seen, which proves that this server sends them."""
     silences: int = 0
     """The number of streams that went quiet before the first bookmark was seen."""
     misses: int = 0
@@ -138,7 +142,7 @@ class RelistCause(StrEnum):
     KIND_MISSING = "kind_missing"
     """The watch was refused because the kind is not served."""
     UNREADABLE = "unreadable"
-    """The watch failed with any other error, such as a refused resourceVersion, which resuming it would repeat."""
+    """The watch failed with another error, such as a refused resourceVersion, and would fail again if resumed."""
     PERIODIC = "periodic"
     """A regular relist, so that even an event that the server failed to send is noticed."""
 
@@ -188,7 +192,7 @@ class WaitElapsed:
 
 @attrs.frozen
 class WakeRequested:
-    """The event that a caller expects the kind, which was missing, to be served now."""
+    """The event that a caller expects a missing kind to be served now."""
 
 
 InformerEvent: TypeAlias = (
@@ -233,7 +237,7 @@ class OpenStream:
 
 @attrs.frozen
 class Wait:
-    """A wait of some seconds, which a `WakeRequested` ends early. An open stream is closed first."""
+    """A request to wait for `seconds`; a `WakeRequested` ends the wait early. An open stream is closed first."""
 
     seconds: float
 
@@ -297,7 +301,7 @@ class ReportWatchError:
 
 
 InformerCommand: TypeAlias = ReadPage | OpenStream | Wait
-"""The effects that start a request or a wait. A step has at most one, as its last; without one, reading goes on."""
+"""The effects that start a request or a wait. A step has at most one, as its last; without one, reading continues."""
 
 InformerEffect: TypeAlias = (
     BufferPage

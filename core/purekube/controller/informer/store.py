@@ -71,7 +71,9 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def older(version: str, than: str) -> bool:
-    """Report whether `version` precedes `than`. Return False if either is not a number."""
+    """Report whether the resourceVersion `version` is a smaller number than `than`. Return False if either is not a
+    number.
+    """
     return version.isdecimal() and than.isdecimal() and int(version) < int(than)
 
 
@@ -279,7 +281,7 @@ class ObjectStore:
         return (change for difference in differences for change in self._changes(difference, first))
 
     def as_read(self, manifest: Manifest) -> Manifest:
-        """Return an object that was read live, transformed like the objects in the store."""
+        """Return an object that was read live in the form of the objects in the store: with `transform` applied."""
         try:
             transformed = self._transform(manifest)
             _encode(transformed)

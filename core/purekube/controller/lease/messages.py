@@ -26,12 +26,12 @@ class Role(StrEnum):
     CONFIRMING = "confirming"
     """The lease is taken; the right to write begins once no replica is found to work with another number of shards."""
     YIELDING = "yielding"
-    """The lease is being given back to replicas that work with another number of shards."""
+    """The lease is being given back, because other replicas work with another number of shards."""
     LEADER = "leader"
     RELEASING = "releasing"
     """The right to write has been given up; the release of the lease is under way."""
     ENDED = "ended"
-    """Released, lost, or never held."""
+    """The election is over for this replica: the lease was released, lost, or never held."""
 
 
 @attrs.frozen
@@ -119,8 +119,8 @@ class PeersUnread:
 
 @attrs.frozen
 class ReleaseRequested:
-    """The event that the process ends and the Lease is to be released. No work that relies on the Lease may still be
-    running.
+    """The event that the process ends and the Lease is to be released. Work that relies on the Lease must have ended
+    before.
     """
 
 
@@ -131,14 +131,18 @@ LeaseEvent: TypeAlias = (
 
 @attrs.frozen
 class ReadLease:
-    """A read of the Lease. The response is LeaseRead, or after at most `timeout` seconds LeaseRequestFailed."""
+    """A request to read the Lease. The response is the event LeaseRead or, after at most `timeout` seconds,
+    LeaseRequestFailed.
+    """
 
     timeout: float
 
 
 @attrs.frozen
 class CreateLease:
-    """A create of the Lease. The response is LeaseWritten, or after at most `timeout` seconds LeaseRequestFailed."""
+    """A request to create the Lease. The response is the event LeaseWritten or, after at most `timeout` seconds,
+    LeaseRequestFailed.
+    """
 
     lease: Manifest
     timeout: float
@@ -146,9 +150,9 @@ class CreateLease:
 
 @attrs.frozen
 class UpdateLease:
-    """An update of the Lease at its resourceVersion.
+    """A request to update the Lease at its resourceVersion.
 
-    The response is LeaseWritten, or after at most `timeout` seconds LeaseRequestFailed.
+    The response is the event LeaseWritten or, after at most `timeout` seconds, LeaseRequestFailed.
     """
 
     lease: Manifest
@@ -157,9 +161,9 @@ class UpdateLease:
 
 @attrs.frozen
 class ReadPeers:
-    """A list of the Leases in the namespace.
+    """A request to list the Leases in the namespace.
 
-    The response is PeersRead, or after at most `timeout` seconds PeersUnread.
+    The response is the event PeersRead or, after at most `timeout` seconds, PeersUnread.
     """
 
     timeout: float
@@ -174,31 +178,31 @@ class SetTimer:
 
 @attrs.frozen
 class End:
-    """The end of the election for this candidate: no further events are handled."""
+    """The effect that ends the election for this candidate: no further events are handled."""
 
 
 @attrs.frozen
 class OpenFence:
-    """Permission for this process to write to the cluster while the local monotonic clock is below `until`."""
+    """The effect that permits this process to write to the cluster while the local monotonic clock is below `until`."""
 
     until: float
 
 
 @attrs.frozen
 class CloseFence:
-    """The end of this process's permission to write to the cluster."""
+    """The effect that ends this process's permission to write to the cluster."""
 
 
 @attrs.frozen
 class LeadershipLost:
-    """The loss of a Lease that this candidate held."""
+    """The effect that reports that this candidate has lost the Lease that it held."""
 
     reason: str
 
 
 @attrs.frozen
 class LeaderObserved:
-    """A change of the Lease's holder. `holder` is empty if the Lease has no holder."""
+    """The effect that reports a new holder of the Lease. `holder` is empty if the Lease has no holder."""
 
     holder: str
 

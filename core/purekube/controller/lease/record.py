@@ -1,4 +1,6 @@
-"""The content of Leases: of the Lease for which this shard's replicas compete, and of other shards' (RUN-4, RUN-13)."""
+"""The content of Leases: the Lease for which this shard's replicas compete, and the Leases of the other shards (RUN-4,
+RUN-13).
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -110,7 +112,7 @@ def acquired(
 
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
-    """Return the Lease without a holder, so that a standby may take it at once."""
+    """Return the manifest of the Lease without a holder, so that a standby may take it at once."""
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 

@@ -11,14 +11,15 @@ from purekube.controller.informer.outline import is_in_progress, owners
 from purekube.controller.queue.workqueue import Priority
 
 PROGRESS_SECONDS = 1.0
-"""The delay in seconds before an intermediate status report is handled, so that the next one may be handled with it.
+"""The delay in seconds before an intermediate status of a downstream object is handled, so that several are handled
+together.
 
-Controllers write several reports in a row, and an instance whose release is merely under way shows only progress
-messages, which may wait for a minute (REC-6).
+Controllers write several statuses in a row. While a release is under way, an instance shows only progress messages,
+which may wait for a minute (REC-6).
 """
 
 KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
-"""A function that yields the keys to reconcile because of a change."""
+"""A function that yields the keys (references of objects) to reconcile because of a change."""
 
 
 @attrs.frozen
@@ -68,8 +69,8 @@ def by_spec(keys_of: KeysOf) -> KeysOf:
 
 
 def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
-    """Return a handler for changes of CRDs. It yields the keys of `keys_of` for the CRDs of `kinds`, and ignores all
-    others.
+    """Return a handler for changes of CRDs. For the CRD of one of the `kinds` it yields the keys that `keys_of` yields,
+    for any other CRD none.
     """
     names = {kind.crd_name for kind in kinds}
     return lambda change: keys_of(change) if change.ref.name in names else iter(())
@@ -81,18 +82,19 @@ def priority_of(change: CacheChange) -> Priority:
 
 
 def at_once(change: CacheChange) -> Urgency:
-    """Return the urgency for kinds whose changes are all reconciled without delay."""
+    """Return the urgency of a change to reconcile without delay, with the priority that `priority_of` gives it."""
     return Urgency(priority_of(change))
 
 
 def in_background(change: CacheChange) -> Urgency:
-    """Return the urgency BACKGROUND, for kinds whose changes never count as backlog."""
+    """Return the urgency with the priority BACKGROUND and no delay, for kinds whose changes never count as backlog."""
     return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency of a change of an object's status: a final status is reconciled at once, an intermediate one
-    after a delay. The short delay lets several intermediate statuses be reconciled together.
+    """Return the urgency of a change of a downstream object. A final status is reconciled at once and before other
+    changes, except for an object of the first list, which can wait. An intermediate status is reconciled after a short
+    delay, so that several are reconciled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
@@ -100,10 +102,9 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency of a change of an engine's object, such as a Job that carries out an Operation.
+    """Return the urgency of a change of an object that carries out a started run, such as the Job of an Operation.
 
-    A change of a run is reconciled before ordinary changes. An object of the first list, seen when the process starts,
-    can wait.
+    Such a change is reconciled before ordinary changes, except for an object of the first list, which can wait.
     """
     return Urgency(_has_started(change))
 

@@ -1,4 +1,6 @@
-"""Records of our own writes: which the cache does not show yet, their watch events, and hot loops (RUN-3)."""
+"""Records of a controller's own writes: which the cache does not show yet, which watch events they cause, and which
+form hot loops (RUN-3).
+"""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
@@ -74,7 +76,7 @@ class HotLoopDetector(Generic[K]):
 
 
 ObjectVersion: TypeAlias = tuple[ObjectRef, str]
-"""An object and the resourceVersion that the server answered to a write of it."""
+"""An object, and the resourceVersion that the server returned when it was written."""
 
 HasSeen: TypeAlias = Callable[[ObjectRef, str], bool]
 """A function that reports whether the cache holds an object at that resourceVersion or a later one."""
@@ -158,7 +160,7 @@ class EventOrigin(Enum):
 @attrs.frozen
 class ObjectEvent:
     """A watch event that concerns one key: the changed object, its version (None for a deletion), the key's priority,
-    and the longest delay.
+    and the longest delay in seconds before the key is reconciled.
     """
 
     ref: ObjectRef

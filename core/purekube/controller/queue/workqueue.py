@@ -41,7 +41,7 @@ class Priority(IntEnum):
     VERDICT = 2
     """A downstream controller has reported a final result: only the status is left to write."""
     URGENT = 3
-    """A person or a job requested it."""
+    """A person or a job requested the reconcile."""
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class PriorityLevel(Generic[K]):
         self._turns.setdefault(group, OrderedDict())[key] = None
 
     def remove(self, key: K, group: Hashable) -> None:
-        """Remove a key."""
+        """Remove a key from this level, of which it must be a part. `group` is the group in which it was added."""
         keys = self._turns[group]
         del keys[key]
         if not keys:
@@ -114,7 +114,9 @@ _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
 
 
 class RateLimiter(Generic[K]):
-    """The number of failures of each key since its last success. `total` counts all retries."""
+    """The failure count of each key since its last success, and the delays that follow from it. `total` counts all
+    retries.
+    """
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -126,9 +128,10 @@ class RateLimiter(Generic[K]):
         return self._failures.get(key, 0)
 
     def delay(self, key: K, requeue: Requeue) -> float | None:
-        """Return the seconds until the key is due again by `requeue`; None if it is not requeued.
+        """Return the seconds until the key is reconciled again as `requeue` says; None if it is not requeued.
 
-        The call counts a failure of the key, or resets its failure count after a success.
+        The call updates the key's failure count: according to the pace it counts a failure, resets the count, or keeps
+        it.
         """
         match requeue.pace:
             case RequeuePace.NONE:
@@ -324,7 +327,7 @@ class WorkQueue(Generic[K]):
 
     @property
     def stats(self) -> QueueStats:
-        """The present counts for metrics."""
+        """The present numbers of keys, adds and retries, for metrics."""
         ready = {priority: len(level) for priority, level in self._levels.items()}
         waiting = len(self._pending) - len(self._ready) - sum(1 for key in self._processing if key in self._pending)
         return QueueStats(ready, waiting, len(self._processing), self._adds, self._rate_limiter.total)
