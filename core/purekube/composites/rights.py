@@ -16,10 +16,10 @@ from purekube.composites.composite import Composite
 from purekube.composites.parent import STALLED, Parent, kinds_annotation
 
 FOLLOWED: Final = ("list", "watch")
-"""The verbs that an informer needs."""
+"""The verbs that an informer needs on a kind."""
 LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
 FORMER: Final = ("list", "patch", "delete")
-"""The verbs to prune a kind that the definition no longer names; `patch` orphans the objects that are kept."""
+"""The verbs for pruning a kind that the definition no longer names; `patch` orphans the objects that are kept."""
 _MADE: Final = ("get", "create", "patch", "delete")
 
 
@@ -38,12 +38,11 @@ class CompositeAccess:
 
 
 def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights on parents (objects of the composite's kind).
+    """Yield the rights on parents (objects of the composite's kind). If no ServiceAccounts act for the parents, yield
+    the rights on children (`child_rights`) too.
 
-    The rights on children (`child_rights`) are yielded too, unless ServiceAccounts act for the parents.
-
-    With `near` these are the rights needed in the parents' namespaces, otherwise the rights needed elsewhere. For
-    namespaced parents all rights on parents are needed in their namespaces.
+    With `near`, yield only the rights needed in the parents' namespaces; without it, only the rights needed elsewhere.
+    The rights on namespaced parents are all needed in their namespaces.
     """
     if composite.kind.namespaced is near:
         yield Access(composite.kind, ("get", *FOLLOWED, "patch"))
@@ -53,9 +52,10 @@ def parent_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
-    """Yield the rights to watch or read children and externals (objects that are only read), for the controller or the
-    parent's ServiceAccount. With `near` these are the rights needed in the parents' namespaces, otherwise the rights
-    needed elsewhere.
+    """Yield the rights to watch or read children and externals (objects that are only read). The controller needs them,
+    or the parent's ServiceAccount if one acts for the parent.
+
+    With `near`, yield only the rights needed in the parents' namespaces; without it, only the rights needed elsewhere.
     """
     for kind in composite.child_kinds:
         if composite.is_near(kind) is near:
@@ -66,7 +66,9 @@ def child_rights(composite: Composite, *, near: bool) -> Iterator[Access]:
 
 
 def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
-    """Yield the rights that the controllers of all composites need in addition to the rights on their own kinds."""
+    """Yield the rights that the controllers need in addition to the rights on parents and children: on CRDs, on Events,
+    and on Namespaces if one of the composites needs them.
+    """
     yield Access(known.CUSTOM_RESOURCE_DEFINITION, FOLLOWED)
     yield Access(known.EVENT, ("create", "patch"))
     if any(composite.namespaces or composite.asks_namespaces for composite in composites):
@@ -76,7 +78,7 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 def composite_access(composite: Composite) -> CompositeAccess:
     """Return the rights of the composite's controller on parents and children, by the place where they are needed.
 
-    With them, the controller may make any change to its children.
+    They let the controller create, patch and delete its children.
     """
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
@@ -93,7 +95,7 @@ def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 HIDDEN: Final = "Forbidden"
-"""The reason of Stalled when objects of a kind of an earlier definition may not be listed."""
+"""The reason of the condition Stalled while the operator may not list a kind that only an earlier definition used."""
 _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
@@ -115,7 +117,7 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants `right`. The command's role also covers the kinds in `former`, which only an
+    """Return the command that grants `right`. The role that it grants also covers the kinds in `former`, which only an
     earlier definition used.
     """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
@@ -127,10 +129,10 @@ def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> s
 
 
 def role_applied(command: str, right: Right, default_account: str = "") -> str:
-    """Return a shell command that grants the missing right `right`.
+    """Return a shell command that grants the missing right `right`: it pipes the role that `command` prints to kubectl.
 
-    `command` is the command that prints the role. Without an option it prints the role of the account
-    `default_account`.
+    `default_account` is the ServiceAccount for which `command` prints the role by default. For another account, an
+    option is added, unless `default_account` is empty.
     """
     where = f" --namespace {right.namespace}" if right.namespace else ""
     return f"{command}{where}{_account(right.user, default_account)} | kubectl apply --server-side -f -"
@@ -148,10 +150,10 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
 ) -> Iterator[DesiredCondition]:
-    """Yield the conditions. If a message is about a missing right, append the command that grants the right.
+    """Yield the conditions `desired`. Append to each message about a missing right the command that grants the right.
 
-    Objects of the kinds in `hidden` cannot be pruned until the operator may list these kinds. Until then Stalled is
-    True; Ready is not changed, since all desired objects may be ready.
+    Objects of the kinds in `hidden` cannot be pruned, because the operator may not list these kinds. As long as there
+    are such kinds, Stalled is True; Ready is not changed, since all desired objects may be ready.
     """
     former = tuple(kind for kind in composite.recorded_kinds(parent) if kind not in composite.child_kinds)
     for condition in desired:

@@ -1,4 +1,4 @@
-"""The writers of a kind's statuses: two of them would undo each other for ever (PH-9)."""
+"""The check that only one controller writes the statuses of a kind, since two would undo each other's writes (PH-9)."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -14,7 +14,7 @@ _PREFIXES: Final = {"vworkspace-box.": "box", "vworkspace-controller.": "control
 
 @attrs.frozen
 class StatusWriter:
-    """A controller that writes the statuses of a kind. `title` is its name for people: `box webapp`."""
+    """A controller that writes the statuses of a kind. `title` is its name in messages, such as `box webapp`."""
 
     kind: Kind
     title: str

@@ -1,4 +1,6 @@
-"""The conditions of the owner that follow from a plan, with a message that names the node which is the obstacle."""
+"""The conditions of an owner, derived from the plan of its objects. Their messages name the graph node that is the
+obstacle.
+"""
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -20,7 +22,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 class GraphReason(StrEnum):
-    """The reasons of the conditions Ready, Reconciling and Stalled."""
+    """The reasons of the conditions Ready, Reconciling and Stalled of a graph's owner."""
 
     RESOURCES_READY = "ResourcesReady"
     RESOURCE_NOT_READY = "ResourceNotReady"

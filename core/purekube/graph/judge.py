@@ -1,4 +1,4 @@
-"""The second half of planning: the `NodeState` of each item, and the writes that follow from it.
+"""The second half of planning: the `NodeState` of each desired object, and the writes that follow from it.
 
 The checks have a fixed order, and the first that applies decides. A blocked node blocks only what depends on it.
 """
@@ -62,9 +62,9 @@ class NodeEvaluation:
     """The create records for the owner's status, by node id and item key. None is ever removed."""
     requeues: list[Requeue] = attrs.field(factory=list)
     taken: list[ObjectRef] = attrs.field(factory=list)
-    """Names that objects of other owners have taken."""
+    """Objects that the graph requires, but whose names are taken by objects of other owners."""
     held: set[str] = attrs.field(factory=set)
-    """Ids of nodes whose gate is not open; their objects are not deleted either."""
+    """Ids of nodes whose gate (the condition `when`) is closed; their objects are not deleted either."""
     failures: Mapping[ObjectRef, Failure] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -72,7 +72,7 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Add the states and writes of one resource. The resources on which it depends must have been judged before."""
+        """Add the states and writes of one graph node. The nodes on which it depends must have been judged before."""
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 

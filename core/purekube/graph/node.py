@@ -34,8 +34,8 @@ class Item:
 class Child:
     """An object as other graph nodes see it: desired (`rendered`) and existing (`live`). Either may be None.
 
-    A soft reference in a cycle reads a node before the node is rendered. Until then `rendered` is None, and `live` is
-    the object found by its labels.
+    A reference that does not wait (`Until.NOTHING`) may read a node before the node is rendered. Until then `rendered`
+    is None, and `live` is the object found by its labels.
     """
 
     key: str
@@ -85,7 +85,7 @@ class Scope:
 
 
 NOWHERE: Final = Place()
-"""The place of nodes that come from no file."""
+"""The empty place, for nodes that come from no file."""
 
 
 class Until(Enum):
@@ -153,7 +153,8 @@ class HoldCause(Enum):
 
 @attrs.frozen
 class Hold:
-    """A negative result of a function of a graph node, with the reason. It replaces True, or the node's items.
+    """A negative answer of a graph node's function, with the reason. `include`, `when` and `ready` return it in place
+    of True, and `render` in place of the node's items.
 
     `HoldCause.NO` counts as False. For any other cause in `include` or `render`, the node's objects are neither written
     nor pruned. `touched` are the dependencies that the evaluation read, as in `Rendered`.
@@ -195,15 +196,17 @@ Question: TypeAlias = Callable[[Scope], bool | Hold]
 class GraphNode:
     """One resource of a graph: any number of objects of one kind.
 
-    `include` decides whether it should exist: False prunes its objects, a Hold leaves them. `render` returns its
-    desired objects. `when` is its gate, which decides whether it may be written now; otherwise existing objects stay
-    unchanged. `ready` tests a live object in addition to `readiness`, which by default is the kind's own rule.
-    `is_choice`: a closed gate does not keep the owner from being Ready. `schema`, if known, says which lists are keyed
-    and whether a status is expected. `adopt`: an existing object of that name without a controller is taken over.
-    `refers`: the node's objects get an owner reference where Kubernetes permits one; otherwise only their label
-    identifies them. `generate`: fields that are filled with random text when the object is created. `roll_on`: ids of
-    nodes whose content is hashed into the pod template, so that a change replaces the pods. `title`: the node's name
-    for people while it has no known object, by default kind and id.
+    `include` decides whether the node should exist: False prunes its objects, a Hold leaves them. `render` returns its
+    desired objects. `when` is its gate, which decides whether it may be written now; while the gate is closed, existing
+    objects stay unchanged. `is_choice` says that a closed gate does not keep the owner from being Ready. `ready` tests
+    a live object in addition to `readiness`, which by default is the kind's own rule.
+
+    `schema`, if known, says which lists are keyed and whether a status is expected. `adopt` says that an existing
+    object of that name without a controller is taken over. `refers` says that the node's objects get an owner reference
+    where Kubernetes permits one; otherwise only their label identifies them. `generate` are fields that are filled with
+    random text when the object is created. `roll_on` are ids of nodes whose content is hashed into the pod template, so
+    that a change replaces the pods. `title` is the node's name for people while it has no known object, by default kind
+    and id.
     """
 
     id: str

@@ -37,7 +37,7 @@ class Plan:
     scope: Scope
     records: tuple[CreateRecord, ...] = ()
     going: tuple[Observation, ...] = ()
-    """Objects that are no longer wanted and are being removed."""
+    """The states of objects that are no longer wanted and are being removed."""
     unwanted: tuple[Delete, ...] = ()
     """The deletes of all objects that are no longer wanted, including those that wait until the rest is ready."""
 

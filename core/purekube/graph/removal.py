@@ -1,5 +1,5 @@
-"""Removal of objects wave by wave (depth in the graph): the highest recorded wave first, the next once that one is gone
-(PH-3).
+"""Removal of an owner's objects in waves (a wave is a depth in the graph). The highest recorded wave is removed first,
+and the next one once that one is gone (PH-3).
 
 Prune and teardown use it. It needs neither the graph nor its expressions, which may be unreadable by then: the labels
 and annotations of the objects suffice. Each object is deleted by its uid.

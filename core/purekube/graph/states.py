@@ -1,4 +1,4 @@
-"""The states of a node's items, and the state that a refused write gives to its object (REC-8, REC-13)."""
+"""The states of a graph node's objects, and the state that an object gets after a refused write (REC-8, REC-13)."""
 
 import re
 from collections.abc import Iterable
@@ -30,11 +30,11 @@ class NodeState(StrEnum):
     EXCLUDED = "Excluded"
     """The node should not exist: its condition, or a node on which it depends, excludes it."""
     FOREIGN = "Foreign"
-    """An object of that name exists and is not ours."""
+    """An object of that name exists and does not belong to the owner."""
     LEAVING = "Leaving"
     """The object is being deleted; it is created again once it is gone."""
     HELD = "Held"
-    """The gate is closed: existing objects stay as they are."""
+    """The gate (the condition `when`) is closed: existing objects stay as they are."""
     LEFT = "Left"
     """The object was created once and no longer exists; it is not created again."""
     CONFLICT = "Conflict"
@@ -42,7 +42,7 @@ class NodeState(StrEnum):
     REFUSED = "Refused"
     """The API server refused its content."""
     DENIED = "Denied"
-    """The write is forbidden: a right or an agreement is missing."""
+    """A permission is missing: an RBAC right, or the consent of another namespace or object."""
     RETRYING = "Retrying"
     """A write failed that may succeed later."""
     PENDING = "Pending"
@@ -66,9 +66,9 @@ class Observation:
     """The state of one object of a graph node, or of the whole node if its objects are unknown (`ref` None).
 
     `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
-    nodes that block the object; without any, the object is itself an obstacle. `counts` is False if the object does not
-    affect whether the owner is ready, because it is excluded, left, or held by choice. `place` is where in the file its
-    expression is. `is_external` says that the object belongs to another owner and is only read.
+    nodes that block the object; an unready object without any is itself the obstacle. `counts` is False if the object
+    does not affect whether the owner is ready, for example because it is excluded, or held by choice. `place` is where
+    in the file its expression is. `is_external` says that the object belongs to another owner and is only read.
     """
 
     node: str

@@ -51,7 +51,7 @@ class TeardownStep(StrEnum):
     DELETING = "DeletingResources"
     WAITING = "WaitingForRemoval"
     DONE = "Done"
-    """No object of ours is left: the finalizer may be removed."""
+    """No object of the owner is left: the finalizer may be removed."""
 
 
 @attrs.frozen
