@@ -47,8 +47,8 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return the manifest for a second apply of `config`. If `config` has a resourceVersion, the manifest has that of
-    `answer`, the server's answer to the first apply.
+    """Return the manifest for the second apply of `config`. If `config` has a resourceVersion, it is replaced by that
+    of `answer`, the server's answer to the first apply.
     """
     if "resourceVersion" not in config["metadata"]:
         return config

@@ -20,7 +20,7 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend for `seconds`."""
+        """Suspend the calling task for `seconds`."""
         ...
 
 

@@ -133,9 +133,12 @@ class KubeTransport(Protocol):
 
 
 Send: TypeAlias = Callable[[KubeRequest], Awaitable[Manifest]]
-"""The transport's `send`, or that of the next layer: the second argument of a `Layer`."""
+"""A function that passes a request on, to the next layer or to the transport. A `Layer` gets it as its second argument.
+"""
 Watch: TypeAlias = Callable[[KubeRequest], AsyncIterator[WatchEvent]]
-"""The transport's `watch`, or that of the next layer: the second argument of a `WatchLayer`."""
+"""A function that passes a watch on, to the next layer or to the transport. A `WatchLayer` gets it as its second
+argument.
+"""
 Layer: TypeAlias = Callable[[KubeRequest, Send], Awaitable[Manifest]]
 """A function around `KubeTransport.send`, which gets the request and the next `send`, and returns the answer."""
 WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]]

@@ -24,7 +24,8 @@ from purekube.ports.kube import (
 
 
 class KubeApi:
-    """A client of the API server at the end of `transport`. `field_manager` names the writer in managedFields.
+    """A client of the API server to which `transport` leads. In each call, `field_manager` names the writer in
+    managedFields.
 
     Every call may raise `Forbidden`, `Unauthorized`, `Unavailable` and `Permanent`, `KindMissing` if the kind is not
     served, and `Invalid` for a name or namespace that no API server accepts; further errors are listed with each call.

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
-"""A function that judges an object of one kind.
+"""A function that returns the readiness of an object of one kind.
 
-The object exists and is not being deleted; if its status has an observedGeneration, that is the present one.
+It is called only for an object that exists and is not being deleted. If the object's status has an observedGeneration,
+that is the present one.
 """
 
 RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
@@ -52,7 +53,7 @@ RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     ("volsync.backube", "ReplicationSource"): engines.replication,
     ("volsync.backube", "ReplicationDestination"): engines.replication,
 }
-"""The readiness rules of known kinds, by group and kind."""
+"""The readiness rules of the kinds that need their own, by API group and kind."""
 
 
 def readiness(

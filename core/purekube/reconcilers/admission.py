@@ -15,7 +15,7 @@ class AdmissionWarning:
 
     message: str
     path: str = ""
-    """The field, such as `spec.quota`; empty for the whole object."""
+    """The path of the field, such as `spec.quota`; empty for the whole object."""
 
 
 @attrs.frozen
@@ -32,7 +32,8 @@ class Admission(Generic[Spec, Status]):
 Validator: TypeAlias = Callable[[Admission[Spec, Status]], Iterable[Problem | AdmissionWarning]]
 """A function that returns the problems for which a write is refused, and warnings."""
 Defaulter: TypeAlias = Callable[[Object[Spec, Status]], Spec]
-"""A function that returns an object's spec with defaults. The result for that spec must be the same spec."""
+"""A function that returns an object's spec with defaults filled in. From its own result it must return the same spec.
+"""
 
 
 @attrs.frozen(eq=False)

@@ -34,9 +34,9 @@ class Feature(StrEnum):
     Without it, a deletion is reported only if this process sees it happen.
     """
     SYNC = "sync"
-    """An object that existed before this process started is reported as synced, not as created."""
+    """An object that existed before this process started is reported as synced (`Cause.SYNCED`), not as created."""
     FILTER = "filter"
-    """Updates that change no part that `filters` selects are dropped; a deletion is never dropped."""
+    """An update is dropped if it changes no part of the object that `filters` selects; a deletion is never dropped."""
     RETRY = "retry"
     """A call that raised an error is repeated after the delay that the retry policy gives."""
     STATE = "state"
@@ -44,7 +44,7 @@ class Feature(StrEnum):
     ECHO = "echo"
     """The watch events of a pass's own writes do not requeue the object."""
     CONDITIONS = "conditions"
-    """Ready, Reconciling, Stalled and the observed generation are written by the outcome of the call."""
+    """Ready, Reconciling, Stalled and the observed generation are written, by the outcome of a call."""
     STATUS = "status"
     """The status that a call returns is written; without this feature, a call that returns one counts as failed."""
     LIMIT = "limit"
@@ -72,14 +72,14 @@ class Controller(ABC, Generic[O]):
     watch: ClassVar[Watch] = Watch()
     filters: ClassVar[Filters] = Filters()
     resync: ClassVar[float | None] = None
-    """Seconds after which every object is reconciled again, spread over a tenth of that time; None for never."""
+    """The interval in seconds at which all objects are reconciled again, spread over a tenth of it; None for never."""
     workers: ClassVar[int] = 8
     """The number of objects that are reconciled at the same time."""
     owns: ClassVar[Sequence[Kind | Watched]] = ()
     """Kinds whose objects the controller creates, with owner references. A change of such an object wakes its owner."""
     reads: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds that the controller reads. A change of such an object wakes the objects whose `refers_to` returns it, and
-    those that `wakes` returns for it.
+    """Kinds that the controller reads. A change of an object of such a kind wakes two groups of objects: those whose
+    `refers_to` returns it, and those that `wakes` returns for it.
     """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:

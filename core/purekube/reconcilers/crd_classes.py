@@ -41,7 +41,7 @@ USED: Final = (
     "rule",
     "schema_field",
 )
-"""Names that the module may import."""
+"""Names that a generated module may import."""
 _TAKEN: Final = frozenset((*dir(builtins), *USED, "Spec", "Status"))
 _NO_ATTRIBUTES: Final = frozenset(
     ("self", "attrs", "SCHEMA", "l", "I", "O", *USED, *_SCALARS.values(), "tuple", "dict")
@@ -69,7 +69,7 @@ class Attribute:
     doc: str
     default: Node | None
     publishes: bool
-    """Report whether the default is in the schema too."""
+    """True if the default is also in the schema."""
     schema: Mapping[str, Any]
     rules: Sequence[Mapping[str, Any]]
 
@@ -107,7 +107,7 @@ class Classes:
     """
 
     taken: set[str]
-    """Names that no class may have."""
+    """Names that are in use, so that no further class may have them."""
     classes: list[ClassSource] = attrs.field(factory=list)
     enumerations: dict[tuple[str, ...], str] = attrs.field(factory=dict)
     notes: list[Note] = attrs.field(factory=list)
@@ -117,8 +117,8 @@ class Classes:
     _status: bool = False
 
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:
-        """Add a class called `name` for the schema of a spec. With `status` it is a status, and all fields of its
-        classes get defaults.
+        """Add a class called `name` for the schema of a spec or, with `status`, of a status. With `status`, all fields
+        of the class get defaults.
         """
         self._status = status
         self._of_status |= {name} if status else set()
@@ -332,10 +332,10 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return the CEL rules of a schema in one of two forms; the other form is empty.
+    """Return the CEL rules of a schema as a pair, of which at most one part is filled.
 
-    The first form is used if a call of `rule` can express each of them: a sequence of rules. The second form is a
-    schema with the keyword `x-kubernetes-validations`.
+    The first part is the sequence of rules, if a call of `rule` can express each of them. Otherwise the second part is
+    a schema with the keyword `x-kubernetes-validations`.
     """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):
@@ -360,7 +360,7 @@ def attribute_name(key: str) -> str | None:
 
 
 def pascal(word: str) -> str:
-    """Return `word` with a capital letter, as a part of a class's name."""
+    """Return `word` in PascalCase, as a part of a class's name."""
     text = "".join(part[0].upper() + part[1:] for part in re.findall(r"[A-Za-z0-9]+", word))
     return text if text[:1].isalpha() else f"Field{text}"
 

@@ -78,14 +78,16 @@ def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str
 
 @attrs.frozen(eq=False)
 class Node:
-    """One object that should exist. If the node with this `id` gets another object name, its old object is replaced.
+    """One object that should exist. If the node with this `id` gets another object name, its old object is replaced. A
+    node that is left out of `Desired` is removed.
 
-    `depends_on` lists other nodes, or ids of `Read`s; `until` says which of their states the node waits for. `when`: if
-    it is False, or a text with the reason, nothing is created or changed, and the parent is not Ready. A node that is
-    left out of `Desired` is removed. `healthy` tests the live object in addition to the rules of its kind. `adopt`: an
-    existing object of that name without a controller is taken over. `generate`: fields that are filled with random text
-    when the object is created; the object is then never updated. `roll_on`: nodes whose content is hashed into the pod
-    template, so that a change replaces the pods.
+    `depends_on` lists other nodes, or ids of `Read`s; `until` says which of their states the node waits for. If `when`
+    is False, or a text with the reason, nothing is created or changed, and the parent is not Ready. `healthy` tests the
+    live object in addition to the rules of its kind.
+
+    `adopt` says that an existing object of that name without a controller is taken over. `generate` are fields that are
+    filled with random text when the object is created; the object is then never updated. `roll_on` are nodes whose
+    content is hashed into the pod template, so that a change replaces the pods.
     """
 
     id: str
@@ -116,7 +118,8 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 class Desired(Generic[Status]):
     """The objects that should exist, and the status. The framework adds conditions and the observed generation.
 
-    `requeue_after`: call the function again after at most that many seconds, even if nothing has changed.
+    `requeue_after` is the number of seconds after which the function is called again at the latest, even if nothing has
+    changed.
     """
 
     nodes: Sequence[Node] = attrs.field(converter=_as_tuple)

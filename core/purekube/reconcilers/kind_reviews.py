@@ -1,7 +1,7 @@
 """Reviews of writes of a user's kind in Python: checks and defaults that its CRD cannot express (PH-8).
 
-`reviewed` adds them to a kind; its `reviewers` answer admission reviews with them. Both
-functions of the user are pure: the API server waits for them with every write, so a check that asks another system
+`reviewed` adds a user's functions for checks and defaults to a kind, and `reviewers` returns the webhooks that call
+them. Both functions must be pure: the API server waits for them with every write, so a check that asks another system
 belongs in `reconcile`.
 """
 
@@ -23,7 +23,8 @@ from purekube.reconcilers.resource import Resource
 class Reviewer:
     """A webhook that reviews the objects of a kind by a function of the user.
 
-    `mutates` says that it fills in fields. `answer` returns the response to an admission review.
+    `mutates` is True if it fills in defaults, and False if it validates. `answer` returns the response to an admission
+    review.
     """
 
     mutates: bool

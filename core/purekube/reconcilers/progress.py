@@ -26,8 +26,10 @@ from purekube.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class ProgressRules:
-    """The settings of a controller that decide the steps for its objects. `begun` is the finalizer that an object
-    carries before the controller's first successful call, `kept` the finalizer after that call.
+    """The settings of a controller that decide the steps for its objects.
+
+    `begun` is the finalizer that an object carries before the controller's first successful call, `kept` the finalizer
+    after that call.
     """
 
     features: frozenset[Feature]
@@ -126,7 +128,7 @@ class ObjectProgress:
 
 
 class WatcherEvent(StrEnum):
-    """The notifications of a watcher."""
+    """The notifications that a watcher can get: each is one method of `Watcher`."""
 
     ADD = "add"
     SYNC = "sync"
@@ -141,7 +143,7 @@ class Forget:
 
 @attrs.frozen
 class NoOp:
-    """The step when there is nothing to do."""
+    """The step that does nothing."""
 
 
 @attrs.frozen
@@ -173,9 +175,9 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return `progress` if it is about the object `seen`.
+    """Return `progress` if it is about the object `seen`, as the uids show.
 
-    Return new progress if it is about an earlier object of that name.
+    If it is about an earlier object of that name, return new, empty progress.
     """
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 

@@ -53,7 +53,10 @@ def _decoded_forms(value: str) -> Iterator[str]:
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 DesiredOf: TypeAlias = Callable[[Object[Spec, Status], Children], Desired[Status]]
-"""The user's function. It must be pure: it reads only its two arguments, no clock, network or other state."""
+"""The user's function, which returns the desired state for an object, given the object and its existing children.
+
+It must be pure: it reads only its two arguments, no clock, network or other state.
+"""
 
 DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
 """A function that returns the nodes, such as Jobs, that run to completion before a deleted object's children go."""
@@ -104,7 +107,7 @@ class Read:
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller that `pure_reconciler` made from a pure function. A call of the controller calls that function."""
+    """A controller that `pure_reconciler` made from a pure function. It can be called like the function, for tests."""
 
     name: str
     kind: Resource[Spec, Status]
@@ -143,13 +146,15 @@ def pure_reconciler(
 
     `owns` are the kinds of the function's nodes; they are watched, and roles for them are printed. For a kind given as
     a `Resource` the schema is known, so the controller waits for a status if the schema has one. `drain` returns nodes
-    that run to completion before a deletion. `name` is by default the function's name. Finalizers, labels, field
-    managers, metrics and logs contain the name, so a renamed controller does not recognize the objects that it made
-    before. `namespaces` is a label selector of the namespaces whose objects are reconciled. `across_namespaces`: nodes
-    may be in other namespaces than the parent. `strict_order`: there are no owner references, so that only this
-    controller deletes objects.
+    that run to completion before a deletion. `namespaces` is a label selector of the namespaces whose objects are
+    reconciled. With `across_namespaces` nodes may be in other namespaces than the parent. With `strict_order` there are
+    no owner references, so that only this controller deletes objects.
 
-    Raises ValueError with what to write instead.
+    `name` is by default the function's name. Finalizers, labels, field managers, metrics and logs contain the name, so
+    a renamed controller does not recognize the objects that it made before.
+
+    Raises ValueError for an unknown kind; the decorator raises it for an invalid name. The message says what to write
+    instead.
     """
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
     schemas = {kind.kind: kind.schema for kind in owns if isinstance(kind, Resource)}

@@ -41,11 +41,13 @@ class Cause(StrEnum):
 class Request(Generic[O, S]):
     """A request to reconcile one object. `object` is its current state, also on a retry.
 
-    `deleting`: the controller must clean up; the finalizer is removed once a call returns a Result that has neither
-    `requeue_after` nor `waiting`. `settled`: the object was Ready at this generation before this process began, and
-    nothing that is watched has changed. A controller that uses `requeue_after` must return it for a settled object,
-    too, since the timer of the earlier process is lost. `state` is the `Result.state` of the last call for this object
-    in this process; None if there was none. `attempt` counts the failures in a row before this call.
+    If `deleting` is True, the controller must clean up; the finalizer is removed once a call returns a Result that has
+    neither `requeue_after` nor `waiting`. `state` is the `Result.state` of the last call for this object in this
+    process; None if there was none. `attempt` counts the failures in a row before this call.
+
+    `settled` says that the object was Ready at this generation before this process began, and that nothing that is
+    watched has changed. A controller that uses `requeue_after` must return it for a settled object, too, since the
+    timer of the earlier process is lost.
     """
 
     object: O
@@ -97,11 +99,13 @@ def _to_tuple(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCo
 class Result(Generic[S]):
     """The result of a successful reconcile.
 
-    `status` is the whole status as an instance of the kind's class; None leaves the fields as they are.
-    `requeue_after`: reconcile again after at most that many seconds. `waiting` is a text about what is not done yet;
-    with it the object is not Ready, and is reconciled again after a minute unless `requeue_after` is set. `state` is
-    passed to the next call, in memory only. `conditions` are of the types that the reconciler declares, in addition to
-    Ready, Reconciling and Stalled. `events` are written after the status; one may be lost when the process ends.
+    `status` is the whole status as an instance of the kind's class; None leaves the fields as they are. `conditions`
+    are of the types that the reconciler declares, in addition to Ready, Reconciling and Stalled. `events` are written
+    after the status; one may be lost when the process ends.
+
+    `requeue_after` is the number of seconds after which the object is reconciled again at the latest. `waiting` is a
+    text about what is not done yet; with it the object is not Ready, and is reconciled again after a minute unless
+    `requeue_after` is set. `state` is passed to the next call, in memory only.
     """
 
     status: Any = None

@@ -44,7 +44,7 @@ class _EngineStatus:
 
 
 ENGINE_FIELDS: Final = tuple(camel(field.name) for field in attrs.fields(_EngineStatus))
-"""The JSON names of the fields that every status has in addition to those of its class."""
+"""The JSON names of the fields that every status has: observedGeneration and conditions."""
 
 
 @attrs.frozen(eq=False)
@@ -103,8 +103,8 @@ class Resource(Generic[Spec, Status]):
         return compile_schema(self.definition.schema())
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
-        """Read an object as the API server sent it. The result's `manifest` also has fields that the classes do not
-        declare.
+        """Return the object in `manifest`, which the API server sent, as an `Object`. The result's `manifest` also has
+        fields that the classes do not declare.
 
         Raises ValidationProblems with every field that does not fit.
         """
@@ -120,7 +120,9 @@ class Resource(Generic[Spec, Status]):
         return Object(self.kind, meta, spec, status, engine.conditions, engine.observed_generation, manifest)
 
     def read_leniently(self, manifest: Manifest) -> "Object[Spec, Status] | UnreadableObject":
-        """Read an object, or return an UnreadableObject if the manifest does not fit the classes. Never raises."""
+        """Return the object in `manifest` as an `Object`, or as an UnreadableObject if it does not fit the classes.
+        Never raises.
+        """
         try:
             return self.read(manifest)
         except ValidationProblems as error:
@@ -199,9 +201,9 @@ def resource(
 def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldValueInvalid") -> CelRule:
     """Return a CEL validation rule, which the API server checks.
 
-    Use it in `schema_field(rules=…)` for one field, or in `CEL_RULES` of a class for the whole class. `self` is the
-    value and `oldSelf` its former value. `field_path` (`.replicas`) is the field of that value to which the error is
-    attributed.
+    Use it in `schema_field(rules=…)` for one field, or in `CEL_RULES` of a class for the whole class. In the CEL
+    expression, `self` is the value and `oldSelf` its former value. `field_path`, such as `.replicas`, is the field of
+    that value to which the API server attributes the error.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 

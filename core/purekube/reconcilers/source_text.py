@@ -32,7 +32,7 @@ class Group:
 
 
 Node: TypeAlias = str | Text | Group
-"""A part of an expression; a str is source text that is never broken."""
+"""A part of an expression in Python source: a str is source text that is never broken across lines."""
 
 
 def literal(value: Any) -> Node:
