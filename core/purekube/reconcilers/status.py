@@ -1,4 +1,6 @@
-"""The status that is written after a reconciler's call: from its result, with the standard conditions added."""
+"""The status that is written after a call of a reconciler: the fields and conditions that it returned, and the standard
+conditions (Ready, Reconciling, Stalled).
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -32,7 +34,7 @@ _BAD: Final = (FAILED, TIMED_OUT)
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Return the field manager that writes the kind's statuses, with the condition types that the controller owns."""
+    """Return the field manager that writes the controller's statuses, and the condition types that it owns."""
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 

@@ -8,10 +8,10 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, same_json
 
 Predicate: TypeAlias = Callable[[Manifest, Manifest], bool]
-"""A function that decides from the old and the new object whether a change must be handled."""
+"""A function of the old and the new object that returns True if the change must be handled."""
 
 METADATA_ONLY: Final[tuple[str, ...]] = ()
-"""The value of `Watch.fields` that keeps only metadata."""
+"""The value of `Watch.fields` for a watch that keeps only the metadata of each object in memory."""
 
 _REST: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
@@ -43,7 +43,7 @@ class Watch:
 
 @attrs.frozen
 class Watched:
-    """Another kind that a controller watches, with a selection of its objects."""
+    """A kind that a controller watches in addition to the kind that it reconciles, with a selection of the objects."""
 
     kind: Kind
     watch: Watch = Watch(fields=METADATA_ONLY)

@@ -17,8 +17,9 @@ _EDGE: Final = ""
 """The value for the missing character before the start and after the end of a text."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
-"""The identity of a state: positions in the program, and whether the text begins here, a line does, or a word character
-comes before.
+"""The identity of an automaton's state: positions in the program, and three flags about the current place in the text.
+
+The flags say that the text begins there, that a line begins there, and that a word character comes before.
 """
 
 

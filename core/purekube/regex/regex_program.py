@@ -53,7 +53,10 @@ Instruction: TypeAlias = Consume | Split | Assert | Accept
 
 
 def instructions(node: Node) -> tuple[Instruction, ...]:
-    """Return the program of a pattern, which starts at index 0. Raises PatternError if the program is too large."""
+    """Return the instructions into which the syntax tree `node` compiles. Execution starts at index 0.
+
+    Raises PatternError if there are too many instructions.
+    """
     writer = _Writer()
     writer.write(node)
     writer.add(Accept())

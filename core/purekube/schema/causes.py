@@ -70,5 +70,5 @@ def duplicate(field: str, value: Any) -> StatusCause:
 
 
 def forbidden_value(field: str, detail: str) -> StatusCause:
-    """Return the StatusCause for a field that may not be set or changed here."""
+    """Return the StatusCause for a field at the path `field` that may not be set or changed; `detail` says why."""
     return StatusCause(field, f"Forbidden: {detail}", "FieldValueForbidden")

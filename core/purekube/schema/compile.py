@@ -130,7 +130,10 @@ def compile_schema(openapi: Mapping[str, Any], known: "Compiled | None" = None) 
 def compile_node(
     openapi: Mapping[str, Any], path: str, known: "Compiled | None" = None
 ) -> tuple[Schema, list[SchemaProblem]]:
-    """Return a compiled schema node with its nested nodes, and the problems found. `path` is the node's place."""
+    """Return the compiled schema node with its nested nodes, and the problems found.
+
+    `path` is the node's path in the whole schema. `known`, if given, caches nodes that several schemas share.
+    """
     compiler = _Compiler(known=known)
     node = compiler.node(openapi, path, _TOP)
     return node, compiler.reading.problems
@@ -151,9 +154,9 @@ class _Above:
 _TOP: Final = _Above()
 
 Compiled: TypeAlias = dict[tuple[int, _Above], tuple[Any, Schema]]
-"""Compiled nodes by the `id()` of their OpenAPI source and what they inherit.
+"""A cache of compiled nodes. The key is the `id()` of a node's OpenAPI source, and what the node inherits from above.
 
-The source is kept with the node, so that its id is not reused.
+The value has the source next to the compiled node, so that the source stays alive and Python does not reuse its id.
 """
 
 

@@ -135,13 +135,13 @@ class Schema:
     has_keys: bool = False
     has_embedded: bool = False
     natural: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _natural(node), takes_self=True))
-    """The Python type all of whose values are of the node's type; None if there is none."""
+    """The Python type whose values always have the node's JSON type (str for `string`); None if there is none."""
     plain: Any = attrs.field(init=False, default=attrs.Factory(lambda node: _plain(node), takes_self=True))
-    """The Python type all of whose values satisfy the node, so that checks can skip them; None if there is none."""
+    """The Python type whose values are all valid for the node, so that checks can skip them; None if there is none."""
     defaulted: tuple[tuple[str, "Schema"], ...] = attrs.field(
         init=False, default=attrs.Factory(lambda node: _defaulted(node), takes_self=True)
     )
-    """The declared fields with a default."""
+    """The names and schemas of the declared fields that have a default."""
 
     def child(self, key: str) -> "Schema | None":
         """Return the schema of the member `key` of an object; None if the schema does not declare this member."""
@@ -180,4 +180,4 @@ def _plain(node: Schema) -> type | None:
 
 
 ANYTHING: Final = Schema(free=True, preserve_unknown=True)
-"""The schema of values that are not described by any: their objects merge key by key, lists are atomic (S-58)."""
+"""The schema of a value that no schema describes: its objects merge key by key, its lists are atomic (S-58)."""

@@ -10,7 +10,10 @@ from purekube.schema.node import CompiledRule, Schema
 from purekube.schema.rules import needs_conversion
 
 _LIMITS: Final = Limits(text=65_536, depth=200, steps=10_000_000, built_text=10_000_000, built_items=1_000_000)
-"""The limits of a CRD's rule, far above those of a box's expression: a real API server limits the estimated cost."""
+"""The limits of a CEL rule in a CRD, far above the default limits of CEL expressions.
+
+A real API server limits a rule's estimated cost instead.
+"""
 _REASONS: Final = frozenset(("FieldValueInvalid", "FieldValueForbidden", "FieldValueRequired", "FieldValueDuplicate"))
 
 

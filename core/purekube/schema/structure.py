@@ -51,11 +51,11 @@ def parts_of(items: Any) -> frozenset[int]:
 
 
 INT_FORMATS: Final = {"int32": 31, "int64": 63}
-"""The formats of integers, each with its number of bits without the sign."""
+"""The integer formats, each with its number of bits without the sign bit."""
 
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
-    """Return the causes if a value violates the length, pattern, format, bounds or enumeration of its schema."""
+    """Return a cause for each violation of format, bounds or enumeration, and for the first of length or pattern."""
     causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
@@ -66,7 +66,7 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Return the cause if a string does not have the schema's format; nothing for formats that are not checked."""
+    """Return one cause if a string lacks the schema's format. The result is empty if the format is not checked."""
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]
@@ -84,7 +84,7 @@ def _string(checks: ValueChecks, value: str, path: str) -> list[StatusCause]:
 
 
 def check_range(name: str, value: int, path: str) -> list[StatusCause]:
-    """Return the cause if an integer is out of the range of the format `name` (int32 or int64)."""
+    """Return one cause if an integer is out of the range of the format `name` (int32 or int64), none otherwise."""
     bound = 1 << INT_FORMATS[name]
     if -bound <= value < bound:
         return []
@@ -107,7 +107,7 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Return the cause if a value, even null, is not in the schema's enumeration; nothing without an enumeration."""
+    """Return one cause if a value, even null, is not in the enumeration. Return none if there is no enumeration."""
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]
@@ -116,7 +116,7 @@ def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[Status
 def check_structure(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
 ) -> list[StatusCause]:
-    """Return the causes of all violations by `value`. `old` is the replaced value, MISSING for a new value.
+    """Return a cause for each violation of `schema` by `value`. `old` is the replaced value, MISSING for a new value.
 
     An unchanged value has no violations (ratcheting). `settled` says that `old` is valid under this same schema; items
     that a list shares with the old list (the same Python objects) are then skipped.

@@ -64,7 +64,10 @@ def _repeated(items: list[Any]) -> list[int]:
 
 
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
-    """Return a cause for each missing or invalid apiVersion and kind of an embedded resource below the root."""
+    """Return a cause for each missing or invalid apiVersion and kind of an embedded resource inside `value`.
+
+    `root` says that `value` is the whole object, which is not checked itself.
+    """
     causes: list[StatusCause] = []
     if isinstance(value, dict):
         if schema.embedded and not root:

@@ -1,4 +1,4 @@
-"""The versions in which a CRD's objects may be stored, and the advice about those that are old (PH-8)."""
+"""The versions in which a CRD's objects may be stored, and advice on how to get rid of the old ones (PH-8)."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -23,10 +23,10 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert each example to the other of two versions and back, and return the number of checked examples.
+    """Convert each example between the hub and the spoke `version`, there and back. Return the number of examples.
 
-    The versions are the hub and the spoke `version`; an example may be of either. Raises BrokenRoundTrip, with the
-    field, for the first example that is changed by the round trip or is invalid in the other version.
+    An example may be of either version. Raises BrokenRoundTrip, with the field, for the first example that the round
+    trip changes or that is invalid in the other version.
     """
     held = 0
     for example in examples:

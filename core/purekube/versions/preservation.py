@@ -21,7 +21,7 @@ _IDENTITY: Final = ("apiVersion", "kind", "metadata")
 _ABSENT: Final = object()
 
 Step = str | Mapping[str, Any]
-"""The name of a field, or the keys of an item of a keyed list."""
+"""One step of a path: the name of a field, or the key fields of an item in a keyed list with their values."""
 
 
 def preservation_annotation(version: str) -> str:

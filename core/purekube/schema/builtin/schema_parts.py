@@ -56,7 +56,7 @@ def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
 
 
 def items(schema: OpenApi) -> OpenApi:
-    """Return the schema of an atomic list of items of `schema`."""
+    """Return the schema of an atomic list, each of whose items has the schema `schema`."""
     return {"type": "array", "items": schema}
 
 
