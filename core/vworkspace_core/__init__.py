@@ -1,4 +1,4 @@
-"""The operator's core: pure decisions about our own kinds.
+"""The operator's core: pure decisions about ApplicationInstances, Operations and Clusters.
 
 `reconcile` and `reconcile_operation` decide from what was observed; `purekube.run_pass` carries a decision out.
 `operations` has the engines and their templates. `docs/embedding.md` has an example of most uses.

@@ -27,8 +27,9 @@ from vworkspace_core.api.vocabulary import TABLE
 class Advice:
     """The remedy for one condition reason, as a sentence.
 
-    `verb` is the subcommand of `vworkspace-operator` that applies the remedy, empty if none does. `is_automatic` says
-    that the obstacle goes away without a person.
+    `names_command` says that the condition's message ends with the command to run. `verb` is the subcommand of
+    `vworkspace-operator` that applies the remedy, empty if none does. `is_automatic` says that the obstacle goes away
+    without a person.
     """
 
     text: str
@@ -181,7 +182,7 @@ OBSTACLES: Final = frozenset(
         ("Cluster", ClusterConditionType.HARDENED, _FALSE),
     }
 )
-"""Kind, type and status of the conditions that report an obstacle."""
+"""The conditions that report an obstacle, each as kind of object, condition type and condition status."""
 
 
 def obstacles(kind: str) -> frozenset[StrEnum]:

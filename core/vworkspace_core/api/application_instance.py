@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 
 class ValuesSource(StrEnum):
-    """The places from which values can come."""
+    """The places from which chart values can come: the spec itself, a Secret or a ConfigMap."""
 
     INLINE = "inline"
     SECRET_REF = "secretRef"
@@ -37,7 +37,7 @@ class ValuesSource(StrEnum):
 
 @attrs.frozen
 class AppRef:
-    """The catalogue entry from which the instance was made; recorded, never looked up."""
+    """The catalogue entry from which the instance was made. The operator records it and never looks it up."""
 
     catalog_id: str = schema_field("Catalogue identifier.", schema={"minLength": 1, "maxLength": 253})
 
@@ -134,7 +134,7 @@ class IngressIntegration:
 
 @attrs.frozen
 class Integrations:
-    """Shortcuts for values: a fragment below the explicit values."""
+    """The integrations of an application. They imply chart values, which the explicit values override."""
 
     external_secrets: Toggle | None = schema_field("External Secrets.", default=None)
     cert_manager: Toggle | None = schema_field("cert-manager.", default=None)
@@ -200,7 +200,7 @@ class Endpoint:
 
 @attrs.frozen
 class ReplacedOverride:
-    """The override that a later one has replaced, stored whole, to restore it if the later Operation fails."""
+    """An override that the override of a later Operation replaced. It is restored if the later Operation fails."""
 
     operation: str = schema_field("Name of the Operation.")
     uid: str = schema_field("Its uid.")
@@ -213,7 +213,7 @@ class ReplacedOverride:
 class ReleaseOverride:
     """The changes that helm Operations request on top of spec (REC-9); the last one overrides those before it.
 
-    The version lapses when the spec's chart no longer matches `spec_hash`, the patch when the values do not.
+    `version` lapses once the spec's chart no longer matches `spec_hash`, `values_patch` once the spec's values do not.
     """
 
     operation: str = schema_field("Name of the Operation.")

@@ -11,7 +11,7 @@ from purekube.apimachinery.meta import NameRef
 
 
 class SourceType(StrEnum):
-    """The types of chart sources."""
+    """The types of chart sources: an OCI registry, or a Helm repository over HTTP."""
 
     OCI = "oci"
     HELM = "helm"
@@ -60,7 +60,7 @@ class ChartSource:
 
 @attrs.frozen
 class AppliedChart:
-    """The chart of the last apply."""
+    """The chart that the operator last applied for an instance."""
 
     source_type: SourceType = schema_field("oci or helm.")
     url: str = schema_field("Registry or repository.")

@@ -1,7 +1,7 @@
-"""Conversion of manifests of our own kinds into attrs objects, and back.
+"""Conversion of manifests of the operator's own kinds into attrs objects, and back.
 
-Every watch event is converted here, so the usual path is one generated function. Only an object that does not fit is
-read a second time, slowly, to report all its problems at once (RES-1 to RES-3).
+Every watch event is converted here, so the usual path is one generated function. Only an object that does not fit its
+class is read a second time, slowly, to report all its problems at once (RES-1 to RES-3).
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,10 @@ _BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.i
 
 
 _LONGEST_REMEMBERED: Final = 8 * 1024
-"""The largest spec, in bytes of JSON, that copies share; to parse a larger one is a small part of a reconcile pass."""
+"""The largest spec, in bytes of JSON, that equal copies of an instance share.
+
+Parsing a larger spec takes only a small part of its reconcile pass.
+"""
 
 
 _read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)
@@ -45,10 +48,10 @@ _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
 
 @lru_cache(maxsize=128)
 def shared_spec(raw: bytes) -> ApplicationInstanceSpec:
-    """Return the spec in the JSON `raw`.
+    """Return the spec that the JSON `raw` encodes.
 
-    Equal JSON gives the same object, so that successive copies of an instance share their spec. The spec is parsed from
-    its own JSON, so that it shares no part with other objects.
+    Equal JSON gives the same Python object, so that successive copies of an instance share their spec. The spec shares
+    no part with a manifest.
     """
     spec: ApplicationInstanceSpec = _read_spec(msgspec.json.decode(raw), ApplicationInstanceSpec)
     identity = id(spec)
@@ -74,9 +77,9 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 
 
 def structure_strict(cls: type[T], value: Any) -> T:
-    """Read `value` as an object of the class `cls`.
+    """Read `value` as an object of the class `cls`. Raises ValidationProblems with every problem.
 
-    Unlike `structure`, report unknown fields as problems too, except in metadata.
+    Unlike `structure`, this function also counts unknown fields as problems, except in metadata.
     """
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)
@@ -98,9 +101,9 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 
 
 def unstructure(value: Any) -> dict[str, Any]:
-    """Return `value` as JSON, as `structuring.unstructure` does.
+    """Return the JSON of the attrs object `value` in camelCase, as `structuring.unstructure` does.
 
-    If `value` is a full object, apiVersion and kind are added.
+    For a full object (one of `CLASSES`), apiVersion and kind are added.
     """
     body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))

@@ -1,4 +1,4 @@
-"""The printer columns of our own kinds, and the text that a table shows for an object in a column (RES-6)."""
+"""The printer columns of the operator's kinds, and the text that a table shows for an object in a column (RES-6)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

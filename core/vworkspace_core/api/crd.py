@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of our own kinds, generated from their classes (RES-6)."""
+"""CustomResourceDefinitions of the operator's own kinds, generated from their attrs classes (RES-6)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,7 +14,7 @@ from vworkspace_core.api.columns import COLUMNS
 from vworkspace_core.api.operation import Operation
 
 CATEGORY: Final = "vworkspace"
-"""The category of all kinds of the project: `kubectl get vworkspace` lists their objects."""
+"""The CRD category of the operator's own kinds: `kubectl get vworkspace` lists their objects."""
 
 _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
     ApplicationInstance: ("appinst",),

@@ -1,4 +1,7 @@
-"""The tool that installed the operator, which decides how a missing right can be granted without being reverted."""
+"""The tool that installed the operator, such as Helm or Argo CD.
+
+A missing right must be granted through this tool, because the tool would revert any other change of the roles.
+"""
 
 import re
 from enum import StrEnum
@@ -12,9 +15,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 """The name of the Secret, in the operator's namespace, with all secrets that the operator shares with other systems."""
 APPROVAL_KEY: Final = "approval-secret"
-"""The key in that Secret's data that holds the secret by which approvals are verified."""
+"""The key in the data of the credentials Secret whose value is the secret by which approvals are verified."""
 RELEASE_ACCOUNT: Final = "vworkspace-release"
-"""The name of the service account that Flux impersonates for releases in a managed namespace, by default."""
+"""The default name of the service account that Flux impersonates for the releases in a managed namespace."""
 _ACCOUNT: Final = re.compile(rf"system:serviceaccount:([^:]+):{re.escape(FIELD_MANAGER)}")
 _HELM: Final = "meta.helm.sh/release-name"
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"

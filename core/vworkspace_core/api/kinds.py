@@ -1,4 +1,4 @@
-"""The registry of kinds that the operator uses; informers, RBAC and engines derive from it."""
+"""The registry of kinds that the operator uses; its informers, RBAC and engines are derived from it."""
 
 from typing import Final
 
@@ -13,4 +13,4 @@ OWN_KINDS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 """The kinds that this project defines; their CRDs are generated from the attrs classes (RES-6)."""
 
 ALL_KINDS: Final = (*OWN_KINDS, *KNOWN_KINDS)
-"""Our own kinds, and those of others that the operator works with."""
+"""The operator's own kinds, and the kinds of Kubernetes and other projects that it works with."""

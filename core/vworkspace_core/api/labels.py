@@ -13,7 +13,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 FIELD_MANAGER: Final = "vworkspace-operator"
 """The field manager of every write by the operator (REC-6)."""
 CLI_MANAGER: Final = "vworkspace-operator-cli"
-"""The field manager of actions on the command line: neither the operator's nor the control plane's."""
+"""The field manager of writes by the command line. The operator and the control plane have other field managers."""
 
 MANAGED_BY: Final = "app.vworkspace.io/managed-by"
 MANAGED_BY_VALUE: Final = "control-plane"
@@ -21,7 +21,10 @@ CLUSTER_ID: Final = "app.vworkspace.io/cluster-id"
 APPLICATION_INSTANCE: Final = "app.vworkspace.io/application-instance"
 INSTANCE_UID: Final = "app.vworkspace.io/instance-uid"
 APPLICATION_NAMESPACE: Final = "app.vworkspace.io/application-namespace"
-"""A label with the application's namespace, on objects in another namespace that may outlive it: Velero's (OPS-7)."""
+"""A label with the application's namespace, on Velero's objects (OPS-7).
+
+They are in Velero's namespace, and may outlive the application's namespace.
+"""
 OPERATION: Final = "app.vworkspace.io/operation"
 OPERATION_UID: Final = "app.vworkspace.io/operation-uid"
 
@@ -29,7 +32,10 @@ NAMESPACE_GATE: Final = "managed-by"
 NAMESPACE_GATE_VALUE: Final = "vworkspace"
 ALLOWED_TYPES: Final = "ops.vworkspace.io/allowed-types"
 VELERO_PEERS: Final = "ops.vworkspace.io/velero-peers"
-"""An annotation of a namespace that lists the namespaces whose applications may back it up and restore it (OPS-7)."""
+"""An annotation of a namespace that lists other namespaces (OPS-7).
+
+Applications in the listed namespaces may include the annotated namespace in their backups and restores.
+"""
 
 CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
@@ -40,19 +46,19 @@ IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 TRACEPARENT: Final = "vworkspace.io/traceparent"
 """An annotation with the span of the job or pipeline that applied the object, in W3C Trace Context format (SEE-7)."""
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
-"""Annotations that only the agent writes, when it applies the object of a job."""
+"""The annotations that only the job agent writes, when it applies the object of a job."""
 JOB_STORE: Final = "vworkspace.io/job-store"
-"""A label of the job store's Secrets: `record`, `part` or `tombstones` (PULL-4)."""
+"""A label of the job store's Secrets. Its value is the Secret's role: `record`, `part` or `tombstones` (PULL-4)."""
 JOB_ID: Final = "vworkspace.io/job-id"
 KEPT_FROM: Final = "vworkspace.io/kept-from"
-"""An annotation of an object that was orphaned: the uid of its former instance."""
+"""An annotation of an object that was orphaned. Its value is the uid of the instance that owned the object."""
 RETRY: Final = "vworkspace.io/retry"
 UNINSTALL: Final = "vworkspace.io/uninstall"
 RETRY_SENT: Final = "vworkspace.io/retry-sent"
-"""An annotation of a HelmRelease: when a retry was last requested from Flux."""
+"""An annotation of a HelmRelease. Its value is the time at which the operator last requested a retry from Flux."""
 
 FINALIZER: Final = "vworkspace.io/operator"
-"""The finalizer that keeps an object of ours until its downstream objects have been deleted."""
+"""The finalizer that keeps an ApplicationInstance or Operation until its downstream objects have been deleted."""
 
 _MARK_DIGITS: Final = 16
 _RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")
@@ -103,7 +109,10 @@ def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
 
 
 def is_managed(meta: ObjectMeta) -> bool:
-    """Report whether the object carries the control plane's label. The operator ignores objects without it."""
+    """Report whether the object has the label that marks it as managed by the control plane.
+
+    The operator ignores objects without this label.
+    """
     return meta.labels.get(MANAGED_BY) == MANAGED_BY_VALUE
 
 
@@ -113,16 +122,16 @@ def cluster_id_of(meta: ObjectMeta) -> str | None:
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Return, from annotations, which engine provides each capability of an application, such as `backup`.
+    """Return a mapping from each capability of an application, such as `backup`, to the engine that provides it.
 
-    Unknown capabilities and empty values are left out.
+    It is read from the annotations in `meta`. Unknown capabilities and empty values are left out.
     """
     named = ((capability, meta.annotations.get(CAPABILITY_PREFIX + capability, "")) for capability in CAPABILITIES)
     return MappingProxyType({capability: engine.strip() for capability, engine in named if engine.strip()})
 
 
 def namespace_is_managed(namespace: Manifest | None) -> bool:
-    """Report whether the operator may act in `namespace`, the manifest of a Namespace.
+    """Report whether `namespace`, the manifest of a Namespace, has the label that permits the operator to act in it.
 
     The answer is False if the manifest is None.
     """
@@ -138,7 +147,11 @@ def namespace_is_terminating(namespace: Manifest | None) -> bool:
 
 
 def allowed_types(namespace: Manifest | None) -> frozenset[str] | None:
-    """Return the Operation types that `namespace` admits, or None if it admits all. An empty annotation admits none."""
+    """Return the Operation types that `namespace` admits, or None if it admits all.
+
+    They are listed in an annotation of `namespace`. Without the annotation all types are admitted; an empty annotation
+    admits none.
+    """
     text = get_path(namespace, "metadata", "annotations", ALLOWED_TYPES)
     if not isinstance(text, str):
         return None
@@ -157,13 +170,14 @@ def type_is_allowed(namespace: Manifest | None, operation_type: str) -> bool:
 def velero_peers(namespace: Manifest | None) -> frozenset[str]:
     """Return the namespaces whose applications may include `namespace` in their backups and restores.
 
-    They are listed in an annotation of `namespace`. That `namespace` is managed does not permit any of them.
+    They are listed in an annotation of `namespace`. Without the annotation the result is empty, even if `namespace` is
+    managed.
     """
     return names_in(namespace, VELERO_PEERS)
 
 
 def cancellation_requested(meta: ObjectMeta) -> bool:
-    """Report whether the Operation's cancellation was requested (OPS-11)."""
+    """Report whether an annotation requests the cancellation of the Operation (OPS-11)."""
     return meta.annotations.get(CANCEL) == "true"
 
 

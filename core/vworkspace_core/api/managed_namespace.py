@@ -1,4 +1,4 @@
-"""The check whether this operator is responsible for an object of ours: cluster and namespace (RES-5)."""
+"""The check whether this operator is responsible for an object, by the object's cluster and namespace (RES-5)."""
 
 from typing import Protocol
 

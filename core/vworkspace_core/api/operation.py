@@ -22,7 +22,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 
 class OperationType(StrEnum):
-    """The types of actions."""
+    """The types of actions that an Operation can perform on an application."""
 
     BACKUP = "Backup"
     RESTORE = "Restore"
@@ -33,7 +33,7 @@ class OperationType(StrEnum):
 
 
 class EngineName(StrEnum):
-    """The engines: controllers that perform an action."""
+    """The engines, which are the controllers that perform the action of an Operation."""
 
     VELERO = "velero"
     WORKFLOW = "workflow"
@@ -58,7 +58,7 @@ _TARGET_VERSION: Final = Form(
     r"^apps\.vworkspace\.io/v[0-9][a-z0-9]*$", "be the version of an ApplicationInstance", "apps.vworkspace.io/v1alpha1"
 )
 TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED})
-"""Phases that never change again."""
+"""The final phases of an Operation, which never change again."""
 
 
 @attrs.frozen(kw_only=True)
@@ -125,7 +125,7 @@ def _is_required(operation: "Operation") -> bool:
 
 @attrs.frozen
 class LogsRef:
-    """The object whose logs are those of the run."""
+    """The object that has the logs of the Operation's run."""
 
     kind: str = schema_field("Kind.")
     name: str = schema_field("Name.")
@@ -134,7 +134,10 @@ class LogsRef:
 
 @attrs.frozen
 class EngineRef:
-    """The one engine object of the run (OPS-1). Without `uid` it is the intent to create it."""
+    """A reference to the one engine object of the Operation's run (OPS-1).
+
+    `uid` is empty as long as the operator intends to create the object but does not know that it exists.
+    """
 
     api_version: str = schema_field("apiVersion.")
     kind: str = schema_field("Kind.")
@@ -198,4 +201,7 @@ class Operation:
 
 
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""The reason of Running while a recurring Operation waits for its next sync; it does not block other Operations."""
+"""The reason of Running while a recurring Operation waits for its next sync.
+
+Such an Operation does not block other Operations.
+"""

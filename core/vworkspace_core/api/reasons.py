@@ -127,7 +127,7 @@ class ClusterConditionType(StrEnum):
 CLUSTER_TROUBLES: Final = frozenset(
     {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
 )
-"""The condition types of the Cluster that report trouble while they are True; the others, while they are False."""
+"""The condition types of the Cluster that report trouble by the status True; the other types report it by False."""
 
 
 class ClusterReason(StrEnum):
@@ -175,14 +175,19 @@ DECISIVE: Final[Mapping[Kind, Sequence[tuple[str, str]]]] = {
         (OperationConditionType.ACCEPTED, "True"),
     ),
 }
-"""The conditions (type, status) that can explain an object's state; the first one in this order that it has decides.
+"""The conditions, as type and status, that can explain an object's state, by kind and in order of precedence.
+
+The first of them that an object has explains its state.
 
 Running is before Succeeded, because a recurring Operation that has succeeded still runs.
 """
 
 
 BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
-"""Reasons of Ready=False that explain more than Reconciling=True: Flux keeps retrying, but only a person can help."""
+"""Reasons of Ready=False that explain an instance's state better than Reconciling=True.
+
+With these reasons Flux keeps retrying, but only a person can help.
+"""
 
 
 def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The conditions and status fields of our own kinds after a reconcile pass that an error stopped (REC-13)."""
+"""The conditions and status fields of the operator's kinds after a reconcile pass that an error stopped (REC-13)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime

@@ -34,7 +34,10 @@ APPLY: Final = "| kubectl apply --server-side -f -"
 INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"
 
 FLUX: Final = "Flux (https://fluxcd.io/flux/installation)"
-"""Flux and where to get it. There is no command, since each project is installed in its own way."""
+"""The name of Flux and the address of its installation guide, for messages that advise to install it.
+
+They name no command, since each project is installed in its own way.
+"""
 
 
 # --- namespaces, objects -------------------------------------------------------------------------------------------
@@ -89,7 +92,10 @@ def not_installed(definitions: Iterable[str], project: str = FLUX) -> str:
 
 
 INTO_GIT: Final = re.compile(r"in your GitOps repository, [^:,]+, add what this prints:")
-"""The pattern of the words before a command that only prints. Without them the command solves nothing."""
+"""The pattern of the words before a command that only prints manifests.
+
+They name the GitOps repository to which the output must be added; without that step the command solves nothing.
+"""
 
 
 def _into_git(command: str, installation: Installation) -> str:
@@ -133,7 +139,7 @@ class _Scope(Enum):
 
 
 _CHANGES: Final = ("create", "patch", "delete")
-"""Verbs of the Role in each managed namespace; reading is granted in the whole cluster."""
+"""The verbs of the Role in each managed namespace. Verbs that read are granted in the whole cluster instead."""
 _OWN: Final = tuple((kind.group, kind.plural) for kind in OWN_KINDS)
 _EVENTS: Final = (EVENT.group, EVENT.plural)
 _SECRETS: Final = (SECRET.group, SECRET.plural)

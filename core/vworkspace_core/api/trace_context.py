@@ -26,7 +26,7 @@ class TraceContext:
 
     @classmethod
     def of(cls, *identity: str | int) -> "TraceContext":
-        """Return the context of the root span of the trace that `identity` names.
+        """Return the context of the root span of a trace whose ids are hashes of `identity`.
 
         The same identity always gives the same trace id and span id.
         """
@@ -34,7 +34,10 @@ class TraceContext:
         return cls(first + second, content_hash(["span", *identity]))
 
     def child(self, *identity: str | int) -> "TraceContext":
-        """Return the context of the child span identified by `identity`; the same identity gives the same span id."""
+        """Return the context of a child span in the same trace.
+
+        Its span id is a hash of this span's id and `identity`, so the same identity always gives the same id.
+        """
         return attrs.evolve(self, span=content_hash([self.trace, self.span, *identity]))
 
     def __str__(self) -> str:

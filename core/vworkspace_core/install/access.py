@@ -82,7 +82,7 @@ EVERYWHERE: Final[tuple[Access, ...]] = (
     *(Access(kind, _LOOKED_AT) for kind in LOOKED_UP_KINDS if kind not in _ENGINES),
     Access(known.EVENT, ("create", "patch")),
 )
-"""Rights in the whole cluster, by a ClusterRole. None of them reads a Secret or changes a workload."""
+"""The operator's rights in the whole cluster, by a ClusterRole. None of them reads a Secret or changes a workload."""
 
 _CHANGED: Final = ("create", "patch", "delete")
 
@@ -94,31 +94,35 @@ TENANT: Final[tuple[Access, ...]] = (
     Access(known.SECRET, ("get", "list")),
     *dict.fromkeys(right for engine in ENGINES.values() for right in engine.tenant_access),
 )
-"""Rights in each managed namespace, by a Role there (RES-5)."""
+"""The operator's rights in each managed namespace, by a Role in that namespace (RES-5)."""
 
 JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
-"""Further rights for an operator with an agent; without one it never creates or deletes these objects (SEE-4)."""
+"""Further rights of an operator with a job agent, to create and delete ApplicationInstances and Operations (SEE-4).
+
+An operator without an agent never creates or deletes such objects.
+"""
 
 VIEW: Final[tuple[Access, ...]] = tuple(
     Access(kind, verbs, subresource)
     for kind in OWNERS
     for verbs, subresource in ((_LOOKED_AT, ""), (("get",), "status"))
 )
-"""Rights of people who may read what is in a namespace (SEE-5)."""
+"""The rights of people who may read the ApplicationInstances and Operations in a namespace (SEE-5)."""
 
 EDIT: Final[tuple[Access, ...]] = tuple(
     Access(kind, ("create", "update", "patch", "delete", "deletecollection")) for kind in OWNERS
 )
-"""Rights in addition to `VIEW`, for people who may change what runs in a namespace.
+"""The rights, in addition to `VIEW`, of people who may change what runs in a namespace.
 
-A user with `edit` may run pods as any account of the namespace, that of releases included, so an instance or an
-Operation adds nothing to that. Statuses and finalizers are the operator's, Clusters the administrators'.
+A user with the ClusterRole `edit` may run pods as any service account of the namespace, even the account of releases.
+The right to create instances and Operations thus gives no further power. The subresources `status` and `finalizers` are
+left to the operator, and Clusters to administrators.
 """
 
 VELERO: Final[tuple[Access, ...]] = tuple(
     Access(kind, ("get", "create", "patch", "delete")) for kind in KINDS_ELSEWHERE
 )
-"""Rights in Velero's namespace, which is the only one that Velero watches (OPS-7)."""
+"""The operator's rights in Velero's namespace, which is the only namespace that Velero watches (OPS-7)."""
 
 _LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
 """The right to the Leases of all shards, as no replica begins while others use another number of shards (RUN-13)."""
@@ -132,7 +136,7 @@ OWN: Final[tuple[Access, ...]] = (
     _LEASES,
     _ACCOUNT,
 )
-"""Rights in the operator's own namespace: the credential, the records of open jobs, the lease (PULL-4, RUN-4)."""
+"""The operator's rights in its own namespace: for the credential, the job records and the lease (PULL-4, RUN-4)."""
 
 LOCAL_OWN: Final[tuple[Access, ...]] = (
     # The approval secret is there, and used approvals are recorded (OPS-4). A right to create cannot be limited to a
@@ -143,4 +147,4 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
     _LEASES,
     _ACCOUNT,
 )
-"""The rights in its own namespace of an operator without an agent (SEE-4)."""
+"""The rights of an operator without a job agent in its own namespace (SEE-4)."""
