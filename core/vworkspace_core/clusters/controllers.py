@@ -25,7 +25,10 @@ from vworkspace_core.operations.engines import ENGINES
 
 _OPERATOR: Final = "vworkspace-operator"
 IN_A_ROW: Final = 6
-"""The number of consecutive failures that make an informer's problem a lasting one: with its backoff, half a minute."""
+"""The number of consecutive failures of an informer from which its controller counts as degraded.
+
+With the informer's backoff this takes half a minute.
+"""
 
 
 @attrs.frozen
@@ -66,7 +69,7 @@ _FLUX_CONTROLLERS: Final = tuple(
 _NAMES: Final = {kind: controller.name for controller in _CONTROLLERS for kind in controller.kinds} | dict.fromkeys(
     own_kinds.OWN_KINDS, _OPERATOR
 )
-"""The controller that serves each kind."""
+"""The name of the controller that reconciles each kind."""
 
 
 def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:

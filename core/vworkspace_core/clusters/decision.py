@@ -29,8 +29,8 @@ from vworkspace_core.control_plane.connection import Connectivity
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
     """Return `base` restricted further by the policy of every Cluster object with this id.
 
-    `clusters` are the JSON of the Cluster objects that exist, in any order. The policy of a deleted one ends with it,
-    since only an administrator of the cluster may delete a Cluster.
+    `clusters` are the JSON of the Cluster objects that exist, in any order. A deleted Cluster restricts nothing any
+    more, since only an administrator of the cluster may delete it.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
@@ -65,9 +65,9 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 HEARTBEAT_SECONDS: Final = 60.0
-"""The shortest time between two writes of `lastHeartbeat` and of counts in messages."""
+"""The shortest time between two writes of the Cluster status that change only `lastHeartbeat` or condition messages."""
 MOST_NAMESPACES: Final = 1000
-"""The most namespaces listed in the status; more would make the object too large for all its watchers."""
+"""The most managed namespaces that the Cluster status lists. More would make the object too large for its watchers."""
 
 _SOONEST: Final = 0.1
 _OWN: Final[frozenset[str]] = frozenset(ClusterConditionType)

@@ -131,7 +131,7 @@ class AgentReport:
 
     @property
     def quiet_since(self) -> Instant:
-        """The time of the last successful call, or of the agent's start."""
+        """The time of the last successful call to the control plane, or of the agent's start if there was none."""
         return self.connection.last_ok or self.started
 
 

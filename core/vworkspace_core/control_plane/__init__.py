@@ -1,1 +1,1 @@
-"""The connection to the control plane, as values: its state, how often to retry, which events wait to be sent."""
+"""The connection to the control plane as immutable values: its state, the pace of retries, the events to send."""

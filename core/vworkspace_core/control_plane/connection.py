@@ -14,7 +14,7 @@ from purekube.apimachinery.timestamps import Instant
 from purekube.controller.backoff import Backoff
 
 SOONEST: Final = 1.0
-"""The shortest delay between two tries, in seconds."""
+"""The shortest delay between two calls of the control plane after a failure, in seconds."""
 LATEST: Final = 60.0
 SLOW: Final = 300.0
 # The other side must not be able to silence the agent for longer, whether by mistake or on purpose.
@@ -24,18 +24,19 @@ _BACKOFF: Final = Backoff(SOONEST, LATEST)
 
 @attrs.frozen
 class RetryPace:
-    """The number of consecutive failures of one queue of messages to the control plane, which sets the
-    pace of retries.
+    """The pace of retries of one queue of messages to the control plane.
+
+    `failures` is the number of consecutive failures, from which the delay until the next try follows.
     """
 
     failures: int = 0
 
     def succeeded(self) -> "RetryPace":
-        """Return the retry state after a success."""
+        """Return the pace after a success, which has no failures."""
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
-        """Return two answers: the retry state after a failure, and the seconds until the next try.
+        """Return two answers: the pace after a failure, and the seconds until the next try.
 
         `jitter` is uniform in [0, 1).
         """

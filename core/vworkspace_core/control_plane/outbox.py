@@ -1,4 +1,7 @@
-"""The bounded queue of outgoing events, sent in batches in order; a malformed one blocks no other (PULL-5, PULL-6)."""
+"""The bounded queue of events for the control plane, which are sent in batches and in order (PULL-5, PULL-6).
+
+A malformed event does not block the other events.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The interpreter of the credential machine's effects, by calls of the ports: each effect gives one event (PULL-8)."""
+"""The interpreter of the credential machine's effects (PULL-8).
+
+It performs each effect by calling the API server or the control plane, and returns the outcome as one event.
+"""
 
 import re
 from collections.abc import Mapping

@@ -12,11 +12,11 @@ from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 
 UNKNOWN_AGE_MARGIN: Final = timedelta(days=1)
-"""The time before its expiry at which a credential without a known issue time is renewed."""
+"""The time before its expiry at which a credential is renewed if its time of issue is unknown."""
 _BACKOFF: Final = Backoff(0.5, LONGEST_RETRY)
 """The delay of retries: a second at first, doubling up to a minute."""
 SLOW: Final = timedelta(minutes=5)
-"""The delay between two tries of a refused request."""
+"""The delay before a refused request for a credential is tried again."""
 
 
 class RotationStage(StrEnum):
@@ -99,7 +99,7 @@ def retry(
     wait: float | None = None,
     level: LogLevel = LogLevel.WARNING,
 ) -> CredentialStep:
-    """Return the step (state and effects) that repeats the last effect after `wait` seconds.
+    """Return the step (state and effects) that schedules another try of the last effect after `wait` seconds.
 
     If `wait` is None, the delay is a backoff. Only the first of several retries is logged.
     """

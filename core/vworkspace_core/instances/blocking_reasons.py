@@ -61,7 +61,7 @@ class BlockingReason:
 
 @attrs.frozen
 class TransientFailure:
-    """A write failure that may pass. `reason` is a reason of the condition Reconciling.
+    """A failure of a write that may be temporary. `reason` is a reason of the condition Reconciling.
 
     `message` names the failure and says that the write is retried.
     """

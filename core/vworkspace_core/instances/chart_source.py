@@ -1,7 +1,7 @@
-"""Availability of the chart (rows 5 and 6 of REC-5): what Flux's sources report on the present request.
+"""Availability of the chart: what Flux's sources report about the operator's latest request (rows 5 and 6 of REC-5).
 
-A failed source keeps reporting the failure until its next attempt has ended, and the HelmRelease repeats it for longer.
-Only reports on the source's present generation count.
+A failed source keeps reporting the failure until its next attempt has ended, and the HelmRelease repeats the failure
+even longer. Only reports on the source's present generation count.
 """
 
 from collections.abc import Mapping

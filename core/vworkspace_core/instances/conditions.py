@@ -17,7 +17,10 @@ from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
 
 _LONGEST_REFUSAL = 4096
-"""The longest message of our own, in bytes: it may end with a command, which is of no use when it is cut (REC-8)."""
+"""The longest message by the operator itself, in bytes (REC-8).
+
+It may end with a command, which is of no use when it is cut off.
+"""
 
 
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
@@ -27,7 +30,7 @@ _OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)
 _ORDER = (Type.READY, Type.RECONCILING, Type.STALLED, Type.DEGRADED, Type.SUSPENDED, Type.BLOCKED, Type.DELETING)
 
 Previous = Mapping[str, Condition]
-"""The present conditions by type."""
+"""The present conditions of an instance, by condition type."""
 
 
 def from_release(

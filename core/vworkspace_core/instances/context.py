@@ -25,17 +25,23 @@ class Settings:
     default_service_account: str | None = RELEASE_ACCOUNT
     allowed_release_service_accounts: tuple[str, ...] = ()
     allow_unimpersonated_releases: bool = False
-    """True if a release without an account may be installed with Flux's own rights."""
+    """True if a release without a service account may be installed with Flux's own rights."""
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)
     policy: Policy = attrs.field(factory=Policy)
     message_interval_seconds: float = 60.0
     """The shortest time between two writes of a status that differs only in Flux's progress messages."""
     source_grace_seconds: float = 60.0
-    """The time for which a source must fail before a settled release counts as degraded."""
+    """The time for which a Flux source must fail before an instance with a deployed release counts as degraded."""
     source_wait_seconds: float = 15.0
-    """The time for which Flux's bare SourceNotReady counts as progress before it counts as unreachable."""
+    """The time for which the reason SourceNotReady of a HelmRelease counts as progress.
+
+    This is so if the source itself reports no failure. After that time the chart counts as unreachable.
+    """
     stuck_ready_seconds: float = 60.0
-    """The time for which Ready=Unknown after a success counts as progress; then as a defect (helm-controller#1409)."""
+    """The time for which Ready=Unknown of a HelmRelease counts as progress, although Flux's last action succeeded.
+
+    After that time it counts as a known defect of Flux (helm-controller#1409), and the release as ready.
+    """
     installation: Installation = PRINTED
     """The way the operator was installed, from which follows how to grant a missing right."""
     namespace_end_seconds: float = 300.0

@@ -27,7 +27,7 @@ from vworkspace_core.instances.ownership import owner_reference
 from vworkspace_core.instances.retry import token_of
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
-"""Every kind that an instance may own, in the order of deletion: the release goes before what it reads."""
+"""The kinds of objects that an instance may own, in the order of deletion: a HelmRelease before what it reads."""
 
 # Flux watches a ConfigMap or Secret of `valuesFrom` only if it has this label.
 _WATCH = "reconcile.fluxcd.io/watch"
@@ -97,7 +97,10 @@ def _source_in_use(helm_release: Manifest | None) -> Any:
 
 
 def read_refs(instance: ApplicationInstance, objects: Mapping[ObjectRef, Manifest]) -> tuple[ObjectRef, ...]:
-    """Return the objects that the live HelmRelease reads, even if the instance no longer desires these objects."""
+    """Return the sources and ConfigMaps that the live HelmRelease reads, even if the instance no longer desires them.
+
+    `objects` are the live objects.
+    """
     if (release := instance.spec.release) is None:
         return ()
     namespace = instance.metadata.namespace

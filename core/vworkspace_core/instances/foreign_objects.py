@@ -1,7 +1,8 @@
-"""Reduction of objects that are not ours to their identity and owner, before they are cached (RUN-11).
+"""Reduction of objects of other owners to their identity and owner, before they are cached (RUN-11).
 
-The operator watches every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of an object
-that is not ours it needs only the name, which an instance may want or an Operation may wait for, and the controller.
+The operator watches every HelmRelease, source, backup, snapshot and labelled ConfigMap of the cluster. Of an object of
+another owner it needs only the name, which an instance may want or an Operation may wait for, and the controller
+reference.
 """
 
 import hashlib
@@ -34,7 +35,10 @@ _KEPT: Final = (
 _LABELS: Final = (MANAGED_BY, CLUSTER_ID, APPLICATION_INSTANCE, INSTANCE_UID)
 _OWNERS: Final = 8
 _LARGEST_DATA: Final = 64 * 1024
-"""The largest data of a ConfigMap, in bytes, that is cached as it is. Ours hold a few settings of integrations."""
+"""The largest data of a ConfigMap, in bytes, that is cached unchanged.
+
+The operator's own ConfigMaps hold only a few settings of integrations.
+"""
 _LARGEST_MESSAGE: Final = 2048
 
 

@@ -18,7 +18,10 @@ T = TypeVar("T")
 Rest = TypeVarTuple("Rest")
 
 REMEMBERED: Final = 128
-"""The number of results that are cached per function: more than there are passes at once, and a few kilobytes each."""
+"""The number of results that are cached per function, each a few kilobytes large.
+
+It exceeds the number of reconcile passes that run at once.
+"""
 
 
 def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationInstance, *rest: *Rest) -> T:

@@ -1,4 +1,7 @@
-"""Live reads of a decision's input, and the check whether another owner installed a release of that name (REC-4)."""
+"""Live reads of the input of a decision about an instance, and the check for a release of another owner (REC-4).
+
+Helm may already have a release of the desired name that another owner installed.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -22,7 +25,7 @@ from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watch
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
 _ANY_VERSION: Final = "0"
-"""The resourceVersion of a read of these records, which permits the API server's cache.
+"""The resourceVersion for reads of Helm's release records, which permits an answer from the API server's cache.
 
 A slightly old answer is enough, since Helm could also change the records just after the read.
 """
@@ -36,7 +39,7 @@ async def release_records(
     """Return the metadata of Helm's Secrets for the release, read only before the operator first creates its
     HelmRelease.
 
-    Raises the errors of `KubeApi.list`.
+    Otherwise the result is empty. Raises the errors of `KubeApi.list`.
     """
     if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
         return {}

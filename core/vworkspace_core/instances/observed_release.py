@@ -1,7 +1,7 @@
 """A HelmRelease as Flux reports on it (REC-5), with the predicates for the rows of `release_state.classify`.
 
-*Ours* is the attempt at exactly this request: its generation, its version without build metadata, and for OCI the
-digest of the artifact that the source holds.
+An attempt of Flux is *ours* if it was made for exactly the operator's latest request: for its generation, its version
+without build metadata, and for OCI the digest of the artifact that the source holds.
 """
 
 import re

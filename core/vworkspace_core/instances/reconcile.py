@@ -95,7 +95,7 @@ def decide_unreadable(
 _GOING = Decision(row="being deleted, without our finalizer")
 _BEGUN = frozenset({ReleaseState.PENDING, ReleaseState.INSTALLING})
 _KEPT_UNUSED = 4
-"""The number of our newest objects no longer desired that are kept until the desired ones are in use."""
+"""The number of an instance's former objects, the newest ones, that are kept until the desired objects are in use."""
 
 
 def reconcile(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:

@@ -1,8 +1,8 @@
-"""The meaning of Flux's report for the request that we made (REC-5).
+"""The meaning of Flux's report for the operator's latest request (REC-5).
 
 `classify` is the table of REC-5: the first row that matches wins. Flux reports on its last attempt. A Ready, Stalled or
-failure counts only if that attempt was at our request (`is_ours`); otherwise it belongs to the request before, and ours
-is under way.
+failure counts only if that attempt was made for the latest request (`is_ours`); otherwise it belongs to the request
+before, and the latest request is under way.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from vworkspace_core.instances.observed_release import (
 )
 
 WAITING = "waiting for Flux to act on the request"
-"""The message while Flux itself says nothing about the request."""
+"""The message for the status while Flux has reported nothing about the operator's latest request."""
 
 _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
@@ -42,25 +42,25 @@ class ReleaseState(Enum):
     """The state of the requested release; each state is one row of the table in REC-5."""
 
     PENDING = "Pending"
-    """Row 1: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
+    """The state in row 1 of REC-5: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
     SUSPENDED = "Suspended"
-    """Row 2: the HelmRelease or its source is suspended, by us or by hand."""
+    """The state in row 2 of REC-5: the HelmRelease or its source is suspended, by the operator or by a person."""
     STALLED = "Stalled"
-    """Row 3: Flux has given up on our request."""
+    """The state in row 3 of REC-5: Flux has given up on the operator's latest request."""
     ROLLED_BACK = "RolledBack"
-    """Row 3: Flux has given up and gone back to the previous release."""
+    """The state in row 3 of REC-5: Flux has given up and rolled back to the previous release."""
     FAILED = "Failed"
-    """Row 4: our attempt failed; Flux may try again."""
+    """The state in row 4 of REC-5: Flux's attempt at the latest request failed; Flux may try again."""
     READY = "Ready"
-    """Row 5: Flux confirmed the release that we asked for."""
+    """The state in row 5 of REC-5: Flux has deployed the release that the operator requested."""
     CHART_UNREACHABLE = "ChartUnreachable"
-    """Row 6: Flux cannot fetch the chart."""
+    """The state in row 6 of REC-5: Flux cannot fetch the chart."""
     VALUES_MISSING = "ValuesMissing"
-    """Row 7: Flux cannot read the values."""
+    """The state in row 7 of REC-5: Flux cannot read the values."""
     INSTALLING = "Installing"
-    """Row 8: the request is under way, and nothing was released before."""
+    """The state in row 8 of REC-5: the latest request is under way, and nothing was released before."""
     UPGRADING = "Upgrading"
-    """Row 8: the request is under way over an earlier release."""
+    """The state in row 8 of REC-5: the latest request is under way, and an earlier release exists."""
 
     @property
     def row(self) -> str:

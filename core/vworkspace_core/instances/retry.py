@@ -24,7 +24,7 @@ from vworkspace_core.api.labels import RETRY_SENT, retry_token
 from vworkspace_core.api.release_override import is_retry_request
 
 COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
-"""Fields of a HelmRelease's status that count the failures of one request, and restart at zero with the next."""
+"""The fields of a HelmRelease's status in which Flux counts the failures of one request. A new request resets them."""
 
 _REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 _RESET_AT = "reconcile.fluxcd.io/resetAt"

@@ -41,7 +41,7 @@ _BAD_READY = frozenset(
     {Reason.HELM_RELEASE_FAILED, Reason.CHART_UNREACHABLE, Reason.WAITING_FOR_SECRET, Reason.ROLLED_BACK}
 )
 _COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
-"""Conditions whose message repeats Flux's progress and may wait; no other message is ever delayed."""
+"""The conditions whose messages repeat Flux's progress. Only a write that changes nothing else may be delayed."""
 
 
 @attrs.frozen
