@@ -1,1 +1,1 @@
-"""The agent's half of pull mode: wire types, scope, plans, and the job machine, all without I/O."""
+"""The jobs that the agent fetches from the control plane: wire types, limits, plans and job machine, without I/O."""

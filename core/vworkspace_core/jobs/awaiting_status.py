@@ -21,16 +21,16 @@ from vworkspace_core.jobs.state import JobStage, JobState, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generation, post, progress, ref, settle, timeout
 
 SOON: Final = timedelta(seconds=10)
-"""The delay until a waiting job reads its object again after a failed read, or an edit that may be reverted."""
+"""The delay until a waiting job reads its object again, after a failed read or an edit that may be reverted."""
 RECHECK: Final = timedelta(minutes=5)
 """The interval in which a waiting job reads its object although no informer reported a change."""
 
 
 def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the job and effects after its write is in the cluster: it now waits for the outcome in its object's
-    status.
+    """Return the step (state and effects) after the job's write is in the cluster.
 
-    `live` is the object after the write. The write may have been made by an earlier process that crashed.
+    The job now waits for the outcome in its object's status. `live` is the object after the write, which an earlier
+    process that crashed may have made.
     """
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
@@ -67,14 +67,14 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the job and effects after an accepted delete: it waits until the object no longer exists."""
+    """Return the step (state and effects) after an accepted delete: the job waits until the object no longer exists."""
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)
 
 
 def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """Return the job and effects after an informer received a change of the job's object."""
+    """Return the step (state and effects) after an informer received a change of the job's object."""
     if _is_gone(job, live):
         # The event may be of an earlier object with this name: only a read of the server can decide.
         return job, (inspect(job),)
@@ -91,7 +91,7 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 
 
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the job and effects after the job read its object; `seen` is the result of the read.
+    """Return the step (state and effects) after the job read its object; `seen` is the result of the read.
 
     If the namespace is not managed, the object was not read, and nothing is concluded.
     """

@@ -1,8 +1,9 @@
 """Events for the control plane about objects that belong to no open job (PULL-6).
 
 ConditionTransition events report a change of status. In addition there are life-cycle events of Operations (a run
-started, and how it ended), so that a control plane that counts runs need not know the conditions. Their key names the
-object with its uid, and what happened to it, which happens only once. A replay of any event has the same key.
+started, and how it ended), so that a control plane that counts runs need not know the conditions. The key of such an
+event names the object with its uid, and what happened to it, which happens only once. A replay of any event has the
+same key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,13 +24,17 @@ from vworkspace_core.jobs.steps import condition_body
 
 _A_DAY: Final = timedelta(days=1)
 RECENT: Final = timedelta(minutes=10)
-"""The greatest age of a change that is reported when an object is seen first.
+"""The greatest age of a change that is reported when this process sees an object for the first time.
 
-The previous process may have ended before it reported the change; the key keeps a repeat from counting (PULL-6).
+The previous process may have ended before it reported the change. If it did report it, the equal key of the second
+event keeps the change from being counted twice (PULL-6).
 """
 
 ReportedConditions = Mapping[str, tuple[str, ...]]
-"""Status, reason and time by condition type: the part of an object needed to detect a transition."""
+"""The part of an object that is needed to detect a transition of a condition.
+
+By condition type it has the condition's status, its reason, and the time at which both began.
+"""
 
 
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:

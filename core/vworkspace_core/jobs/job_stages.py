@@ -1,9 +1,9 @@
 """The life of one job: the table of what each event means in each stage (PULL-2, PULL-3).
 
-`advance` is one transition, and this module the only place that pairs events with stages. What follows is in
-`work_slot`, up to the effect, and in `awaiting_status`, after it. An Inspected in the stage INSPECTING is planned by
-the machine, which knows the other jobs. Answers that come in a stage that does not wait for them are late or repeated
-and change nothing: duplicates are part of the protocol (PULL-4).
+`advance` is one transition. The steps that it returns are made by `work_slot` up to the job's effect, and by
+`awaiting_status` after it. The event Inspected in the stage INSPECTING is handled by `machine`, which knows the other
+jobs; no other module pairs events with stages. An answer in a stage that does not wait for it is late or repeated and
+changes nothing: duplicates are part of the protocol (PULL-4).
 """
 
 from datetime import datetime, timedelta
@@ -48,7 +48,7 @@ _ASKS_AGAIN: Final = frozenset(
         JobStage.CLOSING,
     }
 )
-"""Stages that wait for the cluster or the job store, and repeat their request when no answer comes."""
+"""The stages in which a job waits for the API server or the job store, and repeats an unanswered request."""
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:

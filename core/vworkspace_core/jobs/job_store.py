@@ -22,7 +22,8 @@ class JobRecord:
 class Tombstone:
     """The record that a closed job had its effect and must not be repeated (PULL-3, PULL-4).
 
-    It is found by the job's idempotency key. `object_uid` is the uid of the object, `generation` that in the key.
+    It is found by the job's idempotency key. `object_uid` is the uid of the object, and `generation` is the
+    generation in the key.
     """
 
     idempotency_key: str

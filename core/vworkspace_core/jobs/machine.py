@@ -47,7 +47,7 @@ from vworkspace_core.jobs.work_slot import inspected, take_slot
 # A faulty control plane may send jobs without ids for ever; the memory of those already logged must not grow with them.
 _MOST_DROPPED = 1000
 GRACE = timedelta(minutes=5)
-"""The time after `expiresAt` in which an applied instance may still settle (PULL-3)."""
+"""The time after a job's `expiresAt` in which the status of its applied object may still decide the result (PULL-3)."""
 
 
 @attrs.frozen

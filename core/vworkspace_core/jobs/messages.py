@@ -200,7 +200,7 @@ OpenJobEvent: TypeAlias = (
     | ObjectChanged
     | Tick
 )
-"""The events of an open job."""
+"""The events to which an open job reacts."""
 
 JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJobEvent
 

@@ -1,4 +1,4 @@
-"""The state of our objects, read from their status in raw JSON, for the results and reports of jobs."""
+"""The state of ApplicationInstances and Operations, read from raw JSON, for the results and reports of jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -20,7 +20,7 @@ _OBSTACLES: Final = (
     ("Ready", "Unknown"),
     ("Reconciling", "True"),
 )
-"""Conditions that name what an object waits for, the most informative first."""
+"""The conditions, as type and status, that say what an object waits for, the most informative first."""
 
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
@@ -50,7 +50,10 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """Return the message of the condition that explains `phase_of`, with secrets redacted; empty if there is none."""
+    """Return the message of the condition that explains the result of `phase_of`, or an empty string if there is none.
+
+    Secrets in the message are redacted.
+    """
     texts = {str(condition["type"]): text_or_empty(condition.get("message")) for condition in conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
@@ -97,7 +100,7 @@ def is_called_off(live: Manifest) -> bool:
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the condition that keeps the object from settling; empty if there is none."""
+    """Return `<Reason>: <message>` of the condition that says what the object waits for; empty if there is none."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

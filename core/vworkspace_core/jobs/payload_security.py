@@ -28,7 +28,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):
-    """The operator's own setting for signatures of jobs, in addition to the requirements of the Cluster object."""
+    """The operator's setting for whether jobs must be signed, in addition to the requirements of the Cluster object."""
 
     AUTO = "auto"
     REQUIRED = "required"

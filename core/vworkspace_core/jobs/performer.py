@@ -1,7 +1,7 @@
 """The interpreter of the job machine's effects on the cluster and the job store.
 
-Every error of a port becomes an event. Effects on the control plane are performed elsewhere, since they are repeated in
-queues until there is an answer.
+Every OperatorError of a call becomes an event. Effects on the control plane are performed elsewhere, since they are
+repeated in queues until there is an answer.
 """
 
 from collections.abc import Awaitable, Callable
@@ -30,9 +30,9 @@ ClusterEffect = (
 )
 
 RotateCredential = Callable[[str], Awaitable[None]]
-"""A function that obtains a new credential for the request with this name, only once, stores it, then uses it (PULL-8).
+"""A function that obtains a new credential, stores it, then uses it (PULL-8).
 
-Raises the ports' errors.
+The argument names the request; each request gets only one credential. The function raises OperatorError if it fails.
 """
 
 

@@ -1,4 +1,4 @@
-"""The plan of a job with the work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+"""The plan of a job that has its object's work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------

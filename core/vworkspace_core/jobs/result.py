@@ -1,4 +1,4 @@
-"""Verdicts: how a job ends, derived from its object's status (PULL-3), as tables.
+"""The result of a job, derived from its object's status by tables (PULL-3).
 
 `result_of` judges a live object that carries this job's apply. It returns None while the outcome is open: a status of
 an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
@@ -36,7 +36,7 @@ LONGEST_ERROR: Final = 1024
 
 
 class JobOutcome(StrEnum):
-    """The four outcomes of a job."""
+    """The outcome of a job: it succeeded, failed, did nothing (`noop`), or conflicted with other field managers."""
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"

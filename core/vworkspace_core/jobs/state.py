@@ -1,4 +1,4 @@
-"""One job as a value, and its durable form (PULL-2, PULL-4).
+"""The state of one job as an immutable value, and its conversion to and from the stored record (PULL-2, PULL-4).
 
     RECORDING ── ACKING ── READY ── INSPECTING ── RECORDING_INTENT ── ACTING ── RECORDING_EFFECT ── WAITING ──┐
                              └─ WAITING_DELETED ─┘                                   CLOSING ── ANSWERING ────┘
@@ -44,7 +44,7 @@ class JobStage(StrEnum):
 
 
 BUSY = frozenset({JobStage.INSPECTING, JobStage.RECORDING_INTENT, JobStage.ACTING, JobStage.RECORDING_EFFECT})
-"""Stages in which a job has the work slot of its object."""
+"""The stages in which a job has the work slot of its object. Only one job at a time has the slot."""
 
 ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 

@@ -25,7 +25,7 @@ LONGEST_KEY: Final = 1024
 
 
 class JobKind(StrEnum):
-    """The kinds of request that a job can make."""
+    """The kinds of request that a job can make: apply a manifest, delete an object, or fulfil a named intent."""
 
     APPLY = "apply"
     DELETE = "delete"

@@ -1,6 +1,7 @@
 """Steps of a job that has the work slot of its object: inspect, plan, record the intent, perform the effect (PULL-4).
 
-One job at a time has the slot (REC-6). The job gives it back with its effect, or when it can only wait.
+One job at a time has the slot (REC-6). The job gives the slot back once its effect is recorded, or when
+it can only wait.
 """
 
 from typing import assert_never
@@ -47,7 +48,7 @@ def take_slot(job: JobState) -> JobStep:
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the job and effects after its object was read with the result `seen`.
+    """Return the step (state and effects) after the job's object was read with the result `seen`.
 
     The effects are the first step of the plan that follows from `seen`.
     """

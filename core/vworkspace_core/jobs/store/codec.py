@@ -1,4 +1,4 @@
-"""Records of open jobs as Secrets, and back, each with one value in a format that can change (PULL-4). Pure.
+"""Conversion of the records of open jobs to Secrets and back (PULL-4). Pure. The format has a version number.
 
     vworkspace-job-<hash of the job's id>                     the head: the whole record, or the names of its parts
     vworkspace-job-<hash>-<uid>-<digest>-<number>             a part of a payload that does not fit one Secret
@@ -26,7 +26,7 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 SECRET_TYPE: Final = "vworkspace.io/job"
 FORMAT: Final = 1
-"""The version of the format that is written; a Secret with a later one is left alone."""
+"""The version of the format in which Secrets are written. A Secret with a later version is never changed."""
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
@@ -203,7 +203,10 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
 
 
 def read_record(secret: Manifest) -> RecordSecret:
-    """Return the decoded content of a Secret that belongs to a job's record."""
+    """Return the decoded content of a Secret of a job's record: the head (main) Secret, or one chunk of the payload.
+
+    A Secret that is damaged, or of another format, gives a CorruptSecret or a ForeignSecret.
+    """
     name = str(metadata(secret).get("name", ""))
     match role_of(secret):
         case "record":

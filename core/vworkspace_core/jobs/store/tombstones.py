@@ -1,4 +1,4 @@
-"""Tombstones in Secrets: a log of segments, the last of which grows (PULL-4). Pure.
+"""The log of tombstones (records of closed jobs): Secrets called segments, the last of which grows (PULL-4). Pure.
 
     vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order of their arrival
 
@@ -29,12 +29,12 @@ from vworkspace_core.jobs.store.codec import (
 )
 
 SEGMENT_ENTRIES: Final = 256
-"""The most tombstones in one segment."""
+"""The most tombstones (records of closed jobs) in one segment, which is one Secret of the log."""
 SEGMENT_BYTES: Final = 500_000
 RETENTION: Final = timedelta(days=31)
 """The shortest time for which a tombstone is kept: the thirty days of PULL-4, and one for differences of clocks."""
 MOST_TOMBSTONES: Final = 50_000
-"""The most tombstones to keep; beyond them the oldest are deleted early, which is logged."""
+"""The most tombstones (records of closed jobs) to keep. Beyond them the oldest are deleted early and logged."""
 
 _ROLE: Final = "tombstones"
 _PREFIX: Final = "vworkspace-job-tombstones-"
@@ -110,7 +110,10 @@ def segment_manifest(namespace: str, number: int, value: bytes, version: str = "
 
 
 def read_segment(secret: Manifest) -> SegmentSecret:
-    """Return the decoded content of a Secret of the log of tombstones (records of closed jobs)."""
+    """Return the decoded content of a Secret of the log of tombstones (records of closed jobs).
+
+    A Secret that is damaged, or of another format, gives a CorruptSecret or a ForeignSecret.
+    """
     meta = metadata(secret)
     name = str(meta.get("name", ""))
     number = name.removeprefix(_PREFIX)
