@@ -1,6 +1,7 @@
-"""Day-2 operations: `reconcile_operation(operation, observed, context) -> Decision` (OPS-1 to OPS-12).
+"""The day-2 Operations of an application, such as backup, restore and upgrade, as pure decisions (OPS-1 to OPS-12).
 
-For the imports of an engine's module, and for templates, see `docs/extending.md`.
+The entry point is `operations.reconcile`: `reconcile_operation(operation, observed, context) -> Decision`. This package
+exports what an engine of your own and templates need: see `docs/extending.md`.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The templates that come with the engines (OPS-2)."""
+"""The built-in Operation templates, which come with the engines (Velero, Job and others) (OPS-2)."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -30,10 +30,10 @@ def _template(engine: str, template: EngineTemplate) -> OperationTemplate:
 
 @cache
 def builtin_templates() -> Templates:
-    """Return the templates of all engines.
+    """Return the built-in templates of all engines.
 
-    They are not checked as templates from files are, because the validator takes memory and time at each start; a test
-    checks them.
+    Unlike templates from files, they are not validated at start, since that takes memory and time. A test validates
+    them.
     """
     return Templates(
         tuple(_template(engine.name, template) for engine in ENGINES.values() for template in engine.templates)
@@ -41,10 +41,10 @@ def builtin_templates() -> Templates:
 
 
 def needs_of_engine(template: OperationTemplate) -> Mapping[str, Any]:
-    """Return a schema of the parameters without which the engine of `template` cannot run.
+    """Return the JSON Schema that the engine of `template` requires of parameters, even if `template` requires less.
 
-    The schema is that of the engine's built-in template, with unknown keys allowed. It applies even if `template`
-    itself requires less. It is empty for an engine added in code.
+    It is the schema of the engine's built-in template, with unknown keys allowed. It is empty for an engine without
+    built-in templates.
     """
     restores = template.type is not OperationType.BACKUP
     own = [item for item in builtin_templates().items if item.engine == template.engine]

@@ -1,11 +1,10 @@
-"""Approval claims: proof that a person agreed to exactly this Operation (OPS-4).
+"""Approval claims: signed proofs that a person agreed to exactly this Operation (OPS-4).
 
-    vws1.<base64url(payload)>.<hex HMAC-SHA256 of the middle part>
-
-The payload is canonical JSON with `at`, `by`, `exp`, `op`, `rid`, `v`, with `ns` and `params`, which bind it to the
-namespace and to exactly these parameters, and optionally with `cluster` and `uid`, which bind it further. It is valid
-for one run: its `rid` is spent once (`operations.used_approvals`). A flaw of a claim is described by one of a closed
-set of sentences: nothing of the claim itself is ever repeated.
+A claim is a text in the form `vws1.<base64url(payload)>.<hex HMAC-SHA256 of the encoded payload>`. The payload is
+canonical JSON: `v` (version), `op` (name of the Operation), `rid` (id of the approval), `by` (who agreed), `at` (when)
+and `exp` (expiry). `ns` and `params` bind the claim to a namespace and to the digest of the parameters; `cluster` and
+`uid` may bind it further. A claim is valid for one run: its `rid` can be used once (`operations.used_approvals`). The
+reason for a refused claim is a `Flaw`, whose fixed sentences never repeat content of the claim.
 """
 
 import base64
@@ -26,13 +25,15 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.used_approvals import Redemption, UsedApprovals
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
-"""The payload fields that can bind a claim further. A claim is checked against each of them that it has."""
+"""The payload fields that bind a claim to a cluster, namespace, Operation or parameters. A claim may lack some of
+them; each that it has must match.
+"""
 
 DEFAULT_BINDINGS: Final = frozenset({"ns", "params"})
-"""Fields that every claim must have, unless a setting lowers this for an older control plane."""
+"""The binding fields that every claim must have, unless a setting requires fewer for an older control plane."""
 
 LONGEST: Final = 8192
-"""The most characters of a claim; also the CRD's limit."""
+"""The maximum length of an approval claim in characters, as in the CRD."""
 
 _PREFIX: Final = "vws1"
 _VERSION: Final = 1
@@ -93,7 +94,10 @@ class Claims:
         return None if isinstance(judged, Flaw) else judged
 
     def is_recorded(self, redemption: Redemption) -> bool:
-        """Report whether the approval is recorded as used by this Operation, so that the run may start."""
+        """Report whether the run may start: the approval is recorded as used by the Operation in `redemption`.
+
+        The answer is also True if uses of approvals are not recorded at all.
+        """
         return self.used_approvals is None or self.used_approvals.holder_of(redemption.rid) == redemption.uid
 
     def _judged(self, claim: str | None, operation: Operation, now: datetime) -> Flaw | Redemption:

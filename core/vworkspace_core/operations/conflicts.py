@@ -1,7 +1,7 @@
-"""Mutual exclusion of operations on one target, and their order (OPS-5).
+"""Mutual exclusion of Operations on the same target, and the order in which they run (OPS-5).
 
-Conflict is symmetric. The order is by creation, then by uid: a total order, so that no two can wait for each other. An
-Operation that is blocked for another reason delays no other; a running one delays all that it conflicts with.
+Conflict is symmetric. Operations are ordered by creation time, then by uid, so that no two can wait for each other. A
+running Operation delays all that it conflicts with. One that is blocked for another reason than a conflict delays none.
 """
 
 from collections.abc import Iterable
@@ -24,11 +24,14 @@ EXCLUDES: Final = {
     OperationType.RUN_COMMAND: frozenset[OperationType](),
     OperationType.RUNBOOK: frozenset[OperationType](),
 }
-"""The Operation types that each type must not run at the same time as. An entry in one direction is enough."""
+"""The conflicts: for each Operation type, the types that must not run on the target at the same time.
+
+A conflict applies in both directions, even if only one of the two types lists it.
+"""
 
 
 def conflicting(kind: OperationType, other: OperationType) -> bool:
-    """Report whether Operations of the two types may not run at the same time."""
+    """Report whether Operations of the two types conflict, so that they must not run at the same time."""
     return other in EXCLUDES[kind] or kind in EXCLUDES[other]
 
 
@@ -49,7 +52,7 @@ def is_running(operation: Operation) -> bool:
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
-    """Return the two facts about an Operation on which the waiting of other Operations on its target depends.
+    """Return two facts about an Operation that decide whether other Operations on its target have to wait.
 
     The first is whether it is running, the second whether it would start now if no Operation conflicted with it.
     """
@@ -59,8 +62,8 @@ def conflict_order_of(operation: Operation) -> tuple[bool, bool]:
 def first_ahead(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
     """Return the conflicting Operation for which `operation` has to wait, or None if it need not wait.
 
-    `siblings` are the other Operations on the same target. A running Operation goes before waiting Operations, and an
-    older one before younger ones.
+    `siblings` are the other Operations on the same target. A running Operation is ahead of waiting ones, and an older
+    Operation is ahead of younger ones.
     """
     mine = operation.metadata.uid
     others = [

@@ -1,4 +1,4 @@
-"""The input of a decision about an Operation, and how it is read live through the `KubeApi` port (REC-2, OPS-3)."""
+"""The input of a decision about an Operation, and its read from the API server without a cache (REC-2, OPS-3)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -29,11 +29,11 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 
 @attrs.frozen
 class OperationObserved(Snapshot):
-    """The snapshot for a decision about an Operation.
+    """The cluster state on which a decision about an Operation is based.
 
-    `objects` has the target, the engine object, and the objects that the engine's `looks_up` names. `siblings` are the
-    other Operations on the same target. `missing_places` are namespaces that do not exist. `claims` is the data by
-    which approval claims are checked throughout a reconcile pass; None until the pass has recorded a used approval.
+    `objects` has the target, the engine object (such as a Job), and the objects that the engine's `looks_up` names.
+    `siblings` are the other Operations on the same target. `missing_places` are namespaces that do not exist. `claims`
+    has the data for checking approval claims. The reconcile pass sets it after reading; before that it is None.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -43,7 +43,7 @@ class OperationObserved(Snapshot):
 
 @attrs.frozen
 class OperationContext:
-    """The input of a decision other than cluster state: settings, time, approval data, templates and engines."""
+    """The input of an Operation's decision, except cluster state: settings, time, approvals, templates and engines."""
 
     settings: OperationSettings
     now: datetime
@@ -57,7 +57,7 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return what the Operation's engine needs to know, from `observed` and `template`.
+        """Return the input for the functions of the engine that `template` names.
 
         If the engine's own namespace does not exist, the kinds that the engine creates count as not installed.
         """
@@ -68,7 +68,7 @@ class OperationContext:
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
-    """Yield the objects that a decision about `operation` reads in addition to namespace, target and siblings.
+    """Yield the objects that a decision about `operation` reads, except its namespace, target and siblings.
 
     Once the run has ended or its engine object (such as a Job) is known, only the engine object is read.
     """
@@ -125,7 +125,8 @@ async def observe_operation_live(
 ) -> OperationObserved:
     """Read everything that a decision about `operation` needs from the API server, without a cache.
 
-    Kinds in `not_served` and missing namespaces are not read, since the API server would demand rights on them first.
+    Objects of the kinds in `not_served` or in missing namespaces are not read: without rights on them, the API server
+    would answer Forbidden instead of NotFound.
     Raises the errors of `KubeApi.get` and `KubeApi.list`.
     """
     meta = operation.metadata

@@ -1,7 +1,7 @@
-"""The interface of an engine (OPS-6): the pure functions `desired` and `observe`, and facts about the engine.
+"""The interface that each engine (Velero, Job, Argo and others) implements to carry out Operations (OPS-6).
 
-`desired` returns the object whose creation starts the run, at most one. `observe` interprets that object's status. Both
-are functions of their arguments; the life of an Operation (`operations.lifecycle`) is the same for all engines.
+The pure function `desired` returns the object whose creation starts the run, at most one. The pure function `observe`
+interprets that object's status. The life cycle of an Operation (`operations.lifecycle`) is the same for all engines.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import OperationTemplate
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
-"""A snapshot of live objects, by reference."""
+"""The manifests of observed cluster objects, by reference."""
 
 
 @attrs.frozen
@@ -38,7 +38,7 @@ class Listing:
 
 
 class Progress(Enum):
-    """The progress of an engine's run. An unknown phase counts as running, never as failed."""
+    """The progress of a run, as read from its engine object. An unknown phase counts as running, never as failed."""
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -46,18 +46,18 @@ class Progress(Enum):
 
 
 OPERATION_UID: Final = "(uid of the Operation)"
-"""Placeholder in a row's sample for the uid of the Operation that the object was made for."""
+"""The placeholder in a `Row` sample for the uid of the Operation that created the object."""
 
 OBJECT_UID: Final = "(uid of the engine object)"
-"""Placeholder in a row's sample for the uid of the object itself."""
+"""The placeholder in a `Row` sample for the uid of the engine object itself."""
 
 
 @attrs.frozen
 class Row:
     """One row of an engine's table: the meaning of one phase of the engine object, such as a Job.
 
-    `sample` is the status of an object in that phase, as a merge patch of the created object. The last field has other
-    objects that must exist in that phase. Documentation and tests pass both to `observe`.
+    `sample` is an example of that phase: a merge patch which, applied to the created object, puts it into the phase.
+    The last field has other objects that must exist in that phase. Documentation and tests pass both to `observe`.
     """
 
     phase: str
@@ -71,9 +71,9 @@ class Row:
 def phase_row(
     phase: str, progress: Progress, reason: str, meaning: str = "", status: Mapping[str, Any] | None = None
 ) -> Row:
-    """Return the row of an engine's table for a phase of a kind that reports its phase in `status.phase`.
+    """Return the row of an engine's table for the phase `phase` in an object's `status.phase`.
 
-    `meaning` explains the phase to people; `status` has other fields of the row's sample status.
+    `meaning` explains the phase to people. `status` has further status fields for the row's sample.
     """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
@@ -89,7 +89,10 @@ def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
 
 
 def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
-    """Return the readiness rule of a kind that has these rows. An unknown phase counts as in progress."""
+    """Return the readiness rule of the kind whose phases `rows`, an engine's table, describes.
+
+    An unknown phase counts as in progress.
+    """
     by_phase = {row.phase: row for row in rows}
 
     def rule(manifest: Manifest) -> Readiness:
@@ -114,7 +117,7 @@ class EngineStatus:
 
     `degraded` describes a partial success. `blocked` is the reason why a running engine waits for a person. `last_run`
     is the result of a recurring Operation's last run. `requeue_after` is in seconds, for a state that no watch would
-    report. `outputs` are names and numbers for people.
+    report. `outputs` are names and numbers for people, such as the name of a backup.
     """
 
     phase: Progress
@@ -146,9 +149,9 @@ class EngineObject:
 
 @attrs.frozen
 class EngineRefusal:
-    """The reason why an engine refuses an Operation.
+    """The reason why an engine refuses to start an Operation.
 
-    The Operation gets the condition Accepted=False, or Blocked if waiting may help.
+    The Operation gets the condition Accepted=False. If waiting may help (`blocks`), it gets Blocked=True instead.
     """
 
     reason: OperationReason
@@ -163,7 +166,7 @@ def no_yaml(_text: str) -> Any:
 
 @attrs.frozen
 class EngineContext:
-    """The input of an engine in addition to the Operation and its target.
+    """The input of an engine's functions in addition to the Operation and its target.
 
     `parse_yaml` turns text into JSON-like data or raises ValueError; it is passed in because the core has no YAML
     parser.
@@ -187,19 +190,19 @@ OperationTarget: TypeAlias = ApplicationInstance
 
 
 def always(*kinds: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for the field `kinds` of an Engine that creates the same kinds for every Operation type."""
+    """Return a function for `Engine.kinds` that returns `kinds` for every Operation."""
     return lambda _operation: kinds
 
 
 def is_backup(operation: Operation) -> bool:
-    """Report whether an Operation is of type Backup, for engines that do Backups and Restores."""
+    """Report whether an Operation is of type Backup."""
     return operation.spec.type is OperationType.BACKUP
 
 
 def by_type(*, backup: Kind, restore: Kind) -> Callable[[Operation], tuple[Kind, ...]]:
-    """Return a function for the field `kinds` of an Engine.
+    """Return a function for `Engine.kinds` of an engine that creates different kinds for backups and restores.
 
-    It returns `backup` for Operations of type Backup and `restore` for all others.
+    The function returns `backup` for Operations of type Backup and `restore` for all others.
     """
     return lambda operation: (backup if is_backup(operation) else restore,)
 
@@ -236,7 +239,7 @@ class EngineTemplate:
 
 @attrs.frozen
 class DemoOperation:
-    """The Operation by which the demo presents an engine."""
+    """The example Operation with which the command `demo` shows an engine."""
 
     name: str
     type: OperationType
@@ -290,9 +293,9 @@ class Engine:
     """All facts and functions by which the operator uses one engine, such as Velero.
 
     Functions that run an Operation:
-        `kinds` returns the kinds that the engine creates. `check` refuses parameters that their schema cannot detect;
-        it may read the objects that `looks_up` names, and their kinds in `awaited` are watched. `desired` returns the
-        object to create, in `namespace` if it is not the Operation's, and `observe` interprets its status.
+        `kinds` returns the kinds that the engine creates. `check` refuses invalid parameters that the schema cannot
+        detect; it may read the objects that `looks_up` names, whose kinds in `awaited` are watched. `desired` returns
+        the object to create, in `namespace` if it is not the Operation's, and `observe` interprets its status.
         `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
         `needs_seconds` returns a longer deadline that the parameters require. `blocks_end` reports for an engine
         without an object whether the run still affects the target, so that its end has to wait.
@@ -333,7 +336,7 @@ class Engine:
     readiness: Mapping[Kind, ReadinessRule] = attrs.field(factory=dict, eq=False)
     demo: DemoOperation | None = None
     after_stop: str = ""
-    """A note for people after a stop was requested: Velero may finish what it is doing."""
+    """A note that people see after a stop was requested, such as that Velero may finish what it is doing."""
 
     @cached_property
     def made_kinds(self) -> tuple[Kind, ...]:

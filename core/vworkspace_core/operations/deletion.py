@@ -1,7 +1,7 @@
-"""The cleanup after an Operation has ended, and its deletion (OPS-11, OPS-7).
+"""The cleanup after an Operation has ended, and the deletion of Operations (OPS-11, OPS-7).
 
-Deleting a finished Operation leaves what it made: a backup is not deleted with the request for it. Deleting a running
-one stops its engine first.
+The deletion of a finished Operation keeps its results: a backup is not deleted with the Operation that made it. The
+deletion of a running Operation stops its run first.
 """
 
 import attrs

@@ -1,4 +1,7 @@
-"""Engine objects of Operations (ownership, name, labels), and the readiness of targets (OPS-1, OPS-3, OPS-6, RES-5)."""
+"""The identity of an Operation's engine object, such as a Job, and of its target (OPS-1, OPS-3, OPS-6, RES-5).
+
+For engine objects: name, labels, and whether the Operation created an object. For targets: reference and readiness.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -33,9 +36,7 @@ def name_of(operation: Operation) -> str:
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Return the message that another object already has the name of the object, such as a Job, that the Operation
-    needs.
-    """
+    """Return the message that `ref`, an object that the Operation did not create, has the name of its engine object."""
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"
@@ -56,9 +57,9 @@ def engine_manifest(
     namespace: str | None = None,
     holds_data: bool = False,
 ) -> dict[str, Any]:
-    """Return a manifest with type and metadata for an engine object, such as a Job.
+    """Return a manifest with apiVersion, kind and metadata for an engine object (such as a Job), without a spec.
 
-    An object that holds data, or is in another namespace, has no owner reference.
+    The Operation is its owner, unless the object holds data or is in another namespace.
     """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
@@ -82,7 +83,7 @@ def engine_manifest(
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
     """Report whether this Operation created the object.
 
-    The object must have the Operation's labels, and the uid in the status once the status has a uid.
+    The object must have the Operation's labels. Once the Operation's status records a uid, it must have that uid too.
     """
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
@@ -94,10 +95,10 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether the operator created an object for the Operation, before the object's uid is recorded.
+    """Report whether the operator created this object for the Operation, whose status does not record a uid yet.
 
-    Labels alone could be forged. The operator's create shows in the field manager, in the finalizer that stays until
-    the uid is recorded, and in a creation time that is not before the Operation's.
+    Labels alone could be forged. The object must also have the operator's field manager and finalizer, and must not be
+    older than the Operation.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")
@@ -149,10 +150,9 @@ def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | N
 
 
 def is_ready(target: ApplicationInstance) -> bool:
-    """Report whether a target is Ready at its present generation. A suspended target counts as ready if it was Ready
-    when it was suspended.
+    """Report whether a target has Ready=True for its present generation.
 
-    A suspended target keeps the condition Ready of an older generation, and maintenance Operations need suspended
+    For a suspended target, Ready=True of an older generation counts too, since maintenance Operations need suspended
     targets.
     """
     ready = conditions_of(target).get(Type.READY)
@@ -170,7 +170,7 @@ def is_suspended(target: ApplicationInstance) -> bool:
 
 
 def why_not_ready(target: ApplicationInstance) -> str:
-    """Return a message why the target is not Ready, from its own conditions."""
+    """Return a message that says why the target is not Ready, from its conditions Blocked and Ready."""
     conditions = conditions_of(target)
     blocked, ready = conditions.get(Type.BLOCKED), conditions.get(Type.READY)
     name = f"the target {target.metadata.name}"

@@ -1,8 +1,8 @@
-"""The statuses and writes from the start of an Operation to its end (OPS-1, OPS-8, OPS-11, OPS-12).
+"""The status and the writes for each step in the life of an Operation (OPS-1, OPS-8, OPS-11, OPS-12).
 
     Pending ──start──► Running ──► Succeeded | Failed | Cancelled
 
-`engine_run` and `deletion` decide which of them apply.
+The modules `reconcile`, `engine_run` and `deletion` decide which step is taken.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
 def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
-    """Return the time at which the operator ends the run, whatever the engine object (such as a Job) reports.
+    """Return the time at which the operator ends the run if it has not ended before.
 
     Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
     """
@@ -48,7 +48,7 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
 
 
 def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
-    """Report whether the time until which the Operation may run, its deadline, has passed."""
+    """Report whether the deadline of the Operation's run has passed."""
     deadline = deadline_of(operation, engine, context)
     return deadline is not None and context.now >= deadline
 

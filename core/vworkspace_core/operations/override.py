@@ -1,8 +1,9 @@
-"""The release override that helm Operations request of their target (REC-9): one writer, no flapping.
+"""The release override: the chart version or values patch that Operations of the engine `helm` request (REC-9).
 
-A running Operation requests it. Once the target has applied the request, the target's own status holds it, together
-with the override that it replaced: deleting the Operation afterwards changes nothing. The request of an Operation that
-failed, was cancelled or is being cancelled is withdrawn, and the target returns to the override that it replaced.
+A running Operation requests an override of its target's release. Once the target has applied it, the target's status
+records it and the override before it: deleting the Operation afterwards changes nothing. The request of an Operation
+that failed, was cancelled or is being cancelled is withdrawn, and the target returns to the override before it. Only
+the target's reconcile writes the HelmRelease, so that its fields do not flap.
 """
 
 from collections.abc import Iterable
@@ -20,10 +21,10 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """Return two answers: the override (change of the release) that Operations request, and the withdrawn Operations.
+    """Return the release override that an Operation requests (None if there is none), and the withdrawn Operations.
 
-    The override is None if no Operation requests one. Withdrawn Operations, whose changes no longer count, are given by
-    their uids. `operations` are all Operations on the target for which the operator is responsible, with any engine.
+    Withdrawn Operations, whose overrides no longer count, are given by their uids. `operations` are all Operations on
+    the target for which the operator is responsible, with any engine.
     """
     of_helm = [
         operation

@@ -1,4 +1,4 @@
-"""Pieces of JSON Schema of which the built-in templates are made (OPS-2)."""
+"""Reusable parts of the JSON Schemas by which built-in templates describe the parameters of Operations (OPS-2)."""
 
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
@@ -125,5 +125,7 @@ PARAMETER_FORMS: Final[Mapping[str, Form]] = {
         (COUNT, "be a number", "5", True),
     )
 }
-"""The forms of parameters, with messages for a wrong form. An argument may be a secret, so messages do not repeat it.
+"""The forms of text parameters, by regular expression, each with the message for a text that does not match.
+
+The message repeats the text, except for arguments of workflows, which may be secrets.
 """

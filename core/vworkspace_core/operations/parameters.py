@@ -1,6 +1,7 @@
-"""The check of an Operation against its template, independent of the cluster's state (OPS-2, OPS-3, RUN-6).
+"""The validation of an Operation by its template, independent of the cluster's state (OPS-2, OPS-3, RUN-6).
 
-The reconciler reports problems as Accepted=False/ValidationFailed, the webhook and the agent refuse them: all use this.
+It has three users: the reconciler reports problems as Accepted=False/ValidationFailed, and the webhook and the job
+agent refuse Operations with problems.
 """
 
 from purekube.apimachinery.manifest import Manifest
@@ -13,9 +14,9 @@ from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, 
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """Return the problems of an Operation under its template (OPS-2).
+    """Return why an Operation is invalid by the template for its type and engine; empty if it is valid (OPS-2).
 
-    The result is empty for other objects and for an unreadable Operation.
+    The result is also empty for other objects and for an unreadable Operation.
     """
     if class_of(manifest) is not Operation:
         return ()
@@ -28,10 +29,10 @@ def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem
 
 
 def parameter_problems(operation: Operation, template: OperationTemplate) -> tuple[Problem, ...]:
-    """Return the problems of the parameters under the template's schema.
+    """Return why the Operation's parameters are invalid by the template's schema; empty if they are valid.
 
-    If there are none, return the problems under the schema of the engine itself, since a template may require less than
-    its engine needs. Absent parameters count as {}.
+    If there are no problems, the parameters are also validated by the engine's own schema, since a template may require
+    less than its engine needs. Absent parameters count as {}.
     """
     from vworkspace_core.operations.schema_violations import violations_of  # the validator is slow to import
 
@@ -40,6 +41,6 @@ def parameter_problems(operation: Operation, template: OperationTemplate) -> tup
 
 
 def unknown_template(operation: Operation) -> Problem:
-    """Return the problem that no template exists for the Operation's combination of type and engine."""
+    """Return the problem to report if no template exists for the Operation's combination of type and engine."""
     kind, engine = operation.spec.type, operation.spec.engine
     return Problem("spec.engine", f"there is no template for type {kind} and engine {engine}")

@@ -1,8 +1,8 @@
 """The rules for pods that the operator starts for an Operation (OPS-8, RUN-12).
 
-They are the restricted profile of Kubernetes' Pod Security Standards, the allowed accounts and the allowed images: one
-set of rules for pods that an engine writes and for those from a chart. A pod may be any JSON: its author may have put a
-list where an object belongs.
+They are the restricted profile of Kubernetes' Pod Security Standards, the allowed service accounts and the allowed
+images. The same rules apply to pods that an engine writes and to pods from a chart. The functions accept any JSON
+value as a pod, since a chart may have a list where an object belongs.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from purekube.apimachinery.problems import Problem, index, join
 from vworkspace_core.operations.settings import RUNNER, OperationSettings, is_allowed_image, unlisted_image
 
 MOST_PROBLEMS: Final = 8
-"""The most problems that are reported of one Job; more would not be read."""
+"""The maximum number of problems that are reported about one Job."""
 
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
 _VOLUMES: Final = frozenset(
@@ -42,9 +42,9 @@ _MOST_TIMES: Final = 10
 
 
 def job_problems(spec: Any, settings: OperationSettings) -> tuple[Problem, ...]:
-    """Return the problems for which a Job with this spec may not start, at most `MOST_PROBLEMS`.
+    """Return the reasons why a Job with this spec must not start, at most `MOST_PROBLEMS`; empty if it may start.
 
-    The rules are about its pods, their service account and images, and their number.
+    The rules are about the Job's pods, their service account and images, and their number.
     """
     return tuple(islice(_job_problems(spec, settings, "spec"), MOST_PROBLEMS))
 
@@ -68,7 +68,7 @@ def _is_number(value: Any, most: int) -> bool:
 
 
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield a problem if pods may not run under the service account `account`.
+    """Yield a problem if pods are not allowed to run under the service account `account`.
 
     Without an account, pods run under the runner's account, which is always allowed.
     """
@@ -85,7 +85,7 @@ def account_problem(account: Any, settings: OperationSettings, path: str) -> Ite
 
 
 def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield a problem if pods may not run the image."""
+    """Yield a problem if pods are not allowed to run the image. `path` is the path of the image in the manifest."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
     elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):

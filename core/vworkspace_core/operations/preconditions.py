@@ -1,7 +1,7 @@
-"""The preconditions of a start, in the order of OPS-3. The first that does not hold is the one named.
+"""The preconditions for the start of an Operation, in the order of OPS-3. The first that does not hold is reported.
 
-A check is a function of the operation and the snapshot alone; a blocked Operation is decided on again when one of the
-objects in its snapshot changes, and continues automatically.
+A check depends only on the Operation, the snapshot and the context. A blocked Operation is checked again when one of
+the objects in its snapshot changes, and starts automatically once all preconditions hold.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,8 @@ from vworkspace_core.operations.used_approvals import Redemption
 class UnmetPrecondition:
     """A precondition of OPS-3 that does not hold and so keeps an Operation from starting, with a reason and a message.
 
-    `accepted` is the status of the condition Accepted, or None if the status is unknown.
+    If `accepted` is False, the Operation gets Accepted=False. Otherwise it gets Blocked=True, since waiting may help:
+    with Accepted=True, or with Accepted unchanged if `accepted` is None.
     """
 
     reason: Reason
@@ -50,7 +51,10 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions hold: the engine, the objects to create, the target, and the used approval."""
+    """The result if all preconditions hold: the engine, the target, and the objects to create.
+
+    `redemption` is the use of the approval by which the Operation starts, or None if it needs no approval.
+    """
 
     engine: Engine
     target: ApplicationInstance
@@ -74,7 +78,7 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold. If all preconditions hold, return a Start."""
+    """Return the first precondition of OPS-3 that does not hold, or what is needed to start if all of them hold."""
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known

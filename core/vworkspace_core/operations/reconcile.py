@@ -1,8 +1,8 @@
 """The decision about an Operation (OPS-1 to OPS-12).
 
 Expected flow
-    not ours → nothing; being deleted → `deletion`; ended → only cleanup; not started → preconditions, then the intent;
-    started → create once, then what the engine's object says.
+    belongs to another operator → nothing; being deleted → `deletion`; ended → only cleanup; not started → check of the
+    preconditions, then the intent; started → create the engine object once, then follow its status.
 Guarantees
     Pure: the same input gives the same output. At most one engine object is ever created for a uid: the intent is in
     the status before the create, the create happens from the newest copy of the Operation only, and the object cannot
@@ -41,10 +41,10 @@ _GOING = Decision(row="being deleted, without our finalizer")
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether this decision must be based on objects read from the API server, because caches may be outdated.
+    """Report whether the objects for this decision must be read from the API server, because caches may be outdated.
 
     This applies to everything that cannot be undone, such as start, create and stop. It also applies to objects that no
-    cache holds, because an engine finds them by a selector. Other operators' Operations need no live read.
+    cache holds, because an engine finds them by a selector. Other operators' Operations need no read.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:

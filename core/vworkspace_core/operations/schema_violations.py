@@ -1,4 +1,7 @@
-"""The validation of JSON by a JSON Schema of draft 2020-12, with `Problem`s that never show a pattern (OPS-2)."""
+"""The validation of parameters by a JSON Schema of draft 2020-12 (OPS-2).
+
+Each violation becomes a `Problem` with a path and a sentence for people. It never shows a regular expression.
+"""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -32,7 +35,7 @@ _TYPES: Final[Mapping[str, str]] = {
 
 
 def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
-    """Yield the problems in a validation error of jsonschema. `where` is the path of the invalid value."""
+    """Yield the problems in `error`, a validation error of jsonschema. `where` is the path of the invalid value."""
     rule: Any = error.validator_value
     instance: Any = error.instance
     if _concerns_key(error):
@@ -189,7 +192,10 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Return why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one."""
+    """Return the reasons why `schema` is no self-contained JSON Schema of draft 2020-12; empty if it is one.
+
+    `path` is the path of the schema in messages.
+    """
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
@@ -227,7 +233,7 @@ def _leads_somewhere(schema: Any, reference: str) -> bool:
 
 
 def violations_of(schema: Mapping[str, Any], value: Any, path: str) -> tuple[Problem, ...]:
-    """Return the problems of `value` under `schema`, sorted by path, at most `MOST_PROBLEMS`.
+    """Return the violations of `schema` by `value`, sorted by path, at most `MOST_PROBLEMS`; empty if it is valid.
 
     References in `schema` may only point into the schema itself.
     """

@@ -1,4 +1,4 @@
-"""The settings that shape decisions about Operations, and references to container images that they allow (OPS-8)."""
+"""The settings for decisions about Operations, and the check of container images against the allowed ones (OPS-8)."""
 
 import re
 from collections.abc import Iterable, Mapping

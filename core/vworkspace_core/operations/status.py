@@ -1,4 +1,4 @@
-"""The status of an Operation: its desired content, and whether the live one differs (REC-6 c, RES-2, RES-4)."""
+"""The desired status of an Operation, and the patch if the live status differs from it (REC-6 c, RES-2, RES-4)."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -29,7 +29,10 @@ _LONGEST_NAME: Final = 128
 
 
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `given`, an engine's outputs, reduced to texts, numbers, and one level of maps."""
+    """Return `given`, an engine's outputs, without lists and without maps inside maps.
+
+    At most `MOST_OUTPUTS` entries are kept, and texts are cut at `LONGEST_OUTPUT` characters.
+    """
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 
@@ -48,9 +51,8 @@ def _few(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 class WantedStatus:
     """The desired status of an Operation, from which its conditions and fields are written.
 
-    A field for a condition is None if the condition does not hold: a condition that the Operation had before becomes
-    False, and any other is left out. Only for `accepted`, None keeps the present condition Accepted. Times are RFC 3339
-    texts, as in the status.
+    A condition that is None here is left out of the status, with two exceptions: a present condition Accepted is kept,
+    and a present condition Blocked becomes False. Times are RFC 3339 texts.
     """
 
     phase: Phase

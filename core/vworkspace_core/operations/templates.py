@@ -1,8 +1,8 @@
-"""Templates: which engine does which action, with which parameters, under which conditions (OPS-2). All data.
+"""Operation templates: which engine carries out which Operation type, with which parameters (OPS-2).
 
-A template binds an operation type and an engine to a capability, a JSON Schema of its parameters, an RBAC profile,
-preconditions and whether a person has to agree. More are added as data: `Templates.adding` takes mappings as YAML
-parsers return them.
+For one type and one engine, a template has the required capability of the target, a JSON Schema of the parameters, an
+RBAC profile, preconditions, and whether a person has to approve. Templates are data: `Templates.adding` adds more of
+them from mappings as YAML parsers return them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from vworkspace_core.api.labels import CAPABILITIES
 from vworkspace_core.api.operation import OperationType
 
 PARAMETERS: Final = "spec.parameters"
-"""The path of the parameters in an Operation."""
+"""The path of the parameters in an Operation, for messages."""
 
 _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
@@ -63,7 +63,10 @@ class OperationTemplate:
     allow_unrestricted_hooks: bool = False
 
     def problems_of(self, parameters: Any) -> tuple[Problem, ...]:
-        """Return the problems of an Operation's parameters, with paths from `spec.parameters`."""
+        """Return why `parameters` are invalid by the template's schema; empty if they are valid.
+
+        Paths in the problems begin at `spec.parameters`.
+        """
         from vworkspace_core.operations.schema_violations import violations_of  # the validator is slow to import
 
         return violations_of(self.schema, parameters, PARAMETERS)

@@ -61,7 +61,8 @@ def decide_unreadable_operation(
 ) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) about a malformed Operation (REC-13).
 
-    If the Operation is being deleted, its objects are removed; otherwise its problems are written into its status.
+    If the Operation is being deleted, it is handled like a well-formed one; otherwise its problems are written into its
+    status.
     """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:

@@ -1,9 +1,9 @@
-"""The ledger of spent approvals: a claim is valid for one run (OPS-4).
+"""The record of used approvals: an approval is valid for one run (OPS-4).
 
-An approval has an id (`rid`). It is recorded with the uid of the Operation that it starts, before the run starts: the
-same claim in another Operation is refused, because its id is already used. An expired approval is invalid anyway, and
-its entry is dropped a day later. The ledger is one Secret in the operator's own namespace; it holds no secret, but
-there the operator may write nothing else.
+An approval has an id (`rid`). Before a run starts, the id is recorded with the uid of the Operation: the same approval
+in another Operation is then refused. An expired approval is invalid anyway, so its entry is removed a day after its
+expiry. The record is a Secret in the operator's own namespace. It holds nothing secret; it is a Secret because the
+operator may write nothing else there.
 """
 
 import hashlib
@@ -22,10 +22,10 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 LEDGER_SECRET: Final = "vworkspace-spent-approvals"
 MOST_SPENT: Final = 5000
-"""The most unexpired approvals that the ledger holds. A Secret has room for more, but no healthy cluster needs them."""
+"""The maximum number of approvals in the record. A Secret has room for more, but no healthy cluster needs more."""
 
 _KEPT: Final = timedelta(days=1)
-"""The time that an entry is kept after expiry: differing clocks must not make an approval valid again."""
+"""The time that an entry is kept after its expiry, so that clock skew cannot make a used approval valid again."""
 _KEY: Final = "spent"
 _TRIES: Final = 4
 
@@ -56,14 +56,12 @@ class UsedApprovals:
     entries: Mapping[str, tuple[str, int]] = attrs.field(factory=dict)
 
     def holder_of(self, rid: str) -> str | None:
-        """Return the uid of the Operation that used the approval with the id `rid`, or None if the approval is
-        unused.
-        """
+        """Return the uid of the Operation that used the approval with the id `rid`, or None if it is unused."""
         entry = self.entries.get(_hashed(rid))
         return entry[0] if entry is not None else None
 
     def covers(self, redemption: Redemption) -> bool:
-        """Report whether the approval is recorded as used at least until the expiry in `redemption`."""
+        """Report whether the approval is recorded as used, with an expiry that is not before that of `redemption`."""
         entry = self.entries.get(_hashed(redemption.rid))
         return entry is not None and entry[1] >= int(redemption.expires.timestamp())
 

@@ -27,11 +27,11 @@ def _engine(name: str) -> Engine:
 
 
 ENGINES: Final[Mapping[str, Engine]] = MappingProxyType({name.value: _engine(name.value) for name in EngineName})
-"""Every engine by its name in `spec.engine`."""
+"""All engines, by the name that an Operation has in `spec.engine`."""
 
 
 def engine_kinds(engines: Mapping[str, Engine] = ENGINES) -> tuple[Kind, ...]:
-    """Return the kinds of all objects that engines create, which must be watched."""
+    """Return the kinds of all objects that `engines` create. The operator has to watch these kinds."""
     return _every(engine.made_kinds for engine in engines.values())
 
 
@@ -40,11 +40,11 @@ def _every(groups: Iterable[tuple[Kind, ...]]) -> tuple[Kind, ...]:
 
 
 LOOKED_UP_KINDS: Final = _every(engine.awaited for engine in ENGINES.values())
-"""Kinds whose objects engines look up before they start."""
+"""Kinds whose objects engines read before an Operation starts, and which are watched for that."""
 KINDS_ELSEWHERE: Final = _every(engine.made_kinds for engine in ENGINES.values() if engine.namespace is not None)
 """Kinds that engines create in a namespace other than the Operation's."""
 READINESS_RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
     **RULES,
     **{(kind.group, kind.kind): rule for engine in ENGINES.values() for kind, rule in engine.readiness.items()},
 }
-"""The rules of readiness for every kind, with those that engines declare."""
+"""The readiness rules by group and kind: the general ones, and those that engines declare for the kinds they create."""

@@ -1,8 +1,8 @@
-"""helm: another chart version or values patch on the target's release (OPS-9).
+"""The engine `helm`: an upgrade of the target's Helm release to another chart version or other values (OPS-9).
 
-It creates nothing. A running Operation of this engine becomes the release override of its target (REC-9, module
-`operations.override`), and the target's reconcile stays the only writer of the HelmRelease. Flux's result for exactly
-the requested release is judged there too, and read here from the target's status.
+It creates no object. A running Operation of this engine becomes the release override of its target (REC-9, module
+`operations.override`). The target's reconcile remains the only writer of the HelmRelease; it also judges Flux's result
+for exactly the requested release. This engine reads that result from the target's status.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,10 @@ from vworkspace_core.operations.parameter_schemas import SEMVER, record, with_de
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
-"""The output with the hash of chart and values at the Operation's start. If these change later, the change wins."""
+"""The name of the output with the hash of the target's chart and values at the Operation's start.
+
+If chart or values in the target's spec change later, they replace what the Operation requested.
+"""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -119,7 +122,7 @@ _WAITING: Final = Row(
 )
 
 TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
-"""The rows; each phase is a condition or a change of the target.
+"""The engine's table. The phase of a row is a condition of the target, or a change of the target.
 
 Except for Blocked, conditions count only while the target's `status.releaseOverride` is this Operation's.
 """

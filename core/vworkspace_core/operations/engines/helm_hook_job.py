@@ -1,12 +1,13 @@
-"""helmHookJob: a chart's own hook, run once more as a Job of ours (OPS-8).
+"""The engine `helmHookJob`: it runs a Helm hook of the target's chart again, as a Job of the operator (OPS-8).
 
-The hook is read from the release Secret that Flux recorded as the target's deployed revision, proved by the checksum in
-the history of the target's HelmRelease: a Job of that name, or a Secret by another writer, proves nothing.
+The hook is read from the release Secret of the target's deployed revision. The Secret is used only if it matches the
+checksum that Flux recorded in the history of the target's HelmRelease. A Job with the hook's name, or a Secret by
+another writer, is not trusted.
 
-Its pods must follow the rules of every Job that the operator starts: the restricted Pod Security profile, the service
-account `vworkspace-operation-runner` or an allowed one, allowed images, one pod at a time. A template with
-`allowUnrestrictedHooks` lifts them, and then needs an approval. Helm's annotations are left out, or Helm would take our
-Job for its own.
+The hook's pods must follow the rules of every Job that the operator starts: the restricted Pod Security profile, the
+service account `vworkspace-operation-runner` or an allowed one, allowed images, one pod at a time. A template with
+`allowUnrestrictedHooks` lifts these rules, and then needs an approval. Helm's annotations are left out, since Helm
+would otherwise manage the operator's Job as its own.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,7 +49,7 @@ from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
 HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
-"""Events whose hooks a migration may run; hooks for rollback, deletion and tests are excluded."""
+"""The Helm hook events whose hooks a Migration may run. Hooks for rollback, deletion and tests are excluded."""
 
 _KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit")
 _UNRESTRICTED_FIELDS: Final = ("completions", "completionMode", "parallelism")

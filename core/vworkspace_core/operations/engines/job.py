@@ -1,4 +1,4 @@
-"""job: a Job of its own, under the restricted Pod Security profile (OPS-8)."""
+"""The engine `job`: it runs a command in a new Kubernetes Job, under the restricted Pod Security profile (OPS-8)."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
 DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}
 
 KEPT_SECONDS: Final = 86_400
-"""The time for which a finished Job is kept so that its logs can be read."""
+"""The seconds for which a finished Job is kept, so that its logs can be read."""
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -82,7 +82,9 @@ TABLE: Final = (
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""The rows, in the order in which they are checked. Only the first two are final. Events and pods give the obstacles.
+"""The engine's table, whose rows are checked in this order. Only the first two rows end a run.
+
+The rows of `TROUBLES` are found from the Job's Events and pods, since its status does not show them.
 """
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]
@@ -180,7 +182,7 @@ def _env(given: Any) -> list[dict[str, Any]]:
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
     """Return the state of a run from its Job's status.
 
-    It serves Jobs with the operator's pod template and Jobs with a chart's.
+    The Job may have been written by the engine `job`, or taken from a chart's Helm hook.
     """
     engine_object = own_object(operation, objects)
     if engine_object is None:
@@ -207,7 +209,7 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return requests to list objects. The objects show why no pod is ready, or how a vanished Job ended."""
+    """Return the requests to list Events and pods that show why no pod is ready, or how a vanished Job ended."""
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)

@@ -1,7 +1,7 @@
-"""The reasons why a Job's pods do not run, from pods and Events, since the Job itself says nothing (OPS-8).
+"""The reasons why a Job's pods do not run, found in Events and pods, since the Job's own status lacks them (OPS-8).
 
-A pod that is refused (its service account is missing, a quota, Pod Security, an admission webhook) leaves an Event on
-the Job; one that exists and does not start says so in its own status. Both are read while no pod is ready.
+If the API server refuses a pod (missing service account, quota, Pod Security, admission webhook), an Event about the
+Job says so. A pod that exists and does not start shows the reason in its status. Both are read while no pod is ready.
 """
 
 import re
@@ -63,7 +63,7 @@ _PLACE: Final = Row(
 )
 
 TROUBLES: Final = (_ACCOUNT, _QUOTA, _SECURITY, _ADMISSION, _REFUSED, _IMAGE, _CONTAINER, _PLACE)
-"""The obstacles that can keep a Job's pods from running, as rows of the engine's documentation."""
+"""The obstacles that can keep a Job's pods from running, as rows of the engine's table."""
 
 _CREATION: Final = "FailedCreate"
 _BY_TEXT: Final = (
@@ -80,7 +80,7 @@ _MOST: Final = 50
 
 EVENTS_ACCESS: Final = Access(CORE_EVENT, ("list",))
 PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
-"""Rights in a managed namespace for `listings`: only these Events say why pods do not start (OPS-8)."""
+"""The rights in managed namespaces to list Events and pods, which show why a Job's pods do not start (OPS-8)."""
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
@@ -92,9 +92,9 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return the remedy, with a command, for a missing service account of pods.
+    """Return a remedy with a command if `status` says that the service account of the pods is missing.
 
-    The text is empty if the obstacle in `status` is another.
+    Return an empty text for any other obstacle.
     """
     if status.reason != _ACCOUNT.reason:
         return ""
@@ -103,8 +103,9 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return two answers about the obstacle that keeps the Job's pods from running: the row of the table, and a
-    message. Return None if no obstacle is known.
+    """Return the obstacle that keeps the pods of the Job `live` from running: its row in `TROUBLES`, and a message.
+
+    Return None if no obstacle is known.
     """
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):

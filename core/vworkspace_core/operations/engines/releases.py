@@ -1,14 +1,15 @@
-"""Helm's release Secrets: reading and proving the hooks in them, and nothing else (OPS-8).
+"""The Secrets in which Helm stores releases: the hooks in them are read and verified (OPS-8).
 
-Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes puts its own base64 around that. Every account that
-may write Secrets can forge one, so it is believed only if it is the one that Flux recorded: `status.history[].digest`
-of the HelmRelease is the SHA-256 of the release as helm-controller observes it. That is Go's JSON of an object of
+Helm writes `data.release` as base64 of gzip of JSON, and Kubernetes encodes that again as base64. Every account that
+may write Secrets can forge one. A Secret is therefore trusted only if it matches the digest that Flux recorded:
+`status.history[].digest` of the HelmRelease is the SHA-256 of the release as helm-controller observes it. The hashed
+text is Go's JSON encoding of an object with the fields
 
     name, version, info, chartMetadata, config, manifest, hooks, namespace, ociDigest
 
-in this order, closed with a line feed; `hooks` without tests, `null` for no config and for no hooks, and `ociDigest`
-from the history's entry, since Helm does not keep it. Every part is in Helm's JSON letter by letter, so the text is
-assembled from there and nothing is encoded again.
+in this order, followed by a line feed. `hooks` has no tests; `config` and `hooks` are `null` if there are none;
+`ociDigest` is taken from the history's entry, since Helm does not store it. Helm's JSON contains every part character
+by character, so the text is assembled from these parts without encoding them again.
 """
 
 import base64
@@ -24,10 +25,10 @@ import msgspec
 from purekube.apimachinery.manifest import Manifest, get_path
 
 LARGEST_RELEASE: Final = 4 * 1024 * 1024
-"""The most bytes that a release may unpack to; a Secret holds at most 1 MiB packed."""
+"""The maximum size of a decompressed release in bytes. (A Secret holds at most 1 MiB of compressed data.)"""
 
 LARGEST_HOOK: Final = 256 * 1024
-"""The most bytes of a hook's manifest."""
+"""The maximum size of a hook's manifest in bytes."""
 
 _GZIP: Final = b"\x1f\x8b\x08"
 _NULL, _EMPTY, _NO_TEXT = msgspec.Raw(b"null"), msgspec.Raw(b"{}"), msgspec.Raw(b'""')

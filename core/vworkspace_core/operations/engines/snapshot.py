@@ -1,8 +1,8 @@
-"""snapshot: a CSI VolumeSnapshot of a claim, or a claim from a snapshot (OPS-10). Neither has an owner: both hold data.
+"""The engine `snapshot`: a Backup creates a CSI VolumeSnapshot, a Restore a volume claim from one (OPS-10).
 
-A VolumeSnapshot has no phase and no conditions; its `error` is cleared once a later try succeeds, so it is never final:
-only the deadline ends a failed run. A snapshot counts as ready only if the VolumeSnapshotContent that it names refers
-back to it.
+Both objects hold data, so they have no owner reference and outlive the Operation. A VolumeSnapshot has no phase and no
+conditions. Its `error` is never final, because it is cleared once a later attempt succeeds: only the deadline ends a
+failed run. A snapshot counts as ready only if the VolumeSnapshotContent that it names refers back to it.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
-"""volsync: a ReplicationSource (Backup) or ReplicationDestination (Restore) with the restic mover (OPS-10).
+"""The engine `volsync`: a ReplicationSource (Backup) or ReplicationDestination (Restore) with restic (OPS-10).
 
-VolSync copies the trigger into `lastManualSync` when a sync ends, not when it begins: if the trigger changed during a
-sync, that older sync would count for the new trigger. So the trigger is set at creation, when no sync can be running,
-and never again. VolSync retries until the deadline ends the run.
+VolSync copies `spec.trigger.manual` into `status.lastManualSync` when a sync ends, not when it begins. If the trigger
+changed during a sync, the older sync would count for the new trigger. The trigger is therefore set only at creation,
+when no sync can be running. VolSync retries a failed sync until the deadline ends the run.
 """
 
 from collections.abc import Mapping
@@ -87,7 +87,7 @@ TABLE: Final = (
     ),
     Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync"),
 )
-"""The rows, in the order in which they are checked."""
+"""The engine's table: what VolSync's status means for the run. The first row that matches counts."""
 
 
 _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)

@@ -1,4 +1,4 @@
-"""workflow: an Argo Workflow from a WorkflowTemplate that the platform provides (OPS-8)."""
+"""The engine `workflow`: it runs an Argo Workflow from a WorkflowTemplate that the platform provides (OPS-8)."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -34,7 +34,7 @@ from vworkspace_core.operations.settings import RUNNER
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _TIMEOUT: Final = 4 * 3600
 _ENDS: Final = {"WorkflowSucceeded": True, "WorkflowFailed": False, "WorkflowTimedOut": False}
-"""The reasons of the Events that Argo posts at the end, each with whether it is a success."""
+"""The reasons of the Events that Argo posts when a Workflow ends, each with whether that end is a success."""
 _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
 
