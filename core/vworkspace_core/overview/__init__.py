@@ -1,4 +1,4 @@
-"""The overview of a cluster for people: the state of each object, the objects created for it, and the remedy (SEE-1).
+"""The overview of a cluster for people: the state of each object, the objects created for it, and remedies (SEE-1).
 
-It is read from the objects themselves, with or without a running operator. Pure: manifests in, data out.
+It is computed from the objects themselves, so it works even if no operator runs. Pure: manifests in, data out.
 """

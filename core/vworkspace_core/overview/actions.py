@@ -1,4 +1,7 @@
-"""The actions of people on an object: what is written, or why there is nothing to do (REC-14, RES-4, OPS-4, OPS-11)."""
+"""The actions of people on an object: retry, suspend, resume, cancel and approve (REC-14, RES-4, OPS-4, OPS-11).
+
+Each function returns the write to send, or a refusal with the reason why there is nothing to write.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -44,9 +47,9 @@ class Refusal:
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
-    """Return the write that requests Flux to retry a release that Flux has stopped retrying (REC-14), or a refusal.
+    """Return the write that lets Flux retry a release that Flux has stopped retrying (REC-14), or a refusal.
 
-    The token, which identifies the request, is the time.
+    The write sets an annotation to a token that identifies the request: the time `now`.
     """
     if kind != APPLICATION_INSTANCE:
         return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")

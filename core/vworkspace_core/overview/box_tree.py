@@ -1,7 +1,8 @@
-"""The tree of an object of a box's kind: the state of each node, and what the node waits for (SEE-1, PH-2).
+"""The tree of an object whose operator is a box: the state of each node, and what it waits for (SEE-1, PH-2).
 
-The same code that reconciles the object computes its tree, from current objects. Without the box's file, the tree
-follows from the labels of the objects alone.
+A box is a YAML file that describes an operator for one kind; a node is a resource that the box declares. The tree is
+computed from current objects by the code that reconciles the object. If the box's file is not at hand, the tree has
+all objects whose labels name the object as their parent.
 """
 
 from collections.abc import Mapping
@@ -44,16 +45,16 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.READY: OverviewState.READY,
 }
 MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
-"""The labels by which the children of an object are found: those that boxes set, and those of pure reconcilers."""
+"""The labels by which the children of an object are found: the labels of boxes, and of reconcilers in Python."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
-"""Node states for which the overview's state says everything, so that the node's own is not shown."""
+"""The node states that are not shown as a reason, since the state in the overview already says the same."""
 
 
 def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
-    """Return the tree of an object of a box's kind, with a branch for every node (resource that the box declares).
+    """Return the tree of `manifest`, an object of the box's kind, with a branch for every resource in the box.
 
-    A node has a branch even if its object does not exist. While the object is being deleted, the tree has the objects
-    that are left.
+    A resource has a branch even if its object does not exist. While `manifest` is being deleted, the tree has only the
+    child objects that are left.
     """
     from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
@@ -68,9 +69,9 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of a parent (an object of a box's kind): all objects whose labels have its uid.
+    """Return the tree of the parent `manifest`: the objects in `objects` whose labels name its uid as their parent's.
 
-    Each is named by the node of the box or reconciler that created it.
+    Each branch has the name of the node for which the box or the reconciler in Python created the object.
     """
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [

@@ -1,4 +1,7 @@
-"""The check of everything that the operator needs, point by point, each with what to do (SEE-1)."""
+"""The command `vworkspace-operator check`: each function tests one thing that the operator needs (SEE-1).
+
+The result of a check is a `Finding`, with a remedy if something is missing.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +36,7 @@ ENGINE_CONTROLLERS: Final[Mapping[str, EngineController]] = {
     for name, engine in sorted(ENGINES.items())
     if engine.controller is not None and engine.controller.install != FLUX
 }
-"""Controllers that only Operations need; Helm's engine is Flux, which must be installed anyway."""
+"""The controllers that only Operations need, by engine. Flux, which the engine `helm` needs, is required anyway."""
 
 KUSTOMIZATION: Final = Kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
 """The kind by which Flux applies files from Git. The operator itself does not need it."""
@@ -46,20 +49,21 @@ class CheckResult(StrEnum):
 
     OK = "ok"
     WARNING = "warning"
-    """The check passed, except for the problem that the finding names."""
+    """The operator can work, but the finding names a problem."""
     FAILED = "failed"
     """The check failed, and must be repaired."""
     OPTIONAL = "optional"
-    """Optional, and not installed."""
+    """The checked thing is not installed, and is optional."""
     UNKNOWN = "unknown"
-    """The user who runs the check may not see it."""
+    """The state is unknown, for example because the user who runs the check lacks a right."""
 
 
 @attrs.frozen
 class Finding:
     """The result of one check of `vworkspace-operator check`, with a message.
 
-    `remedy` is a command or a sentence, empty if nothing needs to be done.
+    `point` is the name of the check, such as `engine velero`. `remedy` is a command or a sentence, empty if nothing
+    needs to be done.
     """
 
     point: str
@@ -73,7 +77,7 @@ _NEEDED: Final = (
     ((1, 28), "the webhooks need 1.28: install without them; the operator judges by the same rules"),
     ((1, 25), "rules of CRDs need 1.25: an object that breaks one is stored, and says ValidationFailed"),
 )
-"""The API server version that a feature needs, and what happens on an older one; the newest version first."""
+"""The API server versions that features need, each with the consequence of an older version; newest first."""
 
 
 def api_server(version: str) -> Finding:
@@ -88,7 +92,7 @@ def api_server(version: str) -> Finding:
 
 
 Definitions = Mapping[str, Manifest | None]
-"""CRDs by name; None for a missing one."""
+"""The manifests of CRDs by name. A missing CRD has None."""
 
 
 def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
@@ -146,7 +150,7 @@ def is_served(definitions: Definitions, kind: Kind) -> bool:
 
 
 def velero_is_absent(point: str, namespace: str) -> Finding:
-    """Return the finding of the check `point` that Velero and its namespace `namespace` are missing.
+    """Return the finding that Velero's namespace `namespace` does not exist, for the check named `point`.
 
     Velero must be installed before rights in its namespace can be granted.
     """
@@ -155,7 +159,7 @@ def velero_is_absent(point: str, namespace: str) -> Finding:
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Return the finding of the check `point`: whether the operator's account has all rights.
+    """Return a finding that says whether the operator's account has all rights, for the check named `point`.
 
     `asked` is the number of rights that were checked. `missing` has the missing rights, or is None if the rights could
     not be checked.
@@ -173,7 +177,8 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
     """Return a finding that says whether a managed namespace has the service accounts of releases and Operations.
 
-    If several are missing, the remedy creates everything that the namespace needs.
+    `missing` has the names of the missing accounts. If there are several, the remedy creates everything that the
+    namespace needs.
     """
     point = f"accounts in {namespace}"
     if not missing:
@@ -227,8 +232,8 @@ def operator(
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
     """Report whether the operator runs with a job agent.
 
-    The arguments of its Deployment or the conditions of the Cluster object show it. If the operator is not alive, the
-    conditions may be outdated and count only if there is no Deployment.
+    The argument `--no-agent` of its Deployment, or a condition of the Cluster object, says that it has none. If the
+    operator is not alive, the condition may be outdated, and counts only if there is no Deployment.
     """
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):
@@ -247,7 +252,7 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Yield findings about the connection to the control plane, the token and the clocks.
+    """Yield findings about the connection to the control plane, the token, the clocks and the operator's own state.
 
     They are taken from the conditions of the Cluster object.
     """

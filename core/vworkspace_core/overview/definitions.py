@@ -1,4 +1,4 @@
-"""Kinds that a cluster has by a CustomResourceDefinition, and the words that people use for them (SEE-1)."""
+"""The kinds that CustomResourceDefinitions define, and the names by which people refer to them (SEE-1)."""
 
 from collections.abc import Iterator
 

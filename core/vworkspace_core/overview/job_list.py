@@ -1,7 +1,7 @@
-"""The control plane's jobs and events, as rows that contain no secrets (SEE-3).
+"""The control plane's jobs and events, as rows for people that contain no secrets (SEE-3).
 
-They are read from the JSON of the admin API. Of a payload only kind, namespace and name are taken: encrypted payloads
-stay encrypted, and malformed ones are reported as such.
+They are read from the JSON of the control plane's admin API. Of a job's payload, only kind, namespace and name of its
+object are shown; an encrypted payload is shown as `encrypted`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ _OUTCOMES: Final[Mapping[str, Severity]] = {
     "conflict": Severity.BAD,
 }
 _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
-"""The paths in a payload at which an object may be."""
+"""The paths in a job's payload at which the job's object may be."""
 
 
 @attrs.frozen
@@ -53,7 +53,7 @@ class JobLine:
 def job_line(entry: Mapping[str, Any]) -> JobLine:
     """Return the row for the job `entry`, an entry of the control plane's admin API.
 
-    Malformed entries are tolerated.
+    Missing or malformed fields of `entry` are shown as empty.
     """
     raw, result = entry.get("job"), entry.get("result")
     statuses = entry.get("statuses")

@@ -1,7 +1,7 @@
-"""Lanes of a timeline: what each object did and when, as bars on one axis (SEE-3).
+"""The lanes (rows) of a timeline: the states of each object over time, as bars on one time axis (SEE-3).
 
-Nothing is recorded: all bars follow from what objects report now, which are times of conditions and runs, and the
-history of a release. A time about which they report nothing has a bar with the word `earlier`.
+No history is recorded. All bars are derived from what objects report now: the times of conditions and runs, and the
+history of a release. A period about which an object reports nothing has a bar with the word `earlier`.
 """
 
 import re
@@ -32,11 +32,11 @@ RANGES: Final[Mapping[str, timedelta]] = {
     "7d": timedelta(days=7),
     "30d": timedelta(days=30),
 }
-"""The lengths of the time axis that a viewer may choose."""
+"""The lengths of the time axis that a viewer may choose, by name."""
 MOST_LANES: Final = 100
 _MOST_REVISIONS: Final = 20
 _SOON: Final = timedelta(hours=1)
-"""The time after its creation within which an object that is Ready now was probably being installed."""
+"""The maximum time before a Ready object's first known state that counts as its installation, not as `earlier`."""
 _WORDS: Final[Mapping[str, str]] = {
     InstanceReason.HELM_RELEASE_INSTALLING: "installing",
     InstanceReason.HELM_RELEASE_UPGRADING: "upgrading",

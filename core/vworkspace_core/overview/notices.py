@@ -1,8 +1,8 @@
-"""Notices of objects that need a person: which transitions cause one, and which of them wait for delivery (SEE-6).
+"""Notices to a receiver about objects that need a person: when one is due, and its delivery (SEE-6).
 
-`observed` takes a change of an object, `due` the time, `delivered`, `refused` and `failed` the end of a delivery;
-`next_step` says what to do now. All are pure. An object is noticed once when it has needed a person for as long as its
-state requires, and once when it no longer does.
+An object causes one notice when it has needed a person for long enough, and another when it no longer does. The state
+is an `Attention`, and all functions are pure: they return the next state. Call `observed` after a change of an object,
+`due` as time passes, and `delivered`, `refused` or `failed` after a delivery. `next_step` says what to do now.
 """
 
 from collections.abc import Mapping
@@ -20,9 +20,12 @@ from purekube.controller.backoff import Backoff
 from vworkspace_core.overview.summary import OverviewState, Summary
 
 MOST_WAITING: Final = 256
-"""The most notices that are kept while the receiver is away; beyond that the oldest is lost, and counted."""
+"""The maximum number of undelivered notices that are kept. Beyond that, the oldest one is lost, and counted."""
 RECENT: Final = timedelta(minutes=10)
-"""The age up to which a new process announces a need again, since the process before may not have delivered it."""
+"""The time before the start of a process in which a due notice may not have been delivered by the process before.
+
+The new process sends such a notice again. It counts older notices as delivered.
+"""
 _BACKOFF: Final = Backoff(base=1.0, cap=300.0)
 _AT_ONCE: Final = timedelta(0)
 _PATIENT: Final = timedelta(minutes=5)
@@ -35,11 +38,11 @@ _PATIENCE: Final[Mapping[OverviewState, timedelta]] = MappingProxyType(
         OverviewState.NOT_READY: _PATIENT,
     }
 )
-"""The states that need a person, each with how long it must last first, as obstacles often go away automatically."""
+"""The states that need a person, each with the time that it must last before a notice, since many end automatically."""
 
 
 class NoticeType(StrEnum):
-    """The types of notices, as CloudEvents name them."""
+    """The types of notices, as in the attribute `type` of a CloudEvent."""
 
     NEEDED = "io.vworkspace.attention.needed"
     RESOLVED = "io.vworkspace.attention.resolved"
@@ -49,8 +52,7 @@ class NoticeType(StrEnum):
 class Notice:
     """A message to a receiver that an object needs a person's attention, or needs it no longer.
 
-    Every process gives the same transition the same `id`, so that receivers can drop repeats. `lost` is the number of
-    notices that could not be delivered before.
+    Every process gives the notice about the same change the same `id`, so that receivers can drop repeats.
     """
 
     id: str
@@ -59,7 +61,7 @@ class Notice:
     summary: Summary
     since: datetime
     lost: int = 0
-    """The number of notices that were lost before this one, because too many waited."""
+    """The number of notices that were lost before this one, because too many waited or the receiver refused them."""
 
 
 @attrs.frozen
@@ -77,9 +79,10 @@ class Need:
 
 @attrs.frozen
 class Attention:
-    """The state of notifications about objects that need a person's attention.
+    """The state of the notices about objects that need a person's attention.
 
-    `needs` maps the uids of these objects to their needs. `waiting` are the notices to be sent, oldest first.
+    `began` is when the process started. `needs` maps the uids of these objects to their needs. `waiting` are the
+    notices to be sent, oldest first. `lost` counts notices that were never delivered, and were not reported yet.
     """
 
     began: datetime
@@ -105,7 +108,7 @@ class WaitUntil:
 
 
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state after an object was observed. A `summary` of None means that the object no longer exists."""
+    """Return the state after the object with `uid` was observed. Its `summary` is None if it no longer exists."""
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
     if summary is None or patience is None:
@@ -119,7 +122,7 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
 
 def due(state: Attention, now: datetime) -> Attention:
-    """Return the state with a notice for each object that has needed attention for long enough."""
+    """Return the state with a new notice in `waiting` for each object that has needed attention for long enough."""
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
             notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
@@ -147,15 +150,15 @@ def delivered(state: Attention, notice: Notice) -> Attention:
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state without `notice`, which the receiver will never accept, so that it does not block others."""
+    """Return the state without `notice`, which the receiver will never accept. It counts as lost."""
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the state after a failed delivery.
+    """Return the state after a failed delivery, which is retried.
 
-    The next try is after `retry_after` seconds, or with backoff if that is None.
+    The next attempt is after `retry_after` seconds. If that is None, it is after a backoff varied by `jitter`.
     """
     attempts = state.attempts + 1
     seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)

@@ -1,7 +1,7 @@
 """An object and everything below it as a drawing: nodes in columns, and the edges between them (SEE-3).
 
-Every kind has the same sort of drawing. It shows a tree of owners (instances, Operations), or the graph of a composite
-with the conditions for its writes.
+For instances and Operations, the drawing shows the tree of owners. For an object whose operator is a box (a YAML file)
+or a reconciler in Python, it shows the graph of its resources, with the conditions on which each one waits.
 """
 
 from collections import defaultdict
@@ -25,11 +25,11 @@ from vworkspace_core.overview.summary import Summary, summary_of, summary_of_chi
 from vworkspace_core.overview.tree import Branch
 
 MOST_NODES: Final = 200
-"""The most nodes that are drawn; the others are counted."""
+"""The maximum number of nodes in a drawing; further nodes are only counted."""
 _MOST_ITEMS: Final = 12
-"""The most items drawn for one node with a list of objects, unless they are in a bad state."""
+"""The maximum number of objects drawn for one resource with many objects; those in a bad state are always drawn."""
 _MOST_PODS: Final = 4
-"""The most pods drawn for one owner, unless they are in a bad state."""
+"""The maximum number of pods drawn for one owner; pods in a bad state are always drawn."""
 
 
 @attrs.frozen
@@ -69,7 +69,7 @@ class ObjectGraphEdge:
 
 @attrs.frozen
 class ObjectGraph:
-    """A drawing of objects and their dependencies. `left_out` is the number of nodes that are not in it."""
+    """A drawing of objects and their dependencies. `left_out` is the number of nodes beyond `MOST_NODES`."""
 
     nodes: tuple[ObjectGraphNode, ...]
     edges: tuple[ObjectGraphEdge, ...]
@@ -146,9 +146,9 @@ def _id(ref: ObjectRef) -> str:
 
 
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
-    """Return the drawing of a parent (an object of a box's kind) and every node of its graph, with the nodes' states.
+    """Return the drawing of the parent `manifest`, an object of the composite's kind, and the resources in its graph.
 
-    For a parent that is being deleted, or whose graph is unknown, the existing child objects are drawn.
+    If the parent is being deleted, or its graph is unknown, its existing child objects are drawn instead.
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):

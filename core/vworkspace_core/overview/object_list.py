@@ -1,6 +1,6 @@
-"""Every object as a row, and the list that a user requests: filtered, counted, page by page (SEE-3).
+"""The list of objects for people: one row for each object, filtered, counted, and page by page (SEE-3).
 
-A row holds what may be shown: messages are redacted, and of a spec only the chart or the kind of a run is kept.
+A row has only what may be shown: messages are redacted, and of a spec only a short description is kept.
 """
 
 from collections import Counter
@@ -20,18 +20,18 @@ from vworkspace_core.overview.timeline import last_transition
 PAGE_SIZE: Final = 100
 DENSE_PAGE_SIZE: Final = 200
 _MOST_NEEDS: Final = 3
-"""The most objects that the headline names; the others are one click away."""
+"""The maximum number of objects that the headline names."""
 _LONGEST: Final = 240
-"""The most bytes of a row's message; the whole message is on the object's own page."""
+"""The maximum length of a text in a row in bytes. The page of the object shows the whole message."""
 _MOST_CHOICES: Final = 200
-"""The most namespaces offered as choices; others can be typed."""
+"""The maximum number of namespaces that a filter offers as choices; users can type others."""
 
 
 @attrs.frozen
 class ListRow:
     """One row of the object list: an object with its state, for people.
 
-    `about` is a short description; `moved` is when a condition last changed its status.
+    `about` is a short description, such as an instance's chart. `moved` is when a condition last changed its status.
     """
 
     ref: ObjectRef
@@ -45,9 +45,9 @@ class ListRow:
     wanted: str = ""
     deployed: str = ""
     remedy: str = ""
-    """The first command that helps."""
+    """The command to show as the remedy for the object's state; "" if there is none."""
     lead: str = ""
-    """The words that belong before it; "" if it is enough to run it."""
+    """The words to show before the command in `remedy`; "" if it is enough to run the command."""
     advice: str = ""
     is_helpable: bool = False
 
@@ -108,9 +108,10 @@ class Choice:
 
 @attrs.frozen
 class ListView:
-    """One page of rows. `found` counts the rows on all pages, `total` all rows without any filter.
+    """One page of the object list. `found` counts the rows on all pages, `total` all rows without any filter.
 
-    The count of a choice is the number of rows that match it together with the other filters.
+    `kinds`, `states` and `namespaces` are the choices of the filters. The count of a choice is the number of rows that
+    match it together with the other filters.
     """
 
     query: ListQuery

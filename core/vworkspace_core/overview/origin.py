@@ -1,4 +1,7 @@
-"""The requester of an object's present spec, and when it was applied, from annotations, labels and managedFields."""
+"""The origin of an object: who requested its present spec, and when.
+
+It is read from annotations, labels and managedFields.
+"""
 
 from datetime import datetime
 from typing import Any, assert_never

@@ -1,4 +1,4 @@
-"""The URL of an object's page, for the server of the page and for links to it (SEE-3)."""
+"""The URL of an object's page on the operator's web server, for that server and for links to the page (SEE-3)."""
 
 from string import ascii_letters, digits
 from typing import Final
@@ -8,7 +8,7 @@ from purekube.apimachinery.manifest import ObjectRef
 OBJECT: Final = "/object/"
 CLUSTER_SCOPED: Final = "-"
 _UNRESERVED: Final = frozenset((ascii_letters + digits + "-._~").encode())
-"""The bytes that a part of a path holds as they are (RFC 3986)."""
+"""The bytes that are not percent-encoded in a part of a URL path (RFC 3986)."""
 
 
 def object_path(ref: ObjectRef) -> str:

@@ -11,7 +11,7 @@ from purekube.controller.ownership import controller_of
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of_child
 
 HELM_INSTANCE: Final = "app.kubernetes.io/instance"
-"""The label with the release's name that Helm's conventions ask of every object of a chart, pods included."""
+"""The label with the name of the Helm release, which by convention every object of a chart has, including pods."""
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)}

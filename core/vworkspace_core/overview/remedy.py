@@ -1,4 +1,4 @@
-"""Help for people: commands if there are any, and always a sentence (SEE-1)."""
+"""Remedies for people whose object has a problem: commands to run, and advice as a sentence (SEE-1)."""
 
 import re
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from vworkspace_core.api.reasons import InstanceConditionType
 from vworkspace_core.api.remedies import INTO_GIT
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
-"""The pattern of a command inside a message: it ends with the sentence, or with what encloses it."""
+"""The pattern of a shell command inside a message. The command ends with the sentence, or at `)` or a backtick."""
 
 _SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
-"""Short names as in our CRDs."""
+"""The short names of kinds, as in the operator's CRDs."""
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
@@ -35,13 +35,13 @@ class Help:
     remedies: tuple[str, ...] = ()
     advice: str = ""
     needs_person: bool = False
-    """True if the obstacle stays until a person helps."""
+    """True if the obstacle does not go away until a person helps."""
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the remedies for a condition of an object: the one of type `type_` with this reason and message.
+    """Return the remedies for the condition of type `type_` that an object has with this reason and message.
 
-    For a box's kind the remedies are the commands in the condition's message.
+    For an object of a kind that is not the operator's own, the remedies are the commands in the message.
     """
     if kind not in _OURS:
         return Help(commands := commands_in(message), needs_person=bool(commands))
@@ -103,10 +103,10 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def lead_of(message: str, advice: str, command: str) -> str:
-    """Return the words that a reader needs before `command`, one of the remedies in `message`.
+    """Return the words of `message` that say what to do with the output of `command`, a command in the message.
 
-    They are words of the message about what to do with the command's output, or an empty string if it is enough to run
-    the command. If the command is not in the message, `advice` is returned.
+    Return an empty string if it is enough to run the command. If `message` does not contain the command, return
+    `advice`.
     """
     before, named, _ = message.partition(command)
     if not named:
@@ -116,8 +116,9 @@ def lead_of(message: str, advice: str, command: str) -> str:
 
 
 def parts_of(message: str, remedies: Iterable[str]) -> tuple[tuple[str, bool], ...]:
-    """Split a message into its parts, in order. Each part has a flag that is True if the part is one of `remedies`. A
-    screen offers to copy such a part.
+    """Return the parts of a message in order, each with a flag that is True if the part is one of `remedies`.
+
+    A screen offers to copy the parts with the flag.
     """
     parts: list[tuple[str, bool]] = []
     for command in remedies:

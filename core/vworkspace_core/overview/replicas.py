@@ -1,4 +1,4 @@
-"""The replicas that are working in a cluster, by their Leases: one, or one for each shard (RUN-13).
+"""The operator replicas that are at work in a cluster, found by their Leases: one leader for each shard (RUN-13).
 
 An operator without leader election takes no Lease: the heartbeat of its Cluster object shows that it runs.
 """
@@ -32,7 +32,7 @@ class AtWork:
     shard: Shard
     holder: str = ""
     heard: datetime | None = None
-    """The last renewal; None if no Lease of the shard was ever created, or its time cannot be read."""
+    """The time of the Lease's last renewal; None if the shard has no Lease, or its time cannot be read."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""The severity of each state of objects and nodes: for colours, signs and the order of a list (SEE-3)."""
+"""The severity of each state of objects and graph nodes, for the colours, signs and order of lists (SEE-3)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -65,10 +65,9 @@ def severity_of(state: OverviewState) -> Severity:
 
 
 def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
-    """Report whether a person has to help.
+    """Report whether a person has to help an object whose state has this severity.
 
-    That is so if the state is bad, or if the object waits for an obstacle that only a person can remove
-    (`is_helpable`).
+    The answer is True for BAD, and for WAITING if only a person can remove the obstacle (`is_helpable`).
     """
     return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
 

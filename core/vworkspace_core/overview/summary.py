@@ -1,4 +1,4 @@
-"""The state of one object in one word and one sentence, from its conditions (SEE-1)."""
+"""The summary of one object for people: its state in one word, a message and remedies, from its conditions (SEE-1)."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -32,13 +32,13 @@ class OverviewState(StrEnum):
 
     READY = "Ready"
     PROGRESSING = "Progressing"
-    """Work is in progress, and unobstructed."""
+    """Work on the object is in progress, and no obstacle is known."""
     WAITING = "Waiting"
     """An obstacle is in the way; work continues automatically once it is gone."""
     STALLED = "Stalled"
-    """Only another spec, or help by a person, makes it continue."""
+    """Work on the object has stopped until its spec changes or a person helps."""
     DEGRADED = "Degraded"
-    """A fault exists, whether or not it still serves."""
+    """The object has a fault, although it may still work."""
     SUSPENDED = "Suspended"
     DELETING = "Deleting"
     RUNNING = "Running"
@@ -47,9 +47,9 @@ class OverviewState(StrEnum):
     CANCELLED = "Cancelled"
     NOT_READY = "NotReady"
     EXCLUDED = "Excluded"
-    """The box says that the object should not exist."""
+    """The box (the YAML file of its operator) excludes the object, so that it should not exist."""
     UNSEEN = "Unseen"
-    """No operator has reported on it yet."""
+    """No operator has written a status for the object yet."""
 
 
 SETTLED: Final = frozenset(
@@ -76,8 +76,8 @@ class Summary:
     """The summary of one object. `since` is when its state began, None if unknown.
 
     `remedies` are commands that would succeed now; one of them helps. `advice` says who else can help. `wanted` is the
-    spec's chart version, and `deployed` the version that Helm runs. For applied boxes and their objects, `wanted` and
-    `deployed` are revisions of the box. Both are empty for other kinds.
+    chart version in the spec, and `deployed` the version that Helm runs. For a box in the cluster (OperatorBox) and the
+    objects of its kind, both are revisions of the box. For other kinds both are empty.
     """
 
     ref: ObjectRef
@@ -91,9 +91,9 @@ class Summary:
     deployed: str = ""
     is_suspended: bool = False
     override: str = ""
-    """The Operation that requests another version than the spec does."""
+    """The name of the Operation that requests another chart version than the spec; "" if there is none."""
     is_helpable: bool = False
-    """True if its obstacle stays until a person helps."""
+    """True if the obstacle does not go away until a person helps."""
 
     @property
     def state_text(self) -> str:
@@ -103,7 +103,7 @@ class Summary:
 
     @property
     def steps(self) -> tuple[tuple[str, str], ...]:
-        """The remedies, each with the words that belong before the command.
+        """The remedies as pairs: the words to show before a command, and the command.
 
         The words are empty if it is enough to run the command.
         """
@@ -111,9 +111,9 @@ class Summary:
 
     @property
     def next_look(self) -> str:
-        """The occasion of the operator's next reconcile of the object, in words.
+        """The text that says when the operator will next reconcile the object, such as "when it is resumed".
 
-        The text is empty if there will be no reconcile.
+        The text is empty if the operator has finished with the object.
         """
         if self.state in _ENDED:
             return ""
@@ -137,7 +137,7 @@ _NOT_REPORTED: Final = (
 )
 
 Rule: TypeAlias = tuple[str, str, OverviewState]
-"""Type and status of a condition, and the state that it means. The first rule that holds is taken."""
+"""The type and status of a condition, and the state that it means. In a list, the first rule that matches counts."""
 
 _I, _O, _C = InstanceConditionType, OperationConditionType, ClusterConditionType
 
@@ -163,7 +163,7 @@ _STATES: Final[Mapping[Kind, Mapping[tuple[str, str], OverviewState]]] = {
         (_O.ACCEPTED, "True"): OverviewState.PROGRESSING,
     },
 }
-"""The state that the decisive condition means (`DECISIVE` has the order)."""
+"""The state that each condition (type, status) means, by kind. `DECISIVE` has the order in which they are checked."""
 
 
 def _in_order(kind: Kind) -> Sequence[Rule]:
@@ -171,11 +171,12 @@ def _in_order(kind: Kind) -> Sequence[Rule]:
 
 
 _OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
-"""The rules of all kinds with Ready, Reconciling and Stalled, including those of boxes."""
+"""The rules for all kinds with the conditions Ready, Reconciling and Stalled, including the kinds of boxes."""
 
 _WAITS_OF_BOXES: Final = frozenset({"WaitingForGate", "MissingKind", "Denied"})
-"""The reasons of Ready in which an object of a box waits: members of `GraphReason`, without the import of the graph,
-which would slow the start of `status`.
+"""The reasons of the condition Ready with which an object of a box's kind waits.
+
+They are values of `GraphReason`, which is not imported because that would slow the start of the command `status`.
 """
 
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
@@ -202,7 +203,7 @@ _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
     RolloutPhase.PAUSED: OverviewState.SUSPENDED,
     RolloutPhase.GATED: OverviewState.WAITING,
 }
-"""The states that these reasons of RolledOut=False mean; all other reasons mean progress."""
+"""The states of a box by the reason of its condition RolledOut=False. All other reasons mean Progressing."""
 
 _RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
     OPERATION: _in_order(OPERATION),
@@ -219,7 +220,7 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of one of the operator's kinds, or of a box's kind."""
+    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box."""
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
@@ -297,7 +298,7 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of any other kind, by the general rules of readiness (PH-1)."""
+    """Return the summary of an object that others reconcile, such as a Deployment, by the readiness rules (PH-1)."""
     from vworkspace_core.operations.engines import READINESS_RULES  # lists have no children, and need no engine
 
     answer = readiness(manifest, rules=READINESS_RULES)

@@ -1,4 +1,4 @@
-"""The history of objects as they report it: conditions, runs, creation and deletion, with times (SEE-3)."""
+"""The events of a timeline, as objects report them: conditions, runs, creation and deletion, with times (SEE-3)."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -15,7 +15,7 @@ from vworkspace_core.api.reasons import CLUSTER_TROUBLES
 from vworkspace_core.overview.severity import Severity
 
 MOST: Final = 200
-"""The most entries that are shown."""
+"""The maximum number of entries that a timeline shows."""
 _MOST_CONDITIONS: Final = 32
 _GOOD_WHEN_TRUE: Final = frozenset(
     (
@@ -47,7 +47,7 @@ class TimelineEntry:
 
 
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
-    """Yield the events that an object's status shows, in no order. Events without a valid time are left out."""
+    """Yield the events in an object's metadata and status, unordered. Events without a valid time are left out."""
     ref = ref_of(manifest, kind)
     for path, what, severity in (
         (("metadata", "creationTimestamp"), "created", Severity.QUIET),
@@ -98,5 +98,5 @@ def _severity(type_: str, status: str) -> Severity:
 
 
 def text_field(value: Any, field: str) -> str:
-    """Return the text in a field of a JSON value; "" if it holds none."""
+    """Return the text in the field `field` of a JSON value, or "" if there is no such field or it has no text."""
     return text_or_empty(get_path(value, field))

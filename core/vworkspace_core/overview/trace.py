@@ -1,7 +1,7 @@
-"""A recorded run of a simulation, moment by moment, and its file: JSON, one line for each moment (SEE-3).
+"""A trace: a recorded simulation, moment by moment, and its file format, JSON with a line per moment (SEE-3).
 
-Each moment is complete: it has all that was done since the moment before, and the state of everything. It contains no
-secrets.
+Each moment is complete: it has everything that happened since the moment before, and the whole state. A trace contains
+no secrets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,8 @@
-"""Traces as spans of OpenTelemetry: from a job or a change of an object until the object is settled (SEE-7).
+"""OpenTelemetry traces: from a job, or a change of an object's spec, until the object is settled (SEE-7).
 
-A `TraceRecorder` takes what happens and returns the spans that ended. It reads no clock and draws no number: ids
-follow from a job's idempotency key, or from uid and generation, so every process puts a span into the same trace.
+A `TraceRecorder` is called for each event, and returns the spans that ended. It reads no clock and uses no random
+numbers: ids are derived from a job's idempotency key, or from an object's uid and generation, so that every process
+puts its spans into the same trace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,7 +24,7 @@ from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 MOST_OPEN: Final = 5_000
-"""The most jobs, and the most objects, that are traced at the same time; further ones are not traced."""
+"""The maximum number of jobs, and of objects, that are traced at the same time. Further ones are not traced."""
 _SETTLED: Final = frozenset(
     {
         OverviewState.READY,
@@ -51,7 +52,7 @@ _STAGES: Final[Mapping[JobStage, str]] = MappingProxyType(
         JobStage.CLOSING: "close",
     }
 )
-"""The names of spans, by the stage of a job."""
+"""The names of the spans below a job's span, by the stage of the job."""
 
 Attribute: TypeAlias = str | int
 
@@ -133,7 +134,7 @@ class TraceRecorder:
     _runs: dict[str, _OpenRun] = attrs.field(factory=dict)
     _uids: dict[ObjectRef, str] = attrs.field(factory=dict)
     _traced: dict[str, tuple[int, str]] = attrs.field(factory=dict)
-    """The newest generation and trace of each object, by uid."""
+    """The newest traced generation of each object and the id of its trace, by the object's uid."""
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
         """Record a step of a job, and return the spans that ended.

@@ -1,4 +1,4 @@
-"""The tree of an object of ours: who requested it, and every object made of it; the overview as data (SEE-1)."""
+"""The tree of an object of the operator's kinds, with every object created for it, and its form as JSON (SEE-1)."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -19,7 +19,7 @@ from vworkspace_core.overview.summary import OverviewState, Summary, summary_of,
 
 RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
 RELEASE_NAMESPACE: Final = "helm.toolkit.fluxcd.io/namespace"
-"""Labels that Flux puts on every object of a release."""
+"""The label that Flux sets on every object of a release, with the namespace of the HelmRelease."""
 
 _OF_HOOKS: Final = {"Succeeded": OverviewState.SUCCEEDED, "Failed": OverviewState.FAILED}
 
@@ -30,8 +30,8 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 class Branch:
     """One object in a tree of objects, with its children.
 
-    `node` is the node of the box (a resource that it declares) to which the object belongs; `waits_for` are the nodes
-    that block it.
+    For an object that a box (a YAML file that describes an operator) or a Python reconciler created, `node` is the name
+    of its resource there, and `waits_for` has the names of the resources that block it.
     """
 
     summary: Summary
@@ -41,11 +41,11 @@ class Branch:
     runs: str = ""
     """The chart and version of a release that the cluster runs now, which may differ from the desired ones."""
     made_from: tuple[ObjectRef, ...] = ()
-    """The objects of Flux that it reads: for a release its chart or source, for a chart its repository."""
+    """The Flux objects that this object reads: for a release its chart or source, for a chart its repository."""
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of an object.
+    """Return the tree of the object `manifest`, with the objects that were created for it.
 
     `objects` must have all objects labelled with its uid, and the objects that these own.
     """
@@ -178,7 +178,7 @@ def _label(manifest: Manifest, name: str) -> str | None:
 
 
 def refs_of(kind: Kind, manifests: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
-    """Return a mapping from references to the manifests, which are all of one kind."""
+    """Return `manifests`, which are all of the kind `kind`, by their references."""
     return {ref_of(manifest, kind): manifest for manifest in manifests}
 
 

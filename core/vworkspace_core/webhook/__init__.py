@@ -1,1 +1,1 @@
-"""The admission webhooks as pure functions: read a review, validate or default its object, answer it (RUN-6)."""
+"""The admission webhooks as pure functions: validation and defaulting of the object in an AdmissionReview (RUN-6)."""

@@ -25,10 +25,10 @@ Patch = list[dict[str, Any]]
 
 
 def default_patch(request: AdmissionRequest) -> Patch:
-    """Return JSON patch operations that add missing fields to the object.
+    """Return JSON patch operations that add missing fields to the object of the request; empty if none is missing.
 
-    All operations are `add`, and there are none if nothing is missing. An ApplicationInstance gets the release of its
-    old version, or else a release with the instance's name in its namespace. An Operation gets the type of its target.
+    All operations are `add`. An ApplicationInstance gets `spec.release`: the values of the stored object on an update,
+    or else the instance's own name and namespace. An Operation gets apiVersion and kind in `spec.targetRef`.
     """
     new = request.written
     if new is None:
