@@ -17,12 +17,12 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
-"""The default start of virtual time."""
+"""The wall time at which virtual time starts by default."""
 _TURN: Final = 0.05
 """The real seconds of one wait for functions that run in threads."""
 _RESOLUTION: Final = 1e-9
 _MANY: Final = 100
-"""The number of timers up to which cancelled ones are kept until they are due."""
+"""The number of timers up to which the loop keeps cancelled ones in its list until they are due."""
 
 
 @attrs.define

@@ -1,4 +1,4 @@
-"""Reproducible random texts, which depend only on a seed, for uids and for suffixes of generated names."""
+"""Reproducible pseudo-random texts for uids and for suffixes of generated names. They depend only on a seed."""
 
 import random
 from random import Random

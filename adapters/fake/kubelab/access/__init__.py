@@ -1,1 +1,1 @@
-"""Access to the embedded API server: authorization, RBAC, access reviews, the audit log."""
+"""The access control of the embedded API server: RBAC authorization, access reviews, impersonation, audit log."""

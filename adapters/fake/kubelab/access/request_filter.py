@@ -1,4 +1,4 @@
-"""The filter around every request: authorization and checks before it, the audit log after it; access reviews."""
+"""The filter for every request: it authorizes the request before, and writes the audit log after; access reviews."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -169,7 +169,7 @@ class Reviewer:
         self._gate = request_filter
 
     def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
-        """Return the reply to a review of this kind: `body` with a status.
+        """Return the reply to an access review of the kind `kind`: its `body` with a status.
 
         Raises ApiFailure 400 for a body that is no object.
         """

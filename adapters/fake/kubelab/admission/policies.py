@@ -1,4 +1,4 @@
-"""Admission policies, selected by their bindings: those that refuse a write, and those that change its object.
+"""The admission policies that apply to a write through their bindings: some refuse the write, some change its object.
 
 Expressions see `object`, `oldObject` and `request`; there are no parameters, no variables and no `authorizer`. A
 MutatingAdmissionPolicy patches by JSONPatch, and is invoked once.
@@ -24,9 +24,9 @@ VALIDATING: Final[PolicyKinds] = (
 MUTATING: Final[PolicyKinds] = (GROUP, "mutatingadmissionpolicies"), (GROUP, "mutatingadmissionpolicybindings")
 """The resources of policies that change objects, and of their bindings."""
 _ALL: Final = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"]}
-"""The rule of a binding that narrows its policy by selectors only."""
+"""The rule that matches every request, for policies and bindings that have selectors but no rules."""
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
-"""The HTTP status by the reason of a refusal; 422 for any other."""
+"""The HTTP status of a refusal by its reason; 422 for all other reasons."""
 
 Manifest = Mapping[str, Any]
 
@@ -38,7 +38,7 @@ class BoundPolicy:
     spec: Manifest
     binding: Manifest
     title: str
-    """The beginning of a refusal, after the kind of the policy."""
+    """The part of a refusal's message that names policy and binding: `'p' with binding 'b' denied request`."""
 
     def seen(self, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> AdmissionAttributes | None:
         """Return `request` in the API version that the policy sees; None if the request does not match."""
@@ -48,7 +48,7 @@ class BoundPolicy:
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """The expressions of JSON patches, in order."""
+        """The CEL expressions that make the policy's JSON patches, in order; empty for a policy that only refuses."""
         return tuple(mutation["jsonPatch"]["expression"] for mutation in self.spec.get("mutations") or ())
 
     def patch(self, expression: str, request: AdmissionAttributes) -> Any:

@@ -36,7 +36,7 @@ class Webhook:
     ignores_failure: bool
     version: str
     asked_in: str = ""
-    """The API version in which the objects are sent; empty for the version of the request."""
+    """The API version in which the webhook receives the objects; empty if it is the version of the request."""
 
 
 def webhooks_for(

@@ -15,7 +15,7 @@ _BY_CPU: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-"""The metric of an autoscaler that names none."""
+"""The default metric of a HorizontalPodAutoscaler: 80 % of the requested CPU."""
 _BY_PERCENT: Final = {"type": "Percent", "value": 100, "periodSeconds": 15}
 _UP: Final = {
     "stabilizationWindowSeconds": 0,

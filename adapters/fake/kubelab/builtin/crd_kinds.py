@@ -78,7 +78,7 @@ def _check(manifest: Manifest) -> list[StatusCause]:
 
 _WEBHOOK: Final = "spec.conversion.webhookClientConfig"
 _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
-"""The paths of the two fields in kube-apiserver's messages, which differ from their names in `v1`."""
+"""The path of the accepted review versions, as kube-apiserver's messages have it. It differs from the path in `v1`."""
 
 
 def _check_conversion(conversion: Mapping[str, Any]) -> list[StatusCause]:

@@ -9,7 +9,7 @@ from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
 _KNOWN: Final[Compiled] = {}
-"""A cache of compiled schemas for all built-in kinds: several contain the pod template, most of a workload's schema."""
+"""The compiled schemas that built-in kinds share, such as that of the pod template, so that each is compiled once."""
 
 REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
 

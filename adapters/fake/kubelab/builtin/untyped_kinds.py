@@ -8,7 +8,7 @@ from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 from purekube.schema.builtin.untyped import UNTYPED
 
 _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
-"""The groups whose kinds are served otherwise: webhook configurations and policies, and autoscaling/v2 alone."""
+"""The API groups that are left out here, since other modules serve their kinds (of `autoscaling` only version v2)."""
 _WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
 
 STORED: Final = tuple(

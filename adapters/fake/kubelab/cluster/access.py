@@ -109,7 +109,7 @@ def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None
 
 @contextmanager
 def audited(log: AuditLog, path: Path | None) -> Iterator[None]:
-    """While the block runs, append each request that `log` receives to the file `path` immediately, as a line of JSON.
+    """Append each new entry of `log` to the file `path` as a line of JSON, until the `with` block ends.
 
     With `path` None nothing is written. Raises KubelabError if the file cannot be opened.
     """

@@ -1,4 +1,4 @@
-"""The behaviour of the simulated controllers, read from a file: failures, their messages, and durations."""
+"""The file that configures simulated controllers: which actions fail, with which messages, and how long they take."""
 
 import os
 from collections.abc import Mapping

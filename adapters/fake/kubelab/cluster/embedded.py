@@ -1,6 +1,6 @@
 """The embedded API server, with simulated downstream controllers if requested.
 
-Their modules are imported only if they are requested, so that a server without them starts faster.
+The modules of the simulated controllers are imported only if requested, so that a server without them starts faster.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence

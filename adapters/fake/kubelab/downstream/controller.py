@@ -91,7 +91,7 @@ class PassResult:
 
 
 NOTHING: Final = PassResult()
-"""The result of a pass without a memory and without another pass."""
+"""The result of a pass after which the controller remembers nothing of the object, and plans no further pass."""
 
 
 def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
@@ -218,7 +218,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether `attempt` stalled by a rule that has since been removed from the simulator's behaviour."""
+    """Report whether a rule stalled `attempt` and was removed since, so that a new attempt may begin."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

@@ -29,7 +29,7 @@ _PARAMETER: Final = record(
 _ARGUMENTS: Final = record({"parameters": items(_PARAMETER)})
 _INPUTS: Final = record({"parameters": {**items(_PARAMETER), "maxItems": 500}})
 _LEAVES: Final = ("container", "script", "steps", "suspend")
-"""The supported types of templates."""
+"""The supported types of an Argo template, each the name of a field in it."""
 _IDENTIFIER: Final = string(pattern="^[a-zA-Z0-9][-a-zA-Z0-9]*$", maxLength=128)
 _WORDS: Final[JsonSchema] = {**STRINGS, "x-kubernetes-list-type": "atomic"}
 _ONE_TYPE: Final = " + ".join(f"(has(t.{leaf}) ? 1 : 0)" for leaf in _LEAVES)

@@ -1,4 +1,4 @@
-"""Kinds that only the simulated controllers and their users need, and the operator does not."""
+"""The kinds of objects that the simulated downstream controllers, and the demos and tests with them, use."""
 
 from typing import Final
 

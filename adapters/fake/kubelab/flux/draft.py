@@ -24,7 +24,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.timestamps import format_time
 
 _CONFLICTS: Final = 4
-"""The number of consecutive conflicts that a patch of the conditions survives."""
+"""The number of consecutive conflicts after which a patch of the conditions is still repeated."""
 
 
 def write_difference(

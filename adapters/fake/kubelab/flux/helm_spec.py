@@ -221,7 +221,7 @@ class HelmRequest:
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
-        """Yield the request that makes `releases` the only revisions of this release in Helm's storage.
+        """Make `releases` the only revisions of this release in Helm's storage.
 
         Stored revisions that are not in `releases` are removed.
         """
