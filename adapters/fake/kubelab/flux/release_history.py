@@ -40,33 +40,34 @@ def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> 
 
 
 def full_name(entry: Mapping[str, Any]) -> str:
-    """Return the release in `entry`, an entry of the HelmRelease's history, as `<namespace>/<name>.v<revision>`."""
+    """Return `<namespace>/<name>.v<revision>` of the release in `entry`, an entry of the HelmRelease's history."""
     return f"{entry['namespace']}/{entry['name']}.v{entry['version']}"
 
 
 def versioned_chart(entry: Mapping[str, Any]) -> str:
-    """Return the chart in `entry`, an entry of the HelmRelease's history, as `<chart>@<version>`."""
+    """Return `<chart>@<version>` of the release in `entry`, an entry of the HelmRelease's history."""
     return f"{entry['chartName']}@{entry['chartVersion']}"
 
 
 def tested(entry: Mapping[str, Any]) -> bool:
-    """Report whether `entry` of a HelmRelease's history has results of all tests.
+    """Report whether all Helm tests of the release in `entry`, an entry of a HelmRelease's history, have ended.
 
-    For a chart without tests the results are empty: they count as complete. Missing results do not.
+    An empty `testHooks` gives True, because the chart has no tests. A missing `testHooks` gives False.
     """
     hooks = entry.get("testHooks")
     return hooks is not None and all(hook.get("phase") in ("Succeeded", "Failed") for hook in hooks.values())
 
 
 def has_failed_test(entry: Mapping[str, Any]) -> bool:
-    """Report whether a test of the release in `entry` failed."""
+    """Report whether at least one Helm test of the release in `entry` failed."""
     return any(hook.get("phase") == "Failed" for hook in (entry.get("testHooks") or {}).values())
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the release to which a rollback returns, or None if there is none.
+    """Return the entry of the release to which a rollback returns, or None if there is none.
 
-    It is the newest entry before the current one that succeeded. With `ignore_tests` a failed test does not matter.
+    This is the newest successful release before the current one. A release with a failed test counts as successful
+    only with `ignore_tests`.
     """
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):
@@ -75,9 +76,9 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the newest entries of the history, as far back as the previous successful release.
+    """Return the history without its old entries: the last entry is the one to which a rollback returns.
 
-    If there is no such release, return the newest five entries.
+    That entry is found by `previous`, with the same `ignore_tests`. If there is none, return the newest five entries.
     """
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
@@ -88,8 +89,8 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
     """Return the history of a HelmRelease after an install or upgrade stored `releases`.
 
-    The entry of the newest of `releases` comes first. The entry of the release before it is updated: as in Flux, that
-    entry keeps its digests but loses its `action`.
+    The newest of `releases` gets a new entry at the front. The second newest, if given, has an entry already. This
+    entry is updated: as in Flux, it keeps the OCI digest and the test results, but loses its `action`.
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]

@@ -1,4 +1,4 @@
-"""The script of a simulated Flux: rules choose the answers of registries and Helm, and each rule's uses are counted."""
+"""Scripted answers of registries and Helm for the simulated Flux controllers. Rules choose the answers."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -28,10 +28,10 @@ _DEFAULT_VERSION: Final = "0.1.0"
 
 
 class Script:
-    """The answers that registries and Helm give to the simulated controllers. The rules in `behaviour` choose them.
+    """The registries and Helm as the simulated Flux controllers see them. The rules in `behaviour` choose the answers.
 
-    `behaviour` may be replaced at any time. The uses of each rule are counted; a rule that is in the old and the new
-    behaviour keeps its count.
+    The uses of each rule are counted, because a rule may apply only a number of times. `behaviour` may be replaced at
+    any time; a rule that is in the old and the new behaviour keeps its count.
     """
 
     def __init__(self, behaviour: FluxBehaviour) -> None:
@@ -41,7 +41,10 @@ class Script:
         self._corrected: dict[str, Sequence[str]] = {}
 
     def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
-        """Return the outcome of a Helm action. An action that hangs takes all of `timeout` seconds."""
+        """Return the outcome that the rules choose for the Helm action `action` on the release `target`.
+
+        An action that hangs, or would take longer than `timeout` seconds, times out after `timeout` seconds.
+        """
         outcome = self._outcome(action, target)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.seconds_for(action)
         if outcome.kind is OutcomeKind.HANG or seconds > timeout:
@@ -64,7 +67,7 @@ class Script:
         return FluxOutcome()
 
     def pull(self, request: PullRequest) -> PullAnswer:
-        """Return the answer of a registry or repository."""
+        """Return the answer of an OCI registry or Helm repository to `request`, as the rules choose it."""
         outcome = self._source_outcome(request)
         seconds = outcome.seconds if outcome.seconds is not None else self.behaviour.source_fetch_seconds
         if outcome.fault is not SourceFault.NONE:
@@ -116,13 +119,16 @@ class Script:
                 return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
 
     def drift(self, owner: ObjectRef) -> Sequence[str]:
-        """Return the resources of a HelmRelease that were changed by hand and not corrected since then."""
+        """Return the drifted resources of the HelmRelease `owner`, in the form of `FluxBehaviour.drifted`.
+
+        They were changed by hand, and Flux has not corrected them since then.
+        """
         key = f"{owner.namespace}/{owner.name}"
         resources = self.behaviour.drifted.get(key, ())
         return () if self._corrected.get(key) is resources else resources
 
     def correct(self, owner: ObjectRef) -> None:
-        """Record that the drift of a HelmRelease has been corrected."""
+        """Record that Flux has corrected the drift of the HelmRelease `owner`."""
         key = f"{owner.namespace}/{owner.name}"
         self._corrected[key] = self.behaviour.drifted.get(key, ())
 

@@ -1,7 +1,7 @@
-"""source-controller: the passes over OCIRepository, HelmRepository and HelmChart.
+"""The simulated source-controller: its reconcile passes over OCIRepository, HelmRepository and HelmChart objects.
 
-`reconcile_oci_repository`, `reconcile_helm_repository` and `reconcile_helm_chart` are one pass each over one object
-(see `kubelab.simulation.effects` for passes). Statuses follow source-controller's `api/v1` and `docs/spec/v1`.
+Each of its functions runs one pass over one object (see `kubelab.simulation.effects` for passes). Statuses follow
+source-controller's `api/v1` and `docs/spec/v1`.
 """
 
 from datetime import datetime
@@ -40,14 +40,14 @@ SOURCE_CONTROLLER: Final = "source-controller"
 
 
 def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Reconcile an OCIRepository."""
+    """Run one reconcile pass over the OCIRepository `manifest`. With `events` the pass also posts Events."""
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
 
 
 def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Reconcile a HelmRepository.
+    """Run one reconcile pass over the HelmRepository `manifest`. With `events` the pass also posts Events.
 
-    A HelmRepository of type `oci` is a static object: its status is emptied, and nothing else happens.
+    A HelmRepository of type `oci` is a static object: the pass only removes its status and finalizer, if it has any.
     """
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
@@ -61,7 +61,10 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
 
 
 def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Reconcile a HelmChart, the object that helm-controller makes from `spec.chart`."""
+    """Run one reconcile pass over the HelmChart `manifest`. With `events` the pass also posts Events.
+
+    helm-controller creates a HelmChart from the `spec.chart` of a HelmRelease.
+    """
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 
 

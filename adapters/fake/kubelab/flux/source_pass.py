@@ -1,4 +1,7 @@
-"""The pass over any source: the steps around the fetch, and the Ready condition from its result."""
+"""The reconcile pass of the simulated source-controller, as far as it is the same for all kinds of sources.
+
+Each kind supplies only the fetch of its artifact. The pass handles finalizer, suspension, deletion and conditions.
+"""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias, assert_never
@@ -74,7 +77,11 @@ Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
 def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
-    """Run one pass: finalizer, suspension and deletion, then the fetch, then the conditions that follow from it."""
+    """Run one reconcile pass over a source. `draft` is the working copy of the source, which the pass changes.
+
+    The pass handles deletion, finalizer and suspension first. Then it calls `fetch` to get the artifact, and sets the
+    conditions that follow from the result.
+    """
     if draft.deleting:
         if draft.status.pop("artifact", None):
             draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
@@ -146,13 +153,16 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set the condition FetchFailed=True, and return the SourceFailure with the same reason and message."""
+    """Set the condition FetchFailed=True in `draft`, and return a SourceFailure with the same reason and message."""
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
 
 def missing_secret(draft: Draft) -> PassStep[str]:
-    """Return the name of a referenced Secret that does not exist, or an empty string if all exist."""
+    """Return the name of a Secret that the source's spec references and that does not exist.
+
+    The name is empty if all referenced Secrets exist.
+    """
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = get_path(draft.spec, field, "name")
         if name and (yield from get_object(ObjectRef(SECRET, draft.ref.namespace, name))) is None:
@@ -182,7 +192,10 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
-    """Set ArtifactInStorage=True, and return the result of a successful fetch."""
+    """Set the conditions of a successful fetch in `draft`, and return its result.
+
+    ArtifactInStorage becomes True, with `reason` and `message`. FetchFailed and ArtifactOutdated are removed.
+    """
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)

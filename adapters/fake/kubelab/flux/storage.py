@@ -32,7 +32,7 @@ class HelmReleaseStatus(StrEnum):
 
     @property
     def pending(self) -> bool:
-        """True if an action on the release has begun and not ended."""
+        """True if a Helm action (install, upgrade or rollback) has begun on the release and not ended."""
         return self.value.startswith("pending-")
 
 
@@ -55,16 +55,16 @@ class StoredRelease:
     hooks: tuple[ChartHook, ...] = ()
 
     def digest(self, oci_digest: str = "") -> str:
-        """Return the SHA-256 checksum of this revision in Flux's history.
+        """Return the digest (`sha256:…`) that Flux records for this revision in `status.history`.
 
-        It covers `oci_digest`, the digest of the artifact.
+        The digest also covers `oci_digest`, the digest of the chart's OCI artifact.
         """
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
         self, status: HelmReleaseStatus, description: str = "", deleted: datetime | None = None
     ) -> "StoredRelease":
-        """Return this release after an action changed its status."""
+        """Return this revision with another status. An empty `description` and a `deleted` of None change nothing."""
         return attrs.evolve(
             self,
             status=status,
@@ -74,7 +74,7 @@ class StoredRelease:
 
 
 def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
-    """Return the newest revision, or None if there is none."""
+    """Return the release with the highest revision, or None if `releases` is empty."""
     return max(releases, key=lambda item: item.version, default=None)
 
 
@@ -157,7 +157,7 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
 
 
 def readable_releases(secrets: Iterable[Manifest]) -> Iterator[StoredRelease]:
-    """Yield the releases in Secrets with Helm's labels. Unreadable Secrets are skipped, as by Helm."""
+    """Yield the release in each of `secrets`, which have Helm's labels. Unreadable Secrets are skipped, as by Helm."""
     for secret in secrets:
         # A user may have stored anything: no data, no base64, no gzip, no JSON, no release.
         with suppress(

@@ -1,4 +1,5 @@
-"""The objects that a change triggers: the predicates and mappings of both controllers, as one pure function.
+"""The objects that a change of an object triggers: the predicates and watch mappings of source-controller and
+helm-controller, as one pure function.
 
 Status writes trigger no reconciliation, with one exception: a source's new artifact triggers the HelmReleases and
 HelmCharts that use the source. Only in this way a new tag reaches a HelmRelease, whose generation stays the same.
@@ -23,7 +24,10 @@ RECONCILED_KINDS = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)
 """The kinds that the simulated controllers reconcile."""
 
 CONFIG_KINDS = (SECRET, CONFIG_MAP)
-"""The kinds whose changes trigger a HelmRelease at once if they have `WATCH_LABEL`."""
+"""The kinds that `valuesFrom` of a HelmRelease can name.
+
+An object of these kinds triggers the HelmReleases that use it as soon as it changes, if it has `WATCH_LABEL`.
+"""
 
 WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
@@ -75,8 +79,8 @@ def _source(kind: Kind, manifest: Manifest) -> ObjectRef | None:
 def triggered(kind: Kind, old: Manifest | None, new: Manifest | None, world: FluxObjects) -> Iterator[ObjectRef]:
     """Yield the objects to reconcile after an object of `kind` changed from `old` to `new`.
 
-    `old` or `new` is None if the object did not exist before or does not exist now. `world` has every observed object,
-    after the change.
+    `old` or `new` is None if the object did not exist before or does not exist now. `world` has all observed objects
+    in their state after the change.
     """
     current = new if new is not None else old
     if current is None:

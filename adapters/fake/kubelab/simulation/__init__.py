@@ -1,1 +1,1 @@
-"""The engine that runs all simulated controllers, and the definitions of their kinds."""
+"""The engine that runs the simulated controllers of a cluster, and helpers to write the CRDs of their kinds."""

@@ -107,7 +107,7 @@ class PostEvent:
 
 @attrs.frozen
 class Sleep:
-    """A pause of `seconds` in which the controller is busy. The answer is the time afterwards."""
+    """A pause of `seconds`, in which no other pass over the object begins. The answer is the time afterwards."""
 
     seconds: float
 
@@ -148,7 +148,7 @@ class ControllerResult:
 
     @property
     def retries(self) -> bool:
-        """True if work is left to do."""
+        """True if the object has work left, so that a further pass must follow; a regular interval does not count."""
         return self.backoff or (self.requeue_after is not None and not self.interval)
 
 

@@ -76,7 +76,8 @@ class DueTimes:
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
         """Make the object due at `when`, unless it is due earlier already.
 
-        After `hold`, the object is not due before the end of the hold.
+        With `interval` the pass is only the regular one, so the object has no work left. After `hold`, the object is
+        not due before the end of the hold.
         """
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
@@ -84,7 +85,7 @@ class DueTimes:
         (self._intervals.add if interval else self._intervals.discard)(ref)
 
     def hold(self, ref: ObjectRef, until: datetime) -> None:
-        """Let the object become due no earlier than `until`, whatever times are added meanwhile."""
+        """Let the object become due no earlier than `until`, even if `add` gives an earlier time. `take` ends this."""
         self._not_before[ref] = until
 
     def take(self, ref: ObjectRef) -> bool:

@@ -1,4 +1,4 @@
-"""Short forms for structural schemas, and the CustomResourceDefinitions made of them."""
+"""Helper functions that build structural schemas and CustomResourceDefinitions as JSON values."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -67,7 +67,7 @@ def string(**rules: Any) -> JsonSchema:
 
 
 def enum(*values: str, **rules: Any) -> JsonSchema:
-    """Return the schema of a string from a closed set."""
+    """Return the schema of a string that must be one of `values`; `rules` are further keywords."""
     return {"type": "string", "enum": list(values), **rules}
 
 
@@ -139,9 +139,9 @@ def crd(
     status: JsonSchema,
     columns: Sequence[Column],
 ) -> dict[str, Any]:
-    """Return a CustomResourceDefinition with a status subresource and Flux's default status.
+    """Return the CustomResourceDefinition of a Flux kind, with a status subresource and printer columns.
 
-    Each of `columns` has a name, a type and a path.
+    As in Flux, the default status is `observedGeneration: -1`.
     """
     schema = record(
         {
@@ -187,11 +187,11 @@ LABEL_SELECTOR: Final = record(
 
 
 def nullable(schema: JsonSchema) -> JsonSchema:
-    """Return the schema with null allowed."""
+    """Return `schema` with `nullable: true`."""
     return {**schema, "nullable": True}
 
 
 def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
-    """Return the schema of a full object: apiVersion, kind, metadata, and the given parts."""
+    """Return the schema of a full object: apiVersion, kind, metadata, and further fields such as `spec` in `parts`."""
     fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
     return record({**fixed, **parts}, required)

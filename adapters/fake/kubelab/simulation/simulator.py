@@ -1,4 +1,4 @@
-"""A set of simulated controllers: it observes objects through the `KubeApi` port, and runs passes over them.
+"""The engine of simulated controllers: it observes objects through a `KubeApi`, and runs reconcile passes over them.
 
 A simulator is polled: `tick(now)` does everything that is due and returns; nothing runs in between. With the in-memory
 API server it needs no event loop. `kubelab.simulation.running` runs a simulator against any API server.
@@ -134,7 +134,10 @@ class Simulator(ABC):
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
-        """Record an object's present state, as a watch would report it."""
+        """Record an object's present state, as a watch would report it.
+
+        If the state has changed, queue the objects that have to be reconciled because of it.
+        """
         ref = ref_of(manifest, kind)
         old = self._objects.get(ref)
         if old == manifest:
@@ -146,7 +149,7 @@ class Simulator(ABC):
         self._trigger(self._affected(ref, old, manifest), now)
 
     def forget(self, ref: ObjectRef, now: datetime) -> None:
-        """Record that an object was deleted."""
+        """Record that an object was deleted, and queue the objects that have to be reconciled because of it."""
         old = self._objects.drop(ref)
         self._due.drop(ref)
         self._failures.pop(ref, None)
@@ -273,9 +276,9 @@ class Simulator(ABC):
     # --- without an event loop -------------------------------------------------------------------------------------
 
     def tick(self, now: datetime) -> None:
-        """List all watched objects, and run everything that is due at `now`.
+        """List all watched objects, and run everything that is due at `now`, until nothing is due any more.
 
-        The method needs a `KubeApi` that never suspends.
+        Unlike `advance`, the method is synchronous, so it needs a `KubeApi` whose calls never suspend.
         """
         run_sync(self.advance(now))
 
@@ -288,7 +291,7 @@ class Simulator(ABC):
         raise RuntimeError(f"no end of work for {self.title}")
 
     async def refresh(self, now: datetime) -> None:
-        """List all watched objects, and observe the changes."""
+        """List all watched objects, and pass each change since the last list to `observe` or `forget`."""
         present: set[ObjectRef] = set()
         for kind, selector in self.watched:
             for manifest in await list_all(self._api, kind, selector=selector):
