@@ -1,4 +1,4 @@
-"""The `KubeApi` port on an `ApiServer`, without a network: for simulations, property tests and the demo.
+"""A `KubeApi` that calls an in-memory `ApiServer` directly, without a network: for simulations, property tests, demo.
 
 Every call returns without suspending, so that a simulation can drive it with `run_sync`. Only `watch` waits, on the
 running event loop.
@@ -58,7 +58,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class InProcessTransport:
-    """A `KubeTransport` to an in-memory API server, as one user."""
+    """A `KubeTransport` that passes the requests of one user to an in-memory API server."""
 
     def __init__(self, server: ApiServer, caller: Caller, on_open: OnOpen) -> None:
         self._server = server
@@ -66,7 +66,7 @@ class InProcessTransport:
         self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Return the answer to one request. `resourceVersion` of a get is ignored, because there is no cache."""
+        """Return the answer to one request. The `resourceVersion` of a get has no effect, because there is no cache."""
         try:
             return self._perform(request)
         except ApiFailure as failure:
@@ -125,9 +125,10 @@ class InProcessTransport:
 
 
 class InProcessKube(KubeApi):
-    """A `KubeApi` to an in-memory API server, as one user.
+    """A `KubeApi` that passes the requests of one user, `caller`, to an in-memory API server.
 
-    `on_open` is called with the stream of each watch, so that its owner can end the stream or let it fail.
+    `on_open` is called with the request and the stream of each new watch. A simulation can keep the stream, and later
+    end it or make it fail.
     """
 
     def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, on_open: OnOpen = _ignore) -> None:

@@ -6,7 +6,7 @@ and notifies the watches. Two handlers use it: `inprocess` and `http`.
 
     server = ApiServer(now=clock.now)
     config_maps = server.registry.at("", "v1", "configmaps")
-    server.create(Target(config_maps, "default"), {...})
+    server.create(RequestTarget(config_maps, "default"), {...})
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -244,7 +244,7 @@ class ApiServer:
         return any(self.store.count(where) for where in CONFIGURATIONS)
 
     def webhooks(self, request: AdmissionAttributes) -> tuple[Webhook, ...]:
-        """Return the admission webhooks that must agree to a write, in the order of calling."""
+        """Return the admission webhooks that match a write, in the order in which they are called."""
         configurations = [
             (index == 0, record.shared())
             for index, where in enumerate(CONFIGURATIONS)

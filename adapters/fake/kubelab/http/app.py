@@ -87,9 +87,9 @@ def _resource(group: str, version: str, rest: list[str]) -> ResourcePath | None:
 
 
 def refuse_web_pages(request: Request) -> None:
-    """Raise ApiFailure 403 for a request from a web page of another origin.
+    """Raise ApiFailure 403 for a request from a web page of another origin, or with a foreign header Host.
 
-    Also raise it if the header Host is neither an IP address nor localhost. This prevents DNS rebinding.
+    A Host is foreign if it is a DNS name other than localhost. Refusing it prevents DNS rebinding.
     """
     host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
     if origin and origin.partition("://")[2] != host:

@@ -32,7 +32,7 @@ _OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
 
 
 def wants_watch(request: Request, target: RequestTarget) -> bool:
-    """Report whether a GET is a watch."""
+    """Report whether `request` is a watch: a GET of a collection with the query `watch`."""
     return request.method == "GET" and not target.name and flag(request.query_params, "watch")
 
 
@@ -60,7 +60,10 @@ async def read_body(request: Request) -> bytes:
 async def answer(
     server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
-    """Perform a request other than a watch, calling admission webhooks where configured. Raises ApiFailure."""
+    """Perform a request other than a watch, and return the response. `raw` is the decompressed body.
+
+    The configured admission and conversion webhooks are called. Raises ApiFailure if the request is refused.
+    """
     accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
     call = _Call(server, request, target, caller, raw, accepted_form, services)
     match request.method:

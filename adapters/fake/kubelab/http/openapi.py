@@ -12,9 +12,9 @@ from kubelab.model.resources import ServedResource
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 OPENAPI_V2_ACCEPTED: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
-"""The Accept type of OpenAPI v2 as protobuf.
+"""The media type by which a client requests OpenAPI v2 as protobuf in its Accept header.
 
-`@` is invalid in a Content-Type, so the answer's type is spelled otherwise.
+The Content-Type of the answer has a `.` in place of the `@`, which is invalid there.
 """
 OPENAPI_V2_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 OBJECT_META_NAME: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"

@@ -23,10 +23,10 @@ Services = Mapping[tuple[str, str], str]
 
 
 def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
-    """Send the review `body` to a webhook, and return its answer.
+    """POST a review to a webhook, and return its answer, decoded from JSON. `body` is the review as JSON.
 
-    Raises OSError or HTTPException if the webhook cannot be reached, and ValueError if its address or its answer is
-    unusable.
+    Raises OSError or HTTPException if the webhook cannot be reached, and ValueError if its address is unusable or its
+    answer is not a 200 with JSON.
     """
     parts = urlsplit(_address(webhook, services))
     if parts.hostname is None:
@@ -75,7 +75,10 @@ def _address(webhook: WebhookClient, services: Services) -> str:
 
 
 _ROUNDS = 50
-"""The most attempts at a request. An apply compares fields in each version of a kind, and may need one for each."""
+"""The largest number of times that one request is run.
+
+Each run may need further conversions: an apply compares fields in every version of a kind.
+"""
 
 T = TypeVar("T")
 

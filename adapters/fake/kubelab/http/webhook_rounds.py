@@ -35,7 +35,10 @@ class WithAnswers(Protocol):
 
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
-    """Perform a write if all webhooks that match the write agree. Raises ApiFailure."""
+    """Perform a write if all admission webhooks that match it agree, and return its answer.
+
+    Raises ApiFailure if a webhook or the server refuses the write.
+    """
     call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
 
     async def with_answers(act: Callable[[], T]) -> T:

@@ -1,7 +1,7 @@
-"""The controllers that a kube-apiserver itself does not have, run on demand: garbage collection, namespace deletion.
+"""The garbage collector and the namespace controller, which a real cluster runs in kube-controller-manager.
 
-They write through the server like any client, under the names that they have in a kube-controller-manager, so that the
-audit log shows them.
+Here the API server runs them on demand. They write through the server like any client, with the user names that they
+have in a cluster, so that the audit log shows them.
 """
 
 from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ class BuiltinControllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the owner that `reference` names would be stored: its resource and its key.
+        """Return where the owner that `reference` names is stored if it exists: its resource and its key.
 
         The owner is in the namespace of `dependent`, or in no namespace if it is cluster-scoped. Return None if the
         owner's kind is unknown, or if the owner is namespaced and the dependent is not.

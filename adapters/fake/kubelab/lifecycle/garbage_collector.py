@@ -22,11 +22,11 @@ class OwnerState(Enum):
     """The state of the object to which an owner reference points."""
 
     SOLID = "solid"
-    """The owner exists, or its kind is unknown."""
+    """The owner exists and does not wait for its dependents, or its kind is unknown. The dependent is kept."""
     WAITING = "waiting"
     """The owner is being deleted in the foreground and waits for its dependents."""
     GONE = "gone"
-    """No object of that name exists, or one with another uid."""
+    """The owner does not exist: there is no object of its name, or only one with another uid."""
 
 
 @attrs.frozen
@@ -72,15 +72,21 @@ class ObjectAccess(Protocol):
     """
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the owner that `reference` names would be stored, or None if its kind is unknown."""
+        """Return where the owner that `reference` names is stored if it exists.
+
+        Return None if the owner's kind is unknown, or if the owner is namespaced and `dependent` is not.
+        """
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object, unless it has changed since `record` was read."""
+        """Delete the object at `node`, unless it has changed since `record` was read.
+
+        `propagation` is the policy for the object's own dependents.
+        """
         ...
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge-patch the object's metadata, unless the object has changed since `record` was read."""
+        """Merge-patch the metadata of the object at `node`, unless the object has changed since `record` was read."""
         ...
 
 

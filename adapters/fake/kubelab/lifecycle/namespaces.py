@@ -16,7 +16,7 @@ _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
 def undeletable(target: RequestTarget) -> ApiFailure | None:
-    """Return the failure of a DELETE of a namespace that may not be deleted, or None for any other target."""
+    """Return the 403 failure if `target` is a namespace that may not be deleted, such as `default`; otherwise None."""
     if target.resource.storage == NAMESPACES and target.name in _IMMORTAL:
         return forbidden("", "namespaces", target.name, "this namespace may not be deleted")
     return None

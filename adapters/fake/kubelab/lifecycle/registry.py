@@ -16,7 +16,7 @@ from purekube.schema.node import SchemaError
 
 
 class ResourceRegistry:
-    """The served resources by path and by kind. `generation` counts the changes of the set."""
+    """The served resources by path and by kind. `generation` counts how often a resource was added or removed."""
 
     def __init__(self, resources: Iterable[ServedResource] = ()) -> None:
         self.generation = 0
@@ -76,9 +76,10 @@ def admit(store: Store, target: RequestTarget) -> None:
 
 
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD with the cleanup finalizer and the condition Terminating, as after its deletion request.
+    """Return the CRD as a DELETE leaves it, before any of its objects is deleted.
 
-    The condition's reason is InstanceDeletionPending.
+    The CRD gets a deletionTimestamp, the cleanup finalizer, and the condition Terminating with the reason
+    InstanceDeletionPending.
     """
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}
@@ -87,9 +88,9 @@ def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
 
 
 def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """Return the CRD with the condition Terminating, for the time in which its objects are being deleted.
+    """Return the CRD as it is while its objects are being deleted.
 
-    The condition's reason is InstanceDeletionInProgress.
+    The condition Terminating gets the reason InstanceDeletionInProgress.
     """
     return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 
@@ -117,7 +118,7 @@ DeleteAll = Callable[[ServedResource], None]
 
 
 class CustomDefinitions:
-    """The part of the server that keeps the registry equal to the CRDs in the store."""
+    """The part of the server that adds and removes served resources when CRDs are created, changed or deleted."""
 
     def __init__(
         self,

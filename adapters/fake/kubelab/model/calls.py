@@ -168,7 +168,10 @@ PLAIN_DELETE: Final = DeleteOptions()
 
 @attrs.frozen
 class Reply:
-    """One object, or the Status of a deletion, as JSON bytes. `warnings` are texts for Warning headers."""
+    """The server's answer to a request: one object, or the Status of a deletion, as JSON bytes.
+
+    `warnings` are texts for Warning headers.
+    """
 
     status: int
     raw: bytes
@@ -196,7 +199,7 @@ class ListedPage:
 
 @attrs.frozen
 class ObjectPage:
-    """A page of a list of objects of one resource."""
+    """One page of a list as the answer to a request: the records of `page`, in the version of `resource`."""
 
     resource: ServedResource
     page: ListedPage
@@ -211,11 +214,11 @@ class ObjectPage:
         return meta
 
     def raws(self) -> list[bytes]:
-        """Return every object's bytes, in the requested version."""
+        """Return each object of the page as JSON bytes, in the requested version."""
         return [self.resource.render(record) for record in self.page.records]
 
     def objects(self) -> list[Mapping[str, Any]]:
-        """Return private copies of the objects."""
+        """Return the objects of the page as decoded copies, which the caller may change."""
         return [decode(raw) for raw in self.raws()]
 
     def raw(self) -> bytes:

@@ -31,7 +31,7 @@ class WebhookClient:
 
 
 def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
-    """Return the webhook's address in a `clientConfig`, with the timeout `timeout` in seconds."""
+    """Return the address in `config`, the `clientConfig` of a webhook. `timeout` is in seconds."""
     service = config.get("service")
     where = (service["namespace"], service["name"]) if service else None
     path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
@@ -43,7 +43,7 @@ Manifest = Mapping[str, Any]
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"
 _SECONDS: Final = 30.0
-"""The seconds that kube-apiserver waits for an answer."""
+"""The seconds that kube-apiserver waits for the answer of a conversion webhook."""
 _FREE: Final = ("labels", "annotations")
 """The fields of the metadata that a conversion may change."""
 _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
@@ -134,7 +134,10 @@ class ConversionAnswers:
             self._known[need.api_version, _key(manifest)] = result
 
     def of(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """Return the converted object. Raises ConversionNeeded if the conversion is not known yet."""
+        """Return `manifest` as `webhook` converted it to `api_version`.
+
+        Raises ConversionNeeded if the webhook has not returned this conversion yet.
+        """
         known = self._known.get((api_version, _key(manifest)))
         if known is None:
             raise ConversionNeeded(webhook, [manifest], api_version)
@@ -162,7 +165,7 @@ class Conversions:
 
     @contextmanager
     def answered_by(self, answers: ConversionAnswers) -> Iterator[None]:
-        """Use these answers within the block, and raise ConversionNeeded for conversions that they lack."""
+        """Let `convert` use `answers` within the block, and raise ConversionNeeded for conversions that they lack."""
         self._answers = answers
         try:
             yield
@@ -170,7 +173,11 @@ class Conversions:
             self._answers = None
 
     def convert(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
-        """Convert an object to `api_version`. Raises ApiFailure, and ConversionNeeded within `answered_by`."""
+        """Return `manifest` as `webhook` converts it to `api_version`.
+
+        Raises ApiFailure if the webhook fails or its answer is invalid. Within `answered_by`, raises ConversionNeeded
+        if the given answers lack this conversion.
+        """
         if self._answers is not None:
             converted = self._answers.of(webhook, manifest, api_version)
         else:
@@ -292,7 +299,7 @@ def _go_type(value: Any) -> str:
 
 
 def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]:
-    """Return the converted object with the original's metadata: only labels and annotations may differ."""
+    """Return `converted` with the metadata of `manifest`. Only labels and annotations are those of `converted`."""
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _FREE}
     metadata = converted["metadata"]
     kept = {key: metadata[key] for key in _FREE if metadata.get(key) is not None}

@@ -24,27 +24,27 @@ Manifest = Mapping[str, Any]
 
 
 class Generation(Enum):
-    """The kinds of changes that increment `metadata.generation` (S-72)."""
+    """The changes of an object that increment its `metadata.generation`, by kind (S-72)."""
 
     NEVER = auto()
-    """The kind has no generation."""
+    """Objects of the kind have no `metadata.generation`."""
     SPEC = auto()
-    """Every change of the spec."""
+    """Every change of `spec` increments `metadata.generation`."""
     CONTENT = auto()
-    """Every change outside metadata, as for custom resources."""
+    """Every change outside `metadata` increments `metadata.generation`, as for custom resources."""
 
 
 class NameRule(Enum):
-    """The rules for the names of objects."""
+    """The rules for `metadata.name`. Each kind has one of them."""
 
     SUBDOMAIN = auto()
-    """A DNS subdomain: lower case, dots, at most 253 characters."""
+    """The name is a DNS subdomain: lower case, dots, at most 253 characters."""
     LABEL = auto()
-    """A DNS label: lower case, no dots, at most 63 characters."""
+    """The name is a DNS label: lower case, no dots, at most 63 characters."""
     SERVICE = auto()
-    """A DNS label that begins with a letter."""
+    """The name is a DNS label that begins with a letter."""
     SEGMENT = auto()
-    """Any text that can be a segment of a URL path (RBAC)."""
+    """The name is any text that can be a segment of a URL path (RBAC)."""
 
 
 def _same(manifest: Manifest) -> Manifest:
@@ -155,9 +155,9 @@ class ServedKind:
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes can neither change nor own (S-26).
+        """Return the fields that a write to `subresource` can neither change nor own (S-26).
 
-        The writes are those to `subresource` or, if that is empty, to the object itself.
+        An empty `subresource` means a write to the object itself.
         """
         if not self.status_subresource:
             return EMPTY
@@ -170,7 +170,11 @@ class ServedKind:
         return self.schema if self.versions is None else self.versions.schemas[api_version]
 
     def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """Convert `manifest` to another served version. Raises ApiFailure, ConversionNeeded and UntypedError."""
+        """Return `manifest` converted to another served version.
+
+        Raises ApiFailure if the conversion fails, ConversionNeeded if a webhook has to be called first, and
+        UntypedError if the result has fields that are unknown in that version.
+        """
         return manifest if self.versions is None else self.versions.typed(manifest, api_version)
 
     def empty(self) -> dict[str, Any]:

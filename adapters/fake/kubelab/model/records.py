@@ -17,10 +17,10 @@ from purekube.ports import WatchEventType
 from purekube.schema.node import Schema
 
 GroupResource = tuple[str, str]
-"""The (group, plural) of the table of a kind; all served versions of a kind share one table."""
+"""The (group, plural) of a resource. The store keeps objects by it, so all versions of a kind are stored together."""
 
 ObjectKey = tuple[str, str]
-"""The (namespace, name) of an object; the namespace is empty for cluster-scoped objects. Lists are in its order."""
+"""The (namespace, name) of an object; the namespace is empty if it is cluster-scoped. Lists are sorted by this key."""
 
 _encoder: Final = msgspec.json.Encoder()
 _decoder: Final = msgspec.json.Decoder()
@@ -32,9 +32,9 @@ decode = _decoder.decode
 
 @lru_cache(maxsize=512)
 def decode_shared(raw: bytes) -> Mapping[str, Any]:
-    """Return the decoded object. Readers share it, so they must not change it.
+    """Return the object in `raw`, decoded from JSON. Callers share the result, so they must not change it.
 
-    Results are cached: the same bytes give the same object while it is in the cache.
+    Results are cached: the same bytes give the same Python object while it is in the cache.
     """
     manifest: Mapping[str, Any] = decode(raw)
     return manifest
@@ -62,12 +62,12 @@ class Record:
     api_version: str = ""
 
     def object(self) -> dict[str, Any]:
-        """Return a private copy of the object."""
+        """Return the object as a decoded copy, which the caller may change."""
         copy: dict[str, Any] = decode(self.raw)
         return copy
 
     def shared(self) -> Mapping[str, Any]:
-        """Return the object itself, not a copy; callers must not change it."""
+        """Return the decoded object that all readers of the record share; callers must not change it."""
         return decode_shared(self.raw)
 
 
@@ -92,7 +92,7 @@ def record_of(
 
 
 def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
-    """Return the uids of the owner references, each with whether it blocks the owner's foreground deletion."""
+    """Return the owner references in `meta`, an object's metadata: each owner's uid with its `blockOwnerDeletion`."""
     references = meta.get("ownerReferences")
     if not references:
         return {}

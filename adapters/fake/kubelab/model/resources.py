@@ -117,7 +117,7 @@ class ServedResource:
             for_each(records, self.render)
 
     def render(self, record: Record) -> bytes:
-        """Return a stored object as bytes of this version."""
+        """Return a stored object as JSON bytes, converted to this version."""
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
     def as_stored(self) -> "ServedResource":
@@ -125,7 +125,7 @@ class ServedResource:
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:
-        """Return a stored object in this version. Readers share the object, so they must not change it."""
+        """Return a stored object, converted to this version. Readers share it, so they must not change it."""
         return self.to_served(record.shared())
 
 
@@ -143,7 +143,7 @@ def resource_of(definition: ServedKind, **more: Any) -> ServedResource:
 
 
 def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[ServedResource, ...]:
-    """Return every served version of a CRD, all stored in its storage version. Raises SchemaError."""
+    """Return one resource for each served version of a CRD. Raises SchemaError if a schema of the CRD is invalid."""
     return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
 
 

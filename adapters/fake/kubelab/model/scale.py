@@ -28,7 +28,7 @@ def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
 
 
 def replicas_of(scale: Manifest) -> int:
-    """Return the number of replicas that a Scale sets. Raises 400 for an invalid Scale."""
+    """Return `spec.replicas` of a Scale, 0 if absent. Raises ApiFailure 400 for an invalid Scale."""
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None
     if scale.get("kind") != "Scale" or not isinstance(replicas, int) or isinstance(replicas, bool):
@@ -37,7 +37,10 @@ def replicas_of(scale: Manifest) -> int:
 
 
 def scaled(definition: ServedKind, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
-    """Return `live` with `replicas` set. Without `live`, return an apply configuration that sets only `replicas`."""
+    """Return `live` with the number of replicas that a write to `/scale` sets.
+
+    Without `live`, return an apply configuration that sets only this number.
+    """
     paths = definition.scale
     if paths is None:
         raise ValueError(f"{definition.kind.kind} has no scale subresource")

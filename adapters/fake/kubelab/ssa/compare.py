@@ -45,7 +45,7 @@ class Comparison:
 
 
 def compare(schema: Schema, old: Any, new: Any) -> Comparison:
-    """Return the difference of two values of `schema`. Either value may be MISSING, which means absent."""
+    """Return the difference between two values with the schema `schema`. MISSING as a value means that it is absent."""
     walk = _Comparing()
     walk.visit(schema, old, new)
     return Comparison(walk.removed, walk.modified, walk.added)

@@ -35,7 +35,7 @@ def apply_as(
 ) -> dict[str, Any]:
     """Return the object after `manager` applied `config` to `live` server-side. Raises the same errors as `apply`.
 
-    The manager `kubectl` also takes over the fields that client-side apply wrote.
+    The manager `kubectl` has no conflict about fields that client-side apply wrote: it takes them over.
     """
     run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
     if manager != "kubectl":

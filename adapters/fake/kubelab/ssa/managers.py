@@ -82,7 +82,7 @@ class ManagedFieldsEntry:
         )
 
     def at(self, time: str) -> "ManagedFieldsEntry":
-        """Return the entry with another time."""
+        """Return the entry with the time `time`."""
         return self if time == self.time else ManagedFieldsEntry(self.fields, self.api_version, time)
 
 
@@ -96,7 +96,10 @@ def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, ap
 
 
 def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
-    """Report whether a client requests to remove all ownership: `[{}]`, and `[]` on built-in kinds (S-68)."""
+    """Report whether the managedFields that a client sent request the removal of all ownership (S-68).
+
+    `[{}]` does so, and on built-in kinds also `[]`.
+    """
     # The documented way to strip all ownership; `[]` does so on built-in kinds only (S-68).
     if managed_fields == [{}]:
         return True

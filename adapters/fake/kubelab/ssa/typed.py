@@ -30,12 +30,15 @@ class ItemError(ValueError):
 
 
 def shape(schema: Schema, value: Any) -> str:
-    """Return the shape of `value` by its schema, or by its own type if the schema has none."""
+    """Return the shape of a value: `scalar`, `list` or `map`.
+
+    The type in `schema` decides. If `schema` has no type, the type of `value` itself decides.
+    """
     return _BY_TYPE.get(schema.type) or shape_of(value)
 
 
 def shape_of(value: Any) -> str:
-    """Return the shape of a value by its own type. A null counts as a map."""
+    """Return the shape of a value by its Python type: `scalar`, `list` or `map`. A null counts as a map."""
     if value is None or isinstance(value, dict):
         return MAP
     return LIST if isinstance(value, list) else SCALAR
@@ -47,7 +50,10 @@ def items_schema(schema: Schema) -> Schema:
 
 
 def element_of(schema: Schema, item: Any) -> str:
-    """Return the path element of an item of the set or map list `schema`. Raises ItemError."""
+    """Return the path element of an item in a list with the schema `schema`, a set or a map list.
+
+    Raises ItemError if the item has no identity.
+    """
     if schema.list_type is ListType.MAP:
         return _keyed_element(schema, item)
     if item is None:
@@ -83,7 +89,7 @@ def _keyed_element(schema: Schema, item: Any) -> str:
 
 
 def named_items(schema: Schema, items: list[Any]) -> Iterator[tuple[str, Any]]:
-    """Yield every item of a set or map list with its path element."""
+    """Yield (path element, item) for every item of a set or map list. Raises ItemError as `element_of` does."""
     for item in items:
         yield element_of(schema, item), item
 

@@ -1,4 +1,4 @@
-"""Lists: the version to read, the first object, the number of objects, and the token to continue (W-01 to W-06)."""
+"""The rules of list requests (W-01 to W-06): which resourceVersion a list shows, and how its pages continue."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ _EXPIRED_TOKEN: Final = (
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
 _INCONSISTENT: Final = -1
-"""The resourceVersion in a continue token with which the list continues in the current state."""
+"""The resourceVersion in a continue token that continues a list in the current state, not in that of its first page."""
 
 
 @attrs.frozen
@@ -57,7 +57,7 @@ class ReadPlan:
 
 @attrs.frozen
 class Selection:
-    """The objects that a list, a watch or a collection's delete selects."""
+    """The namespace and selectors by which a list, a watch or a collection's delete selects objects."""
 
     namespace: str | None
     labels: LabelSelector
@@ -65,7 +65,7 @@ class Selection:
     read_field: Callable[[Record, str], str]
 
     def matches(self, record: Record) -> bool:
-        """Report whether this state of an object is selected."""
+        """Report whether the selection contains the object in the state `record`."""
         if self.namespace is not None and record.key[0] != self.namespace:
             return False
         if self.labels and not self.labels.matches(record.labels):
@@ -83,9 +83,10 @@ class Selection:
 
 
 def plan_list(options: ListOptions, current: int, floor: int) -> ReadPlan:
-    """Return the plan of a list while the store is at the version `current`. Raises ApiFailure.
+    """Return how to read the page of a list that `options` request.
 
-    `floor` is the oldest version in the history.
+    `current` is the store's resourceVersion, `floor` the oldest one in the history. Raises ApiFailure for invalid
+    options, and for a resourceVersion that is too old (410) or not reached yet (504).
     """
     _check_match(options)
     if options.continue_token:

@@ -16,7 +16,7 @@ from kubelab.model.failure import ApiFailure, bad_request
 
 
 class Operator(StrEnum):
-    """The operator of a requirement."""
+    """The operators of label selectors, such as `in` and `notin`. ABSENT is the `!` of `!key`."""
 
     IN = "in"
     NOT_IN = "notin"

@@ -37,7 +37,7 @@ class StoreSnapshot:
     objects: Mapping[GroupResource, Mapping[ObjectKey, Record]] = attrs.field(repr=False)
 
     def of(self, where: GroupResource) -> Mapping[ObjectKey, Record]:
-        """Return the objects of one resource."""
+        """Return the records of one resource's objects, by their keys."""
         return self.objects.get(where, {})
 
 

@@ -1,4 +1,4 @@
-"""Reads of one object, of a page of a list, or by a watch. Each change is offered to all open watches in order."""
+"""The answers to gets, lists and watches from the store. Each change goes to all open watches, in order."""
 
 from collections.abc import Callable
 

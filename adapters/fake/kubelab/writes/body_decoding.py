@@ -25,9 +25,9 @@ _SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 
 
 def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """Return a new object with the name and namespace of the request.
+    """Return `manifest` with the generated name and the request's namespace, where its own are missing.
 
-    Raises 400 if the object has another name or namespace.
+    Raises ApiFailure 400 if the object has another name or namespace than the request.
     """
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
@@ -42,7 +42,7 @@ def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> M
 
 
 def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> None:
-    """Raise 400 if the object has another name or namespace than the URL."""
+    """Raise ApiFailure 400 if the object has another name or namespace than the URL."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

@@ -1,7 +1,7 @@
 """The pure decision about a DELETE: remove the object immediately, or mark it until its finalizers are removed.
 
-An API server deletes no other object. Foreground and orphan deletion are finalizers that the garbage collector removes
-after it has dealt with the dependents (W-31, W-32).
+A DELETE never touches the object's dependents. For the policies Foreground and Orphan it adds a finalizer, which the
+garbage collector removes after it has dealt with the dependents (W-31, W-32).
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,10 @@ _POLICIES: Final = ("Background", "Foreground", "Orphan")
 
 
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """Return the options of a DELETE. The body's options precede those in the query. Raises ApiFailure 400 and 422."""
+    """Return the options of a DELETE. The propagation policy in the body takes precedence over that in the query.
+
+    Raises ApiFailure 400 for a malformed precondition, and 422 for an invalid policy.
+    """
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.preconditions")
@@ -55,7 +58,10 @@ def _bad_option(cause: FailureCause) -> ApiFailure:
 
 
 def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: tuple[str, str]) -> None:
-    """Raise 409 if the object's uid or resourceVersion differs from the preconditions in `options` (W-30)."""
+    """Raise ApiFailure 409 if the uid or resourceVersion of `live` is not the one that `options` require (W-30).
+
+    `where` is the (group, plural) of the object for the message.
+    """
     meta = live["metadata"]
     # The uid is compared first, so a re-created object is reported as such even if the resourceVersion differs too
     # (W-30).
@@ -74,7 +80,7 @@ def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: 
 
 
 def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ...]:
-    """Return the finalizers after a DELETE with this propagation policy.
+    """Return an object's finalizers after a DELETE with the policy `propagation`. An empty policy changes nothing.
 
     The result has at most one of `orphan` and `foregroundDeletion`.
     """
@@ -94,7 +100,10 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:
-    """Return `live` with `finalizers` and a deletion timestamp. A new timestamp increments the generation (S-72)."""
+    """Return `live` marked for deletion, with `finalizers` and a deletionTimestamp.
+
+    If `live` had no deletionTimestamp before, its generation, if it has one, is incremented (S-72).
+    """
     meta = {**live["metadata"], "finalizers": list(finalizers)}
     if not finalizers:
         del meta["finalizers"]

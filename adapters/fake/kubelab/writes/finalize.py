@@ -33,7 +33,7 @@ _SYSTEM: Final = frozenset(
 _FREE_FINALIZERS: Final = frozenset(
     ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy")
 )
-"""The groups of built-in kinds whose finalizers may have any name."""
+"""The API groups whose built-in kinds accept finalizers with any name."""
 
 
 def finalize_create(

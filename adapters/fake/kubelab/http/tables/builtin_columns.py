@@ -172,4 +172,7 @@ BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
     ("coordination.k8s.io", "leases"): TableOf(_columns("Holder", "Age"), _lease),
     ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(_columns("Created At"), _definition),
 }
-"""The tables by storage resource. Kinds without one show their name and their creation time."""
+"""The table of each built-in resource that has columns of its own, by (group, plural).
+
+All other built-in resources show their name and creation time.
+"""

@@ -27,7 +27,7 @@ _CREATED: Final = (PrinterColumn("Created At", "string", ".metadata.creationTime
 
 
 def table_columns(resource: ServedResource) -> list[dict[str, Any]]:
-    """Return the `columnDefinitions` of a resource's tables."""
+    """Return the `columnDefinitions` of a Table of the resource's objects."""
     own = BUILTIN_TABLES.get(resource.storage)
     definitions = [_definition(column) for column in (own.columns if own else _columns(resource))]
     return [_NAME, *definitions] if own is None or own.named else definitions
