@@ -1,4 +1,4 @@
-"""The embedded control plane (`controlplane`) and an in-memory `JobStore`, for tests, demo and development.
+"""The embedded vWorkspace control plane (`controlplane`) and an in-memory `JobStore`, for tests, demo and development.
 
 The simulated Kubernetes cluster is a package of its own, `kubelab`.
 """

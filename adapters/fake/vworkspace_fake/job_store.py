@@ -1,6 +1,6 @@
-"""A `JobStore` in memory that behaves like the durable one.
+"""A `JobStore` in memory, for tests. It behaves like `KubeJobStore`, which stores jobs in the cluster.
 
-Its data survive a simulated crash of the agent (PULL-4).
+The data survive a simulated crash of the agent (PULL-4).
 """
 
 from collections.abc import Sequence
@@ -50,9 +50,10 @@ class MemoryJobStore:
         return self.tombstones.get(idempotency_key)
 
     async def newest(self, object_key: str) -> Tombstone | None:
-        """Return the tombstone (the remains) of the finished job with the highest generation of an object.
+        """Return the tombstone (the remains) of the newest finished job about the object `object_key`.
 
-        Return None if no finished job about the object is remembered.
+        The newest job is the one with the highest generation of the object. Return None if no finished job about the
+        object is remembered.
         """
         mine = (
             tombstone

@@ -1,4 +1,4 @@
-"""The control plane that comes with the project (PULL-11): in memory, in process, and over HTTP (`http`)."""
+"""The embedded vWorkspace control plane (PULL-11): in memory, called in process or over HTTP (`http`)."""
 
 from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault, When
 from vworkspace_fake.controlplane.inprocess_control_plane import InProcessControlPlane

@@ -1,8 +1,8 @@
-"""The admin API over HTTP: Odoo's side, for tests, demo and development (PULL-11).
+"""The HTTP admin API of the embedded control plane, for tests, demo and development to act as Odoo (PULL-11).
 
 POST   /api/admin/jobs            {clusterId, kind, payload, idempotencyKey, id?, expiresInSeconds?, …}
-                                  or {clusterId, raw} for anything at all
-GET    /api/admin/jobs            every job with its statuses and result; ?cluster= narrows
+                                  or {clusterId, raw}: any JSON value as a job
+GET    /api/admin/jobs            every job with its statuses and result; ?cluster=: only this cluster's
 GET    /api/admin/jobs/<id>       one job
 DELETE /api/admin/jobs/<id>       withdraw it
 GET    /api/admin/events          ?cluster=: events, each once, in order
@@ -31,7 +31,7 @@ Handler = Callable[[Request, Any], Any]
 
 
 def admin_routes(server: ControlPlaneServer, admin_token: str) -> list[Route]:
-    """Return the routes of the admin API."""
+    """Return the routes of the admin API. Each of them requires `admin_token` as the bearer token."""
     admin = _Admin(server)
 
     def route(path: str, **handlers: Handler) -> Route:

@@ -27,7 +27,7 @@ class JobEntry:
 
     @property
     def open(self) -> bool:
-        """True if reports about the job are still accepted."""
+        """True until the job has its result or is withdrawn."""
         return self.closed_at is None
 
     def as_json(self) -> dict[str, Any]:
@@ -48,15 +48,18 @@ class JobEntry:
 
 @attrs.define
 class JobBook:
-    """All jobs of a control plane. An offered job is offered again after `redelivery`, until it is acknowledged."""
+    """All jobs of a control plane.
+
+    A job that a cluster has fetched is offered to it again after `redelivery`, until the cluster acknowledges it.
+    """
 
     redelivery: timedelta
     on_ack: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
-    """Functions that get each job at its first acknowledgement."""
+    """The functions to call with each job when it is acknowledged for the first time."""
     on_result: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
-    """Functions that get each job with its result."""
+    """The functions to call with each job when its result has been received."""
     order: Callable[[list[JobEntry]], list[JobEntry]] = attrs.field(default=list, init=False, repr=False)
-    """The order in which due jobs are offered: that of their arrival by default."""
+    """The function that puts the jobs to offer into order. By default they stay in the order of their arrival."""
     _jobs: dict[str, JobEntry] = attrs.field(factory=dict, init=False, repr=False)
 
     def __iter__(self) -> Iterator[JobEntry]:
@@ -84,7 +87,7 @@ class JobBook:
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
-        """Return when an unacknowledged job is offered again to the cluster, or None if there is no such job."""
+        """Return the earliest time at which a job is offered again to the cluster, or None if no job waits for that."""
         waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
         return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
 
@@ -111,7 +114,7 @@ class JobBook:
             observe(job)
 
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
-        """Record progress of an open, acknowledged job."""
+        """Record the progress report `body` of an open job. Raises a 400 ApiRefusal for an unacknowledged job."""
         job = self._own(cluster_id, job_id)
         if not job.open:
             raise ApiRefusal(404, f"job {job_id} is closed")

@@ -1,7 +1,8 @@
 """A complete vWorkspace control plane in memory: synchronous, deterministic, with an injected clock (PULL-11).
 
-The methods of the agent API take the caller's bearer token and raise `ApiRefusal`; those of the admin API are for the
-code that plays Odoo. Two adapters use it: `InProcessControlPlane` and the HTTP application.
+The methods of the agent API take the caller's bearer token and raise `ApiRefusal`. Methods such as `enqueue` do what
+Odoo does in production; the admin API calls them. Two adapters use the server: `InProcessControlPlane` and the
+HTTP application.
 """
 
 import secrets
@@ -22,7 +23,7 @@ from vworkspace_fake.controlplane.tokens import IssuedToken, TokenBook
 
 
 def system_now() -> datetime:
-    """Return the machine's time."""
+    """Return the machine's time in UTC."""
     return datetime.now(UTC)
 
 
@@ -83,9 +84,9 @@ class ControlPlaneServer:
         return self.jobs.offer(cluster_id, self.now())
 
     def poll(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Return the jobs that are offered to the cluster now.
+        """Return the jobs that are offered to the cluster now, for a long poll that has begun with `fetch`.
 
-        A long poll calls this method repeatedly; such a call is not counted as a request.
+        A waiting long poll calls this method repeatedly. Unlike `fetch`, it does not count against the rate limit.
         """
         if self.tokens.cluster_of(token) != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
@@ -96,13 +97,13 @@ class ControlPlaneServer:
         self.jobs.ack(self._caller(token), job_id, self.now())
 
     def status(self, token: str | None, job_id: str, body: Any) -> None:
-        """Record progress of a job."""
+        """Record the progress report `body` of a job. Raises ApiRefusal, such as 400 for an invalid body."""
         caller = self._caller(token)
         _refuse_if(check_status(body))
         self.jobs.status(caller, job_id, body)
 
     def result(self, token: str | None, job_id: str, body: Any) -> None:
-        """Record the result of a job. Raises a 409 ApiRefusal for a second result."""
+        """Record `body` as the result of a job. Raises a 409 ApiRefusal if the job already has a result."""
         caller = self._caller(token)
         _refuse_if(check_result(body))
         self.jobs.result(caller, job_id, body, self.now())
@@ -110,7 +111,7 @@ class ControlPlaneServer:
     def events(self, token: str | None, body: Any) -> None:
         """Record a batch of events, either all or none of them.
 
-        An event with a known key is counted but not stored again.
+        An event whose `eventKey` is known already is counted but not stored again.
         """
         caller = self._caller(token)
         batch = body.get("events") if isinstance(body, Mapping) else None
@@ -164,7 +165,7 @@ class ControlPlaneServer:
         expires_in: timedelta | None = None,
         **fields: Any,
     ) -> JobEntry:
-        """Offer a well-formed job, sealed if this server has `seal`.
+        """Add a well-formed job for the cluster, and return its entry. If `seal` is set, it encrypts and signs the job.
 
         `fields` are further fields of the job as it is sent.
         """
@@ -182,7 +183,10 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Offer any value as a job. It may be malformed, to test that the agent survives such a job (PULL-7)."""
+        """Add any value as a job for the cluster and return its entry.
+
+        The job may be malformed, to test that the agent survives such a job (PULL-7).
+        """
         job_id = raw.get("id") if isinstance(raw, Mapping) else None
         self._numbers += 1
         usable = isinstance(job_id, str | int) and not isinstance(job_id, bool)
@@ -202,7 +206,10 @@ class ControlPlaneServer:
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever a long poll should check for jobs. Return the function that unsubscribes it."""
+        """Let a long poll wait: call `listener` whenever it should check for jobs again.
+
+        Return the function that ends the subscription.
+        """
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
@@ -217,7 +224,7 @@ class ControlPlaneServer:
             listener()
 
     def seconds_to_offer(self, cluster_id: str) -> float | None:
-        """Return the seconds until an unacknowledged job is offered again, or None if there is none."""
+        """Return the seconds until the next job is offered again to the cluster, or None if no job waits for that."""
         at = self.jobs.next_offer(cluster_id)
         return None if at is None else max(0.0, (at - self.now()).total_seconds())
 

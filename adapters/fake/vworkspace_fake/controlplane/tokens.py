@@ -36,7 +36,10 @@ class Registration:
 
 @attrs.define
 class TokenBook:
-    """All tokens. `mint` makes the text of a new token. `lifetime` None means that tokens never expire."""
+    """All tokens of a control plane. `mint` makes the text of a new token. `lifetime` None means that none expires.
+
+    After a rotation the old token stays valid for `grace`.
+    """
 
     now: Callable[[], datetime]
     mint: Callable[[], str]
@@ -67,7 +70,7 @@ class TokenBook:
     def cluster_of(self, text: str | None) -> str:
         """Return the cluster of the token `text`, and mark the token as used.
 
-        Raises a 401 ApiRefusal for any other text.
+        Raises a 401 ApiRefusal if the token is missing, unknown or expired.
         """
         token = self._tokens.get(text or "")
         if token is None:
@@ -78,7 +81,7 @@ class TokenBook:
         return token.cluster_id
 
     def rotate(self, text: str | None) -> IssuedToken:
-        """Issue a new token for the caller's cluster; the caller's token stays valid for the grace period."""
+        """Issue a new token for the cluster of the token `text`, which stays valid for the grace period."""
         cluster_id = self.cluster_of(text)
         old = self._tokens[text or ""]
         until = self.now() + self.grace
@@ -93,7 +96,11 @@ class TokenBook:
         return text
 
     def register(self, text: str, cluster_id: str | None) -> IssuedToken:
-        """Return a long-lived token in exchange for the one-time token `text`. Raises a 401 or 403 ApiRefusal."""
+        """Return a long-lived token in exchange for the one-time token `text`.
+
+        Raises a 401 ApiRefusal if the one-time token is unknown or used up, and 403 if `cluster_id` is given and is not
+        the token's cluster.
+        """
         registration = self._registrations.get(text)
         if registration is None or (registration.issued is not None and registration.issued.used):
             raise ApiRefusal(401, "the registration token is not known or was used")
