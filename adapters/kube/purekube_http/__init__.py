@@ -1,4 +1,4 @@
-"""The Kubernetes side of the operator: `KubeApi` over HTTP."""
+"""The client of a real Kubernetes API server: `KubeApi` over HTTP, with credentials, TLS and watches."""
 
 from purekube_http.api import KubeApiClient
 from purekube_http.config import load_config, with_token

@@ -1,8 +1,8 @@
 """The API server's address and our credentials, read by lightkube, with checks for what lightkube does not handle.
 
-Every problem is one `Permanent` with advice. Closed gaps of lightkube: a context without a user (assertion), a relative
-`tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1`, missing parts of a kubeconfig (bare `KeyError`),
-fields that it silently ignores (proxy, server name, impersonation).
+Every problem is raised as a `Permanent` with advice. lightkube does not handle a context without a user, a
+relative `tokenFile`, `KUBECONFIG` with several paths, exec credentials `v1` and missing parts of a kubeconfig. It
+silently ignores the fields for proxy, server name and impersonation. This module handles or refuses each of these.
 """
 
 import os

@@ -46,9 +46,9 @@ class TooLarge(Exception):
 
 
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """Return the body of a successful response. Raise TooLarge if it has more than `limit` bytes.
+    """Return the body of a successful response. Raises TooLarge if the body has more than `limit` bytes.
 
-    For a response that is not successful, raise the same error as `accepted`.
+    For a response that is not successful, raises the same error as `accepted`.
     """
     if response.status >= 300:
         return await accepted(request, response)
@@ -65,7 +65,10 @@ async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit:
 
 
 async def accepted(request: KubeRequest, response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a successful response. Raises an error for any other status, and for an incomplete body."""
+    """Return the body of a successful response.
+
+    Raises the OperatorError for any other status, and for a body that breaks off.
+    """
     try:
         body = await response.read()
     except (aiohttp.ClientError, TimeoutError) as error:

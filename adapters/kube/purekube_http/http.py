@@ -19,13 +19,13 @@ from purekube_http.transport import BeforeWrite, ConnectionPool, Observe
 from purekube_http.watch import read_events
 
 WATCH_GRACE = 15.0
-"""The seconds by which our read timeout of a watch exceeds the server's, so that it ends half-open connections only."""
+"""The seconds that we wait longer for a watch than the server's timeout: our own timeout ends only dead connections."""
 
 _CLOSE_LIMIT = 5.0
 _PAGE_BYTES = 2 * 1024 * 1024
 """The most bytes of a page of a list.
 
-Decoded they take six times as much memory, and a start lists several kinds at once.
+A decoded page takes six times as much memory, and the operator lists several kinds at once when it starts.
 """
 
 
@@ -77,7 +77,10 @@ class HttpTransport:
         return answer_of(request, await self.body_of(request))
 
     async def body_of(self, request: KubeRequest, url: str = "") -> bytes:
-        """Return the undecoded body of a successful response. `url` replaces the path of the resource."""
+        """Send one request and return the undecoded body. A `url` that is not empty replaces the resource's path.
+
+        Raises an OperatorError if the request fails.
+        """
         return await accepted(request, await dispatch(self._requests, request, url=url))
 
     async def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:

@@ -5,7 +5,7 @@ LINE_LIMIT = 32 * 1024 * 1024
 
 
 class LineTooLong(Exception):
-    """The error of a line that exceeds the limit, so the peer does not speak the watch protocol."""
+    """The error of a line that exceeds the limit. A server that speaks the watch protocol sends no such line."""
 
 
 class LineSplitter:

@@ -1,4 +1,4 @@
-"""The client of the embedded control plane's admin API, with which tests act as Odoo (PULL-11)."""
+"""A client of the embedded control plane's admin API, by which tests do what Odoo does (PULL-11)."""
 
 import ssl
 from collections.abc import Mapping

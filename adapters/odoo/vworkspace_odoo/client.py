@@ -30,7 +30,7 @@ MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 """The media type of every request and answer: version 1 of the protocol."""
 
 TOKEN_TEXT: Final = re.compile(r"[\x21-\x7e]+")
-"""The pattern of a token that a header can hold."""
+"""The pattern of tokens that can be sent in an HTTP header: printable ASCII without spaces."""
 _LONGEST_WAIT: Final = 300
 
 
@@ -136,7 +136,7 @@ class HttpControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send a batch of events that belong to no open job."""
+        """Send the control plane a batch of events, none of which belongs to an open job."""
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -153,7 +153,10 @@ class HttpControlPlane:
         return self._json(answer, "POST", "credentials/rotate")
 
     async def bare(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """Return status, content type and body of a request without a body, for the conformance checks."""
+        """Send a request without a body, and return the answer's status, content type and body.
+
+        Any status is returned, not raised: the conformance checks judge it.
+        """
         where, timeout = self._where(method, path.partition("?")[0]), self._timeout
         request = self._request(method, path, None, self._token(), timeout)
         answer = await self._bounded(where, timeout, lambda: self._exchange(request, where))

@@ -24,7 +24,10 @@ MOST_JOBS: Final = 1000
 """The most jobs taken from one answer; the others are offered again, since they have not been acknowledged."""
 
 _MOST_TOKENS: Final = 4 * MOST_VALUES
-"""The most strings and brackets in MOST_VALUES values: two strings at each comma, one more token at each bracket."""
+"""The most tokens (strings and brackets) that MOST_VALUES values can have.
+
+Each comma comes with two strings, each bracket with one more token.
+"""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 _FIELDS: Final = (b'"id"', b'"idempotencyKey"')
@@ -63,7 +66,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 def jobs_of(body: bytes, where: str) -> list[Any]:
     """Return the jobs in an answer that is small enough to be decoded as a whole (`fits`), at most MOST_JOBS.
 
-    Raises Unavailable, with the problem, if the answer has no list of jobs.
+    Raises Unavailable if the answer has no list of jobs; `where` names the request in the message.
     """
     jobs = decode(body, where).get("jobs")
     if not isinstance(jobs, list):
