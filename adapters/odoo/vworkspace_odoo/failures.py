@@ -28,7 +28,7 @@ def server_time(headers: httpx2.Headers) -> datetime | None:
 
 
 def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
-    """Return the error for an answer that is not a success. `where` names the request in the message."""
+    """Return the error for an HTTP response that is not a success. `where` names the request in the message."""
     message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
     if 300 <= status < 400:
         # Following a redirect would send the token to another place.
@@ -77,7 +77,10 @@ def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
 
 
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
-    """Return the error for a request without an answer."""
+    """Return Unavailable for a request that got no response: no connection, a timeout, or a broken connection.
+
+    `where` names the request in the message. The result says whether the request may have reached the server.
+    """
     match error:
         case httpx2.TimeoutException():
             what = "no answer in time" if isinstance(error, httpx2.ReadTimeout) else "no connection in time"

@@ -54,7 +54,7 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) -> None:
     """Verify that `signature` is a detached JWS (RFC 7515, appendix F) over `content` by one of `keys`.
 
-    Raises Invalid.
+    Raises Invalid if it is malformed, or if none of the keys verifies it.
     """
     parts = _parts(signature, _SIGNATURE_LIMITS, "the signature")
     if parts[1]:
@@ -71,7 +71,10 @@ def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) ->
 
 
 def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
-    """Return the decrypted content of a JWE in compact form. Raises Invalid."""
+    """Return the decrypted content of a JWE in compact form.
+
+    Raises Invalid if the JWE is malformed, its encryption is not permitted, or none of `keys` decrypts it.
+    """
     parts = _parts(sealed, _SEALED_LIMITS, "encryptedPayload")
     if any(len(part) > limit for part, limit in zip(parts, _SEALED_LIMITS, strict=True)):
         raise Invalid("encryptedPayload has a part that is too long")
@@ -94,7 +97,7 @@ def decrypt_compact(sealed: str, keys: Sequence[BoundKey]) -> bytes:
 
 
 def read_json(plain: bytes) -> Any:
-    """Return the JSON value of a decrypted payload. Raises Invalid for other content, and for a repeated name."""
+    """Return the JSON value of a decrypted payload. Raises Invalid if it is not JSON or an object has a key twice."""
     try:
         return json.loads(plain.decode("utf-8"), object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A sender of JSON documents over HTTP: notices as CloudEvents (SEE-6), and traces to a collector (SEE-7)."""
+"""A client that posts JSON documents: notifications as CloudEvents (SEE-6), and traces to a collector (SEE-7)."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ _LONGEST_ANSWER: Final = 4096
 
 
 class JsonReceiver:
-    """A client that delivers JSON documents of `media_type` to `url`.
+    """A client of a receiver of JSON documents: it posts documents of `media_type` to `url`.
 
     `token` is called before each request; an empty token is not sent. A token is sent to another machine only over
     https://.
@@ -53,10 +53,10 @@ class JsonReceiver:
         await self._client.aclose()
 
     async def send(self, document: Mapping[str, Any]) -> None:
-        """Deliver one document.
+        """Post one document to the receiver.
 
-        Raises Invalid if the receiver will never accept the document. Any other OperatorError says why it was not
-        delivered.
+        Raises Invalid if the receiver will never accept the document, and another OperatorError if it was not delivered
+        for another reason.
         """
         headers = {"Content-Type": self._media_type}
         if token := self._token():

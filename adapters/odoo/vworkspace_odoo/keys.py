@@ -44,9 +44,9 @@ class BoundKey:
 
 
 def signing_keys(text: str) -> tuple[BoundKey, ...]:
-    """Return the public keys in `text` that verify signatures (Ed25519 or P-256).
+    """Return the public keys in `text` (PEM or JWK), which verify signatures.
 
-    Raises Invalid, whose message contains nothing of `text`.
+    Raises Invalid unless every key is a public Ed25519 or P-256 key. The message contains nothing of `text`.
     """
     keys = []
     for key in _keys(text, "signing-public-key"):
@@ -59,9 +59,10 @@ def signing_keys(text: str) -> tuple[BoundKey, ...]:
 
 
 def decryption_keys(text: str) -> tuple[BoundKey, ...]:
-    """Return the private keys in `text` that decrypt payloads (P-256, P-384, P-521 or X25519).
+    """Return the private keys in `text` (PEM or JWK), which decrypt payloads.
 
-    Raises Invalid, whose message contains nothing of `text`.
+    Raises Invalid unless every key is a private P-256, P-384, P-521 or X25519 key. The message contains nothing of
+    `text`.
     """
     keys = []
     for key in _keys(text, "decryption-key"):

@@ -1,7 +1,7 @@
-"""`PayloadOpener` with the keys of the credentials Secret (PULL-9).
+"""The verification and decryption of job payloads with the keys of the credentials Secret (PULL-9).
 
-Only jobs that are signed or encrypted need joserfc, a quarter of an installation. The extra `signatures` installs it,
-and the first such job imports it.
+`JosePayloads` implements the port `PayloadOpener`. Only signed or encrypted jobs need the package joserfc, which is a
+quarter of the size of an installation. The extra `signatures` installs it, and the first such job imports it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,18 +27,18 @@ class JosePayloads:
 
     @property
     def can_verify(self) -> bool:
-        """True if a key for signatures is configured."""
+        """True if a key that verifies signatures is configured."""
         return bool(self.signing_key)
 
     def verify(self, signature: str, content: Mapping[str, Any]) -> None:
-        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid."""
+        """Verify that `signature` is a detached JWS over the canonical JSON of `content`. Raises Invalid if not."""
         with _installed():
             from vworkspace_odoo.jose import canonical, verify_detached
             from vworkspace_odoo.keys import signing_keys
         verify_detached(signature, canonical(content), signing_keys(self.signing_key))
 
     def decrypt(self, sealed: str) -> Any:
-        """Return the JSON value in a JWE for this cluster. Raises Invalid."""
+        """Return the JSON value in the encrypted payload `sealed` (JWE). Raises Invalid if it cannot be decrypted."""
         if not self.decryption_key:
             raise Invalid("the credentials have no decryption-key")
         with _installed():

@@ -83,7 +83,7 @@ class ReloadingControlPlane:
             return await control.fetch(cluster_id, wait_seconds)
 
     async def ack(self, job_id: str) -> None:
-        """Acknowledge a job."""
+        """Confirm to the control plane that a job was received."""
         async with self._current() as control:
             await control.ack(job_id)
 
@@ -103,7 +103,7 @@ class ReloadingControlPlane:
             await control.events(batch)
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token for a long-lived token."""
+        """Exchange the one-time token in `body` for a long-lived one, and return the answer that contains it."""
         async with self._connected() as control:
             return await control.register(body)
 

@@ -1,4 +1,4 @@
-"""TLS with the control plane: its authority, our certificate (PULL-8), and the refusal of plain http://."""
+"""TLS to the control plane: the trusted authority, the client certificate (PULL-8), the refusal of plain http://."""
 
 import os
 import ssl
