@@ -1,1 +1,1 @@
-"""The loading of boxes from files and clusters, and the running of the operators that they describe (PH-6)."""
+"""The loading of boxes (operators defined in YAML) from files and clusters, and the running of boxes (PH-6)."""

@@ -1,4 +1,4 @@
-"""The controller of applied boxes, which loads and unloads the controller of each box's parents (PH-10)."""
+"""The controller of OperatorBoxes in a cluster: it loads and unloads a controller for the kind of each box (PH-10)."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -60,7 +60,7 @@ NAME: Final = "operatorbox"
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
 _COALESCED: Final = 0.5
-"""The seconds for which changes of parents are collected before they wake their box once."""
+"""The seconds after which a changed parent (object of a box's kind) enqueues its box: several changes count once."""
 
 
 class _Caches(Informers):
@@ -84,11 +84,11 @@ class _Caches(Informers):
 
 @attrs.frozen
 class AppliedInstallation:
-    """The texts of the shell commands with which error messages tell the user how to grant missing rights.
+    """The facts about an installation that runs applied boxes, for messages that say how to grant missing rights.
 
-    `command` prints the manifests with the roles of this process. `account` is the command-line option that names the
-    ServiceAccount to which the rights of the boxes are granted. `serves_webhooks` says whether this process serves
-    webhooks, which boxes with several versions need.
+    `command` is the shell command that prints the manifests with the roles of this process. `account` is the
+    command-line option that names the ServiceAccount to which the rights of the boxes are granted. `serves_webhooks` is
+    True if this process serves webhooks, which boxes with several versions need.
     """
 
     account: str = "--service-account vworkspace-boxes"

@@ -1,4 +1,4 @@
-"""The converters between the versions of applied boxes' kinds, for the conversion webhook (PH-10).
+"""The conversion of objects of applied boxes' kinds from one version to another, for the conversion webhook (PH-10).
 
 Every replica answers the webhook, whether it leads or not, so definitions are read from the API server.
 """
@@ -18,15 +18,15 @@ from purekube_run.boxes.applied_load import load_definition
 from purekube_run.controller.lookups import all_of
 
 _SECONDS: Final = 1.0
-"""The seconds for which definitions count that were read from the API server."""
+"""The seconds for which definitions from the API server are cached."""
 
 
 @attrs.define(eq=False)
 class AppliedConverters:
-    """The converters of all applied boxes, by the newest accepted definition of each.
+    """The converters of all applied boxes, one for the newest stored definition of each box.
 
-    The CRD of a box is applied after its definition is stored as a ControllerRevision in `namespace`, so a version that
-    the API server asks for is in a stored definition.
+    A box's definition is stored as a ControllerRevision in `namespace` before its CRD is applied. So every version that
+    the API server can ask for is in a stored definition.
     """
 
     api: KubeApi
@@ -35,9 +35,9 @@ class AppliedConverters:
     _definitions: Mapping[str, Mapping[str, Any]] = attrs.field(factory=dict)
     """The newest accepted definition of each box, by the box's name."""
     _until: float = float("-inf")
-    """The monotonic time until which `_definitions` count."""
+    """The monotonic time until which `_definitions` are used without reading them again."""
     _compiled: dict[str, Converter | None] = attrs.field(factory=dict)
-    """The converters of compiled definitions, by the definition's hash; None for one without versions to convert."""
+    """The converter of each compiled definition, by the definition's hash; None if it has no versions to convert."""
 
     async def of_group(self, group: str) -> Sequence[Converter]:
         """Return the converters of the boxes whose kinds are in the API group `group`.

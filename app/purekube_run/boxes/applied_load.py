@@ -1,4 +1,4 @@
-"""The compilation of an applied box from its object and the cluster's CRDs, and the rights that it lacks (PH-10)."""
+"""The compilation of an OperatorBox with the CRDs of its cluster, and the rights that are missing to run it (PH-10)."""
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence

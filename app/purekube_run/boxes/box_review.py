@@ -1,4 +1,4 @@
-"""The validating webhook for OperatorBoxes: it reports on apply what the status would report later (PH-10)."""
+"""The validating webhook for OperatorBoxes: it reports errors when a box is applied, not only later (PH-10)."""
 
 from collections.abc import Mapping
 from typing import Any

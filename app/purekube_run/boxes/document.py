@@ -1,7 +1,8 @@
-"""A YAML file whose every field knows its line and column, for messages about a box.
+"""The reading of box files in YAML, with the line and column of every field for error messages.
 
-Keys are strings as written (`on` does not become a boolean). Duplicate keys, aliases, and values that JSON lacks are
-refused. A syntax error comes with a hint at its usual cause: an expression without quotes, which YAML splits.
+Keys are strings as written (`on` does not become a boolean). Duplicate keys, aliases, and values that JSON cannot
+represent are refused. The message of a syntax error has a hint at its usual cause: an expression without quotes, which
+YAML splits.
 """
 
 import math
@@ -46,7 +47,7 @@ class MarkedDocument:
     file: str
     value: Any
     problems: tuple[BoxProblem, ...]
-    """The problems of single fields, such as duplicate keys, and values that JSON lacks."""
+    """The problems of single fields, such as duplicate keys, and values that JSON cannot represent."""
     places: YamlPlaces = attrs.field(repr=False)
 
     def at(self, path: str, offset: int | None = None) -> Place:
@@ -58,12 +59,15 @@ class MarkedDocument:
 
 
 def read_marked(path: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a file. Raises UnreadableFile, and CommandError if the file does not exist."""
+    """Return every non-empty YAML document in a file.
+
+    Raises UnreadableFile if the file is not valid YAML or exceeds a limit, and CommandError if it cannot be read.
+    """
     return documents_of(path, read_text(path))
 
 
 def documents_of(path: str, text: str) -> list[MarkedDocument]:
-    """Return every non-empty document of a text.
+    """Return every non-empty YAML document in `text`.
 
     Error messages name the file `path`. Raises UnreadableFile if the text is not valid YAML or exceeds a limit.
     """

@@ -1,4 +1,4 @@
-"""A warning whenever the CRD in a cluster lacks rules or defaults of a box, since nothing would enforce them (PH-6)."""
+"""The warnings about CRDs in a cluster that lack rules or defaults of a box, so that nothing enforces them (PH-6)."""
 
 from collections.abc import Sequence
 from typing import Final, Never

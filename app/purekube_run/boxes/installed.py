@@ -1,4 +1,4 @@
-"""CRDs that a box needs and no file contains. They are read from a cluster by name, without listing all."""
+"""CRDs that a box needs and that no file contains: each is read from a cluster by its name, without listing all."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

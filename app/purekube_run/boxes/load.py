@@ -1,4 +1,4 @@
-"""The loading of boxes from files, with their own CRDs and further ones, and the problems in any of them (PH-6)."""
+"""The loading of boxes from files: each is compiled with the CRDs that it needs, and all problems are listed (PH-6)."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ class LoadedBox:
     crd: CrdVersions | None = None
     places: Places = attrs.field(factory=NoPlaces)
     schemas: Schemas | None = None
-    """The schemas of every kind that was known; None if the file could not be read."""
+    """The schemas of all kinds that were known when the box was compiled; None if the file has no readable box."""
 
     @property
     def box(self) -> Box | None:
@@ -95,7 +95,7 @@ def _readable(file: str, text: str) -> Sequence[MarkedDocument]:
 
 
 def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
-    """Return the compiled boxes. Raises CommandError with the problems of the first box that has problems."""
+    """Return the compiled boxes, ready to run. Raises CommandError with the problems of the first box that has any."""
     boxes: list[Box] = []
     for one in loaded:
         if one.box is None:
@@ -106,9 +106,10 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box of a file with its problems.
+    """Return the box in a file, compiled, with its problems.
 
-    `known` are further CRDs. Raises CommandError if the file cannot be read.
+    `known` are CRDs that the box may use in addition to those in the file. Raises CommandError if the file cannot be
+    read.
     """
     return load_text(file, read_text(file), known)
 
@@ -118,8 +119,8 @@ def load_text(
 ) -> LoadedBox:
     """Return the box in `text`, as if the file `file` contained it.
 
-    `known` are further CRDs. The last argument maps names of CRD files to texts: they are used instead of files on disk
-    if the box refers to such a file.
+    `known` are CRDs that the box may use in addition to those in `text`. The last argument maps names of CRD files to
+    texts, which are used instead of files on disk if the box refers to such a file.
     """
     try:
         documents = documents_of(file, text)
@@ -222,11 +223,11 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 
 
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
-    """Yield the CRDs in files and folders.
+    """Yield the CRDs in the files and folders `paths`.
 
     If `words` is given, only CRDs whose kind is one of these words are yielded. Files without such a kind are skipped
-    unparsed, since a folder may contain all CRDs of a cluster. Raises CommandError for a path that does not exist, and
-    for a file or CRD that cannot be read.
+    before they are parsed, since a folder may contain all CRDs of a cluster. Raises CommandError for a path that does
+    not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

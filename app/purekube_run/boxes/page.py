@@ -1,4 +1,4 @@
-"""A page about a box for users of its kind: fields, the objects made, when it is ready, conditions."""
+"""The documentation of a box's kind for its users, in Markdown: fields, created objects, readiness, conditions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -17,7 +17,7 @@ _ENGINE = (
 
 
 def page(box: Box) -> str:
-    """Return the page that describes a box, as Markdown."""
+    """Return the documentation of a box's kind as a Markdown page."""
     parts = [
         f"# {box.kind.kind}",
         f"`{box.kind.api_version}`, made by the box `{box.name}`.",

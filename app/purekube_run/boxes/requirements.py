@@ -30,12 +30,12 @@ _NOT_SERVED: Final = (
     "this process serves no webhook, which converts: give it --webhook-listen and --webhook-certificates"
 )
 _SECONDS: Final = 60.0
-"""The seconds after which objects that were found are looked up again."""
+"""The seconds for which the result of a check without problems is cached."""
 
 
 @attrs.frozen(eq=False)
 class Requirements:
-    """The result of a look for the objects that a box needs.
+    """The result of checking whether a cluster has the objects that a box needs.
 
     `problems` has a problem for each object that is missing or differs. `webhook` is the webhook that converts between
     the box's versions; None if the box has no versions to convert, or if there is a problem.
@@ -46,9 +46,9 @@ class Requirements:
 
 
 async def requirements_of(api: KubeApi, box: Box, *, serves_webhooks: bool) -> Requirements:
-    """Look for the objects that a box needs in the cluster.
+    """Check whether the cluster has the objects that a box needs, and return the result.
 
-    `serves_webhooks` says whether this process serves webhooks. Raises the OperatorErrors of `KubeApi.get` and
+    `serves_webhooks` is True if this process serves webhooks. Raises the OperatorErrors of `KubeApi.get` and
     `KubeApi.list`.
     """
     problems = await policy_problems(api, box)
@@ -62,19 +62,20 @@ async def requirements_of(api: KubeApi, box: Box, *, serves_webhooks: bool) -> R
 
 @attrs.define(eq=False)
 class KnownRequirements:
-    """The requirements of boxes, looked up when a box changes, and again after a minute."""
+    """A cache of the requirements of boxes. Those of a box are checked again when it changes, and after a minute."""
 
     api: KubeApi
     clock: Clock
     serves_webhooks: bool
     _known: dict[str, tuple[str, float, Requirements]] = attrs.field(factory=dict)
-    """The known requirements by the name of their box, each after two other values: the resourceVersion of the box, and
-    the monotonic time until which the requirements count."""
+    """Three values for each box, by its name: the resourceVersion for which its requirements were checked, the
+    monotonic time until which they are cached, and the requirements."""
 
     async def of(self, meta: ObjectMeta, box: Box | None) -> Requirements:
         """Return the requirements of the OperatorBox with this metadata, whose compiled definition is `box`.
 
-        Requirements with problems are looked up again each time, and those of a box that does not compile never.
+        Requirements with problems are checked again at each call. If the box does not compile (None), nothing is
+        checked, and the result has no problems.
         """
         if box is None:
             return Requirements()

@@ -1,4 +1,4 @@
-"""The boxes whose parents this process reconciles: how they are loaded into its manager and unloaded (PH-10)."""
+"""The boxes whose kinds this process reconciles: how their controllers are loaded and unloaded (PH-10)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -27,21 +27,21 @@ from purekube_run.controller.runner import ManagerOptions, Runner
 _log = structlog.get_logger("operator")
 
 Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
-"""A function that is called with a reconciler of parents, and True when it is loaded, False when it is unloaded."""
+"""A function that is called with the reconciler of a box's kind: with True when it is loaded, False when unloaded."""
 
 
 @attrs.define
 class WriteBudget:
-    """A middleware of the API client that limits the writes of one box, so that others get their share (PH-10).
+    """A middleware of the API client that limits the rate of one box's writes, so that others get their share (PH-10).
 
-    Its rate is `per_second` on average, and up to `burst` at once.
+    It permits `per_second` writes a second on average, and up to `burst` at once. Further writes wait.
     """
 
     clock: Clock
     per_second: float = 50.0
     burst: int = 100
     _next: float = float("-inf")
-    """The monotonic time at which the last write was due, if writes were evenly spaced."""
+    """The monotonic time at which the last write would have been sent at an even rate of `per_second`."""
 
     async def __call__(self, request: KubeRequest, send: Send) -> Manifest:
         """Send a request with `send`. A write waits first until the limit permits it; reads never wait."""
@@ -66,7 +66,7 @@ class ServedBox:
     assignments: Assignments
     judge: Judge
     since: float
-    """The monotonic time at which its caches began to be filled."""
+    """The monotonic time at which the caches of the box's controller began to be filled."""
     runner: Runner | None = None
     readings: ParentReadings = attrs.field(factory=ParentReadings, repr=False)
 
@@ -132,11 +132,11 @@ class ServedBoxes:
             follower(served.reconciler, True)
 
     async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
-        """Start the controller of the parents of the box `name`.
+        """Start the controller of the parents of the box `name` (the objects of its kind).
 
         A running controller is replaced if its revisions differ. `boxes` maps the name of each revision that can run to
-        its compiled box. If `boxes` is empty, a running controller is stopped. Return "", or the reason why the
-        controller cannot start.
+        its compiled box. If `boxes` is empty, a running controller is stopped. `history` are all revisions of the box.
+        Return "", or the reason why the controller cannot start.
         """
         served = self.boxes.get(name)
         if served is not None and {*served.revisions} == {*boxes}:
@@ -182,7 +182,8 @@ class ServedBoxes:
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
     """Return the assignments of a box: the names of all revisions in `history`, and the revision for new parents.
 
-    New parents get a revision that can run, so one in `served`. `in_use` are the revisions that existing parents have.
+    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. `in_use` are the
+    revisions that existing parents have.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

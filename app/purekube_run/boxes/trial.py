@@ -1,7 +1,8 @@
-"""The trial of a new revision of a box: passes over its objects with dry runs, before the objects move to it (PH-10).
+"""The trial of a new revision of a box on objects of its kind: passes with dry runs, before it is rolled out (PH-10).
 
-Refusals are the API server's own: admission, immutable fields, conflicts with other field managers. The trial itself
-answers what a dry run cannot: writes of the parent, deletions, and children of objects that are not created yet.
+The API server refuses dry runs as it would refuse the writes: admission, immutable fields, conflicts with other field
+managers. The trial simulates what a dry run cannot do: writes of the parent (the object of the box's kind), deletions,
+and children of objects that are not created yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,1 +1,1 @@
-"""The runtime of kinds whose objects have children: boxes, and pure reconcilers (PH-6, PH-7)."""
+"""The runtime of composites, which are kinds whose objects have children: boxes, and pure reconcilers (PH-6, PH-7)."""

@@ -1,4 +1,7 @@
-"""The caches of a composite: parents, children by label, and externals, which it only reads (RUN-1)."""
+"""The caches of a composite, which is a kind whose objects (parents) have children (RUN-1).
+
+They contain the parents, the children with its label, and externals: objects of other owners, which it only reads.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -17,11 +20,11 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import projected
 
 OWNER: Final = "composite-owner"
-"""The index of children by the uid of their parent."""
+"""The name of the index of children by the uid of their parent."""
 UID: Final = "composite-uid"
-"""The index of parents by their uid."""
+"""The name of the index of parents by their uid."""
 READS: Final = "composite-reads"
-"""The index of parents by the externals that they name."""
+"""The name of the index of parents by the externals (objects of other owners) that they read."""
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
@@ -33,7 +36,7 @@ def own_uid(manifest: Manifest) -> Iterator[str]:
 
 
 def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return an index function for a store of children: it yields the uid of a child's parent."""
+    """Return an index function for a store of children of `composite`: it yields the uid of a child's parent."""
     label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -82,8 +85,8 @@ def slim_secret(manifest: Manifest) -> Manifest:
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of parents and children: one for each kind, or with `namespaces` one for each kind and
-    namespace. All kinds are known from the start, so no informer is added later.
+    """Yield the informers of a composite's parents and children: one for each kind, or with `namespaces` one for each
+    kind and namespace. All kinds are known from the start, so no informer is added later.
     """
 
     def informer(

@@ -1,4 +1,7 @@
-"""The controller of a composite: for a key it takes a snapshot, makes a decision, and carries it out (PH-6)."""
+"""The controller of a composite, which is a kind whose objects have children (PH-6).
+
+For each object it takes a snapshot of the caches, decides on writes by a pure function, and executes the writes.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -44,7 +47,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.define(eq=False)
 class CompositeReconciler:
-    """The reconciler of the objects of a composite's kind, which are called parents, and which have children (PH-6).
+    """The reconciler of a composite, a kind whose objects have children; these objects are called parents (PH-6).
 
     It takes a snapshot of a parent from caches, and determines which parents a changed object affects. `informers`
     watch parents and children. `externals` watch objects of other owners, which the composite only reads. `shared`
@@ -258,7 +261,7 @@ class CompositeReconciler:
 def composite_reconcilers(
     api: KubeApi, clock: Clock, composites: Iterable[Composite], options: ManagerOptions, shared: Informers
 ) -> Iterator[CompositeReconciler]:
-    """Yield a reconciler with its own caches for each composite.
+    """Yield a reconciler with its own caches for each composite (a kind whose objects have children).
 
     `shared` are the informers of CRDs and Namespaces. Raises CommandError if two composites would write the status of
     the same kind.
@@ -272,6 +275,9 @@ def composite_reconcilers(
 
 
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
-    """Raise CommandError if two composites, or a composite and a writer in `others`, would write one kind's status."""
+    """Raise CommandError if two controllers would write the status of the same kind.
+
+    The controllers are those of `composites`, and the status writers in `others`.
+    """
     if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(refusals))

@@ -1,6 +1,7 @@
 """Watches of a composite in addition to its caches (RUN-12, PH-2).
 
-Some impersonate the service accounts of parents, others watch objects of other owners that have the name of a child.
+Some watch with the service accounts that parents name. Others watch objects of other owners that have the name which a
+child is to get.
 """
 
 from collections.abc import Callable, Iterable
@@ -19,7 +20,7 @@ from purekube_run.controller.informers import projected
 
 @attrs.define(eq=False)
 class AccountWatches:
-    """The watches of objects that this process may only read with the service accounts that parents name.
+    """The watches of objects that this process may only read by impersonating a service account that a parent names.
 
     For each account, the informers that `informers_of` returns are run; they impersonate the account. In each
     namespace, at most `most` accounts are watched.
@@ -112,7 +113,7 @@ class TakenNames:
             await anyio.sleep_forever()
 
     def record(self, parent: ObjectRef, taken: Iterable[ObjectRef]) -> None:
-        """Record the objects whose names `parent` waits for after its last pass.
+        """Record `taken`, the objects whose names `parent` needs for its children, as found by its last pass.
 
         They replace the objects recorded before.
         """
