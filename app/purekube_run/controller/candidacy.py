@@ -15,7 +15,11 @@ from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
 
 Connect: TypeAlias = Callable[..., AbstractAsyncContextManager[KubeApi]]
-"""A function that opens a connection to the API server, with a time limit of requests and a number of connections."""
+"""A function that opens a client of the API server.
+
+It is called with `request_timeout`, the seconds that a request may take, and with `connections`, the maximum number of
+connections.
+"""
 
 
 @attrs.frozen

@@ -1,6 +1,6 @@
-"""A controller as a value: the objects that it reconciles, the changes that wake it, and its reconcile function.
+"""The definition of a controller as a value: its objects, the changes that enqueue them, and its reconcile function.
 
-A `ControllerManager` runs such values; every kind that the process reconciles is one of them, our own included.
+A `ControllerManager` runs such definitions. Every kind that the process reconciles has one.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Iterable, Sequence
@@ -37,7 +37,8 @@ class For:
     """The informers of the kind that a controller reconciles: one, or one for each namespace that is watched
     separately.
 
-    `to` yields the keys that a change enqueues: by default the changed object. `urgency` determines how soon.
+    `to` yields the keys that a change enqueues: by default the changed object. `urgency` determines how soon these keys
+    are reconciled.
     """
 
     informers: tuple[InformerRunner, ...]
@@ -49,7 +50,8 @@ class For:
 class Watches:
     """The informers of other kinds whose changes also trigger reconciles.
 
-    `to` yields the keys (references of objects) that a change enqueues. `urgency` determines how soon.
+    `to` yields the keys (references of objects) that a change enqueues. `urgency` determines how soon these keys are
+    reconciled.
     """
 
     informers: tuple[InformerRunner, ...] = attrs.field(converter=tuple[InformerRunner, ...])
@@ -72,10 +74,10 @@ class Queue:
 
 @attrs.frozen
 class StatusManager:
-    """The part of a controller's definition about the status that it writes: the field manager, and texts for errors.
+    """The settings of a controller for the status that it writes: the field manager, and the reports of errors.
 
-    When an error stops a pass, `words` make the status that reports it; without `words`, the error is only logged.
-    `title` names the controller in messages. `remedy` returns the command that grants a missing right, and
+    When an error stops a reconcile, `words` determine how the status reports it; without `words`, the error is only
+    logged. `title` names the controller in messages. `remedy` returns the command that grants a missing right, and
     `not_permitted` the message about it. If `yields` is True, objects whose status another controller writes are not
     reconciled (RES-4).
     """
@@ -89,7 +91,7 @@ class StatusManager:
 
 
 class Work(Protocol):
-    """The functions of a running controller that its background tasks may call."""
+    """The interface of a running controller for its background tasks."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
@@ -104,7 +106,7 @@ class Work(Protocol):
 
 
 Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
-"""A task that runs while this process leads."""
+"""A background task of a controller, which runs while this process leads."""
 
 
 async def at_any_time() -> None:

@@ -56,7 +56,7 @@ class LeaseLost(CommandError):
 
 @attrs.define
 class Fence:
-    """A guard that permits writes only while this process holds the Lease, so until the time `until`.
+    """A guard that permits writes only while this process holds the Lease: until the time `until` of `monotonic`.
 
     `monotonic` is a clock in seconds that also advances while the machine is suspended.
     """
@@ -114,7 +114,7 @@ class Elector:
 
     @property
     def name(self) -> str:
-        """The name of the lease."""
+        """The name of the Lease."""
         return self._state.name
 
     @property
@@ -139,7 +139,7 @@ class Elector:
         self._ended.set()
 
     async def release(self) -> None:
-        """Stop writing, release the Lease, and wait until it is released.
+        """Close the fence, so that no write is sent any longer, and wait until the Lease is released.
 
         Call this only after all reconciles have ended.
         """

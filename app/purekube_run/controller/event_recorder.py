@@ -1,6 +1,7 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event. Events wait while keys wait for a worker, since those need the API server more.
+A reconcile never waits for an Event. While keys wait for a worker, Events wait, too, since reconciles need the API
+server more.
 `EventSeries` decides which Events are written and which are repetitions. Events that are dropped or refused are
 counted.
 """
@@ -24,7 +25,7 @@ from purekube.ports import Clock, KubeApi, KubernetesEvent, PatchType
 _log = structlog.get_logger("events")
 
 _LAST_SECONDS = 2.0
-"""The seconds in which the remaining Events are written when the process ends."""
+"""The maximum seconds for writing the remaining Events when the process ends."""
 LONGEST_HOLD: Final = timedelta(seconds=10)
 """The longest time that an Event waits while the operator is backlogged."""
 MOST_HELD: Final = 200
@@ -39,8 +40,8 @@ class BackgroundEvents:
     """An EventSink that accepts Events at once, and writes them through `api` in the background while `run` runs.
 
     While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds; new warnings do not wait. An Event
-    about progress that still waits when an Event about its end comes is not written. Events that are not yet
-    written are lost when the process is killed. `instance` names this process in each Event. `link`
+    that reports progress is not written if it still waits when the Event about the result comes. Events that are not
+    yet written are lost when the process is killed. `instance` names this process in each Event. `link`
     returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the object.
     """
 

@@ -177,10 +177,10 @@ class Informers:
             await runner.wait_for_sync()
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:
-        """Report whether the cache shows our write of `ref`.
+        """Report whether the cache already shows a write of the object `ref` by this process.
 
-        `version` is the resourceVersion that the server returned for it. The result is True if no informer covers the
-        object.
+        `version` is the resourceVersion that the server returned for the write. The result is also True if no informer
+        covers the object.
         """
         runner = self.find(ref.kind, ref.namespace)
         return runner is None or runner.store.has_seen(ref, version)
@@ -223,7 +223,7 @@ class Informers:
                 runner.store.forget(ref, "")
 
     async def observe_write(self, ref: ObjectRef, live: Manifest | None) -> None:
-        """Store the object `live`, which the server returned for our write, so that the cache shows the write at once.
+        """Store `live`, which the server returned for a write of `ref`, so that the cache shows the write at once.
 
         If `live` is None, the outcome of the write is unknown, and the object is read from the API server.
         """

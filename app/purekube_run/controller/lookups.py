@@ -1,4 +1,4 @@
-"""Reads for a command that runs once: an object, all objects of a kind, and an operator's Leases."""
+"""Reads from the API server without a cache: an object, all objects of a kind, and an operator's Leases."""
 
 from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata

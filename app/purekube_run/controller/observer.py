@@ -1,4 +1,4 @@
-"""Observers of every reconcile of a worker pool: counts, logs and hot loops here, metrics elsewhere (RUN-3, RUN-5)."""
+"""Observers of a worker pool's reconciles, for logs and metrics, and the pool's own counters (RUN-3, RUN-5)."""
 
 from collections import Counter
 from typing import Any, Protocol

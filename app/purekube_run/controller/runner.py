@@ -1,4 +1,4 @@
-"""One running controller: its changes, queue, workers and resync, and reports on passes that an error stopped."""
+"""A running controller: it enqueues keys for changes and resyncs, reconciles them, and reports errors that stop it."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -24,7 +24,7 @@ from purekube_run.controller.worker_pool import WorkerPool
 from purekube_run.process.machine import SystemEntropy
 
 _SPREAD: Final = 0.1
-"""The share of a resync interval over which keys are spread, so that thousands are not enqueued at once."""
+"""The fraction of a resync interval over which the keys of a resync are spread, so that few are enqueued at once."""
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Reports on passes: log lines, and statuses about errors that stop a pass before it writes one (RUN-5, REC-13)."""
+"""Reports on reconciles: log lines, and the status of an object whose reconcile an error stopped (RUN-5, REC-13)."""
 
 from collections.abc import Callable
 

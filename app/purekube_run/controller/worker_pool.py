@@ -44,7 +44,7 @@ Refresh: TypeAlias = Callable[[ObjectRef], Awaitable[None]]
 """A function that reads one object live into the cache. It may raise an OperatorError."""
 
 ReportBlocked: TypeAlias = Callable[[ObjectRef, ReconcileError], Awaitable[None]]
-"""A function that reports on an object the error that stopped its pass. It must not raise."""
+"""A function that reports to users the error that stopped the pass over an object. It must not raise."""
 
 
 def _everything(_: ObjectRef) -> bool:

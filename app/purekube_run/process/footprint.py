@@ -6,8 +6,8 @@ from asyncio.sslproto import SSLProtocol
 from typing import Final
 
 _COLLECTED_AFTER: Final = 5_000
-"""The number of new objects after which Python looks for unused cycles. With its own number, 700, this takes 6 % of a
-busy operator's processor time, and finds next to nothing.
+"""The number of new objects after which Python looks for unused cycles. With Python's default of 700, this takes 6 % of
+a busy operator's processor time, and finds next to nothing.
 """
 _TLS_BUFFER: Final = 32 * 1024
 """The bytes of the read buffer of a TLS connection. asyncio of CPython 3.11 allocates 256 kB for each, which is 8 MB
@@ -19,8 +19,8 @@ def reduce_footprint() -> None:
     """Make the buffers of TLS connections smaller, and let the garbage collector run less often.
 
     Everything that is loaded by now is exempt from garbage collection. attrs keeps the source of each method that it
-    generates for tracebacks, which is 2 MB: it is dropped. The settings are of the whole process, so only a
-    process of our own calls this function, never a library.
+    generates for tracebacks, which is 2 MB: it is dropped. These settings affect the whole process, so only a main
+    program may call this function, never a library.
     """
     SSLProtocol.max_size = _TLS_BUFFER
     linecache.clearcache()

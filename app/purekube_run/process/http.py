@@ -70,9 +70,9 @@ class ConnectionLimits:
     """The time for a request and its response, so that a client which reads slowly cannot keep a connection forever."""
     idle: float = 30.0
     streams: frozenset[str] = frozenset()
-    """The paths with endless responses. Instead of the whole response, each part must be read within `whole`."""
+    """The paths with endless responses. The client must read each part of such a response within `whole` seconds."""
     probes: frozenset[str] = frozenset()
-    """The paths of health probes. A connection is not closed to make room while one is answered."""
+    """The paths of health probes. A connection is not closed to make room while it answers a probe."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -87,7 +87,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
-    """Return the base URL of a listening socket."""
+    """Return the base URL of a listening socket: `scheme`, `host` and the socket's port."""
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 

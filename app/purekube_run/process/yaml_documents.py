@@ -232,7 +232,7 @@ _Dumper.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
 def dump(documents: Sequence[Any], form: Format) -> str:
-    """Return the documents as text in the format `form`: one YAML stream, or a sequence of JSON texts."""
+    """Return the documents as text in the format `form`: one YAML stream, or one JSON text after another."""
     if form is Format.JSON:
         return "".join(json.dumps(_plain(document), indent=2) + "\n" for document in documents)
     plain = [_plain(document) for document in documents]

@@ -1,7 +1,7 @@
-"""The daemons of one controller: a task for each of its objects, while this process leads (PH-7).
+"""The daemons of one controller: a long-running task of user code for each object, while this process leads (PH-7).
 
-Passes start and end them, and passes over one object never overlap; so an object has at most one task. Tasks that are
-left when the process ends are ended by `run`.
+Passes start and end daemons. Passes over one object never overlap, so an object has at most one daemon. When the
+process stops leading, `Daemons.run` ends the remaining daemons.
 """
 
 import asyncio

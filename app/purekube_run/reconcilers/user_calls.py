@@ -1,7 +1,8 @@
 """Calls of user code: each in its own task, within a time limit, with every exception contained.
 
 User code that cancels itself, or lets the cancellation of an awaited task propagate, would otherwise cancel the worker
-and with it all others. A call counts as ended only when its task has ended, so that it never overlaps the next call.
+and with it all other workers. A call counts as ended only when its task has ended, so that it never overlaps the next
+call.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ _log = structlog.get_logger("operator")
 _AGAIN: Final = 1.0
 """The seconds after which a task that does not end is cancelled again."""
 LEFT_ALONE: Final = 10.0
-"""The seconds that a cancelled task has for its cleanup while something waits for its end."""
+"""The maximum seconds to wait for a cancelled task, which may still clean up."""
 
 
 @attrs.frozen
