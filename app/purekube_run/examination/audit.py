@@ -1,4 +1,4 @@
-"""The record of every request that operators under examination send, parsed, and with its answer."""
+"""The record of every request of the examined operator, parsed, with its response."""
 
 import json
 import time
@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 _APPLY: Final = "application/apply-patch"
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
-"""The API groups of reviews, such as SelfSubjectAccessReview. To create one changes nothing."""
+"""The API groups of reviews, such as SelfSubjectAccessReview. A create of a review changes nothing."""
 
 
 @attrs.define(eq=False)
@@ -67,14 +67,14 @@ class Call:
 
     @property
     def manager(self) -> str:
-        """The field manager of a write: that of the query, or else the first part of the user agent, as in the API
-        server.
+        """The field manager of a write: the query parameter `fieldManager`, or else the first part of the user agent,
+        as in the API server.
         """
         return self.query.get("fieldManager") or self.agent.partition("/")[0]
 
     @property
     def forces(self) -> bool:
-        """True for a server-side apply that takes fields from other managers."""
+        """True for a request with `force`: a server-side apply that takes fields from other managers."""
         return self.query.get("force", "").lower() in ("true", "1")
 
     @property
@@ -106,7 +106,7 @@ class Call:
 
 
 Where: TypeAlias = Callable[[Call], bool]
-"""A predicate that selects requests."""
+"""A predicate that selects recorded requests."""
 
 
 class Audit:
@@ -124,7 +124,7 @@ class Audit:
 
     @property
     def number(self) -> int:
-        """The number of the last request."""
+        """The number of the last recorded request, or 0 before the first."""
         return len(self.calls)
 
     def begin(

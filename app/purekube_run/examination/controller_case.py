@@ -18,7 +18,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "edited": "--edited, the sample after an edit of its spec",
     "status": "a status subresource of the kind",
 }
-"""The names of what checks may need in addition to a sample, each with the text of `--list`."""
+"""The needs that checks may have in addition to a sample: names as in `Check.needs`, each with its text in `--list`."""
 
 _NO_WORK: Final = frozenset({"events", "leases"})
 """The plurals of objects whose writes do not count as a controller's work."""
@@ -91,7 +91,8 @@ class ControllerCase(Case):
     async def worked(self, since: int | None = None) -> None:
         """Wait for an accepted write of the controller after request `since`, by default since the run began.
 
-        Raises NotTried without one in time, not Broken: only the check `progress` counts that as a failure.
+        Raises NotTried if there is no such write in time. It does not raise Broken, because only the check `progress`
+        counts that as a failure.
         """
         await self.required("a write of the controller", no_wait(lambda: bool(self.work(since))))
 
@@ -128,7 +129,7 @@ class ControllerCase(Case):
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[Call]:
-        """Return those of the `writes` that the API server accepted.
+        """Return the controller's writes (see `writes`) that the API server accepted.
 
         Only writes after request `since` are returned, by default those since the run began.
         """
@@ -144,7 +145,7 @@ class ControllerCase(Case):
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
     def made(self, since: int | None = None) -> Mapping[ObjectRef, Call]:
-        """Return the objects that the controller created, each with the last request that created it."""
+        """Return the controller's children: the objects that it created, each with the last request that created it."""
         calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
         return {ref_of_call(call): call for call in calls}
 
@@ -167,7 +168,8 @@ class ControllerCase(Case):
     async def absent(self, ref: ObjectRef) -> None:
         """Wait until the child `ref` is gone.
 
-        If it stays, raise NotTried, not Broken, since only the check `children_go` counts that as a failure.
+        Raises NotTried if it stays. It does not raise Broken, because only the check `children_go` counts that as a
+        failure.
         """
         await self.required(f"the end of {ref}", partial(self.is_gone, ref))
 

@@ -59,9 +59,9 @@ class Examination:
     patience: float
     values: Mapping[str, str] = attrs.field(factory=dict)
     has: frozenset[str] = frozenset()
-    """The names of those needs of checks that this examination meets. Checks with other needs are not tried."""
+    """The needs that this examination meets, by the names in `Check.needs`. Checks with other needs are not tried."""
     played: Mapping[str, Any] = attrs.field(factory=dict)
-    """The data and stand-ins that the examiner provides to all checks, by name."""
+    """The inputs that the examiner provides to all checks, by name, such as the sample, or fakes of other services."""
     keep: bool = False
     processes: list[OperatorProcess] = attrs.field(factory=list)
     cleaning: int = 0
@@ -69,7 +69,7 @@ class Examination:
 
     @property
     def audit(self) -> Audit:
-        """The record of requests."""
+        """The record of all requests that the operator's processes sent through the proxy."""
         return self.proxy.audit
 
     @property
@@ -196,7 +196,7 @@ class Case:
     """
 
     labels: ClassVar[Mapping[str, str]] = {}
-    """The labels of its namespaces."""
+    """The labels of the namespace that is created for each run."""
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
         self.examination = examination
@@ -353,7 +353,8 @@ class Case:
     async def settled(self) -> int:
         """Wait until the operator has written nothing for `quiet` seconds.
 
-        Return the number of the last request before. Raises Broken if the operator keeps writing.
+        Return the number of the last request that was recorded before these seconds began. Raises Broken if the
+        operator keeps writing.
         """
 
         async def at_rest() -> tuple[int] | None:

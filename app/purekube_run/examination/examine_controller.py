@@ -32,13 +32,13 @@ class ControllerRequest:
     crds: Sequence[Manifest] = ()
     simulate: str = ""
     only: tuple[str, ...] = ()
-    """The clauses or names of the checks to run; empty for all."""
+    """The names of the checks to run, or clauses (numbered requirements) for all their checks; empty for all checks."""
     patience: float = 15.0
     keep: bool = False
 
     @property
     def checks(self) -> Sequence[Check[ControllerCase]]:
-        """The chosen checks."""
+        """The checks to run, which `only` selects."""
         return [each for each in CHECKS.checks if not self.only or {each.clause, each.name} & set(self.only)]
 
 

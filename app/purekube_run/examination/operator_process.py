@@ -46,7 +46,7 @@ class OperatorCommand:
     def words(self, values: Mapping[str, str]) -> list[str]:
         """Return the command as a list of words, each placeholder replaced by its value.
 
-        Raises KeyError for one without a value.
+        Raises KeyError if `values` has no value for a placeholder.
         """
         return [word.format(**values) for word in shlex.split(self.text)]
 

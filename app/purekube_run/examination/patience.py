@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 _LOOK: Final = 0.05
 _AT_MOST: Final = 5.0
-"""The limit of `busyness`, so that a wait for an effect that never shows ends soon enough."""
+"""The greatest result of `busyness`, so that a wait for an effect that never occurs still ends."""
 
 
 def busyness() -> float:
@@ -27,7 +27,7 @@ def busyness() -> float:
 
 
 def no_wait(look: Callable[[], T]) -> Callable[[], Awaitable[T]]:
-    """Return `look`, which waits for nothing, in the form in which `first_true` takes it."""
+    """Return an asynchronous function that calls the synchronous function `look`, as an argument for `first_true`."""
 
     async def called() -> T:
         return look()

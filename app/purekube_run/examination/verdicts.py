@@ -10,7 +10,7 @@ C = TypeVar("C", contravariant=True)
 
 
 class Verdict(StrEnum):
-    """The outcome of a check."""
+    """The outcome of a check: passed, failed, or not tried because a precondition was missing."""
 
     PASS = "pass"
     FAIL = "FAIL"

@@ -52,9 +52,10 @@ class SimplestData:
 
 
 def apart(choose: DataSource) -> DataSource:
-    """Return a new source of random choices. Its seed is a number that `choose` chooses.
+    """Return a new source of random choices, whose seed is one choice of `choose`.
 
-    So a test library records only this one choice, and not the hundreds of choices of which an example is made.
+    So a test library that provides `choose` records only the choice of the seed, and not the hundreds of choices for an
+    example.
     """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()

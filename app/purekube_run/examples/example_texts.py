@@ -13,7 +13,7 @@ WORDS: Final = ("a", "web", "shop", "main", "blue", "db-1", "x7", "alpha", "core
 _MOST_REPEATS: Final = 3
 _TRIES: Final = 20
 _ENDLESS: Final = 1 << 20
-"""A length greater than that of every drawn text."""
+"""The length that means no limit: it is greater than the length of every generated string."""
 _PLAIN: Final = ((97, 122), (48, 57), (65, 90))
 _WIDE: Final = ("", " ", "ü", "0", "null", "-", "a" * 64, "A.b_c/d", "$(x)", "${x}", "\n", "☃")
 """Strings that people seldom write, and that programs often handle wrongly."""

@@ -1,4 +1,4 @@
-"""Example objects generated from a structural schema: equal choices give equal objects.
+"""The generation of example objects from a structural schema. Equal random choices give equal objects.
 
 Values are plain: names, small numbers, short lists. They satisfy bounds, patterns, formats, enumerations, unique keys
 and CEL rules: if the rules of a node refuse a value, that value is generated again, not the whole object.
@@ -28,7 +28,7 @@ _TRIES: Final = 20
 _FEW: Final = 5
 """The distance from the minimum within which numbers are chosen: a hundred pods reveal nothing that three do not."""
 _MOST_EDGE: Final = 1000
-"""The greatest upper bound that is sometimes chosen as a value."""
+"""An integer field gets its maximum as a value sometimes, but only if the maximum is not greater than this number."""
 _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata", "status")
 _NONE: Final = ValueChecks()
 

@@ -1,4 +1,4 @@
-"""The laws (required properties) of `box test`, tried on objects of a box's CRD (PH-2, PH-3)."""
+"""The trials of `box test`: they check laws (required properties) on generated objects of a box (PH-2, PH-3)."""
 
 from collections.abc import Sequence
 from random import Random
@@ -40,8 +40,9 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The result of a trial in which the box kept all laws (required properties): whether the object became Ready, and
-    why or why not.
+    """The result of a trial in which the box kept all laws (required properties).
+
+    `ready` is True if the object became Ready. The text has the reason and message of its condition Ready.
     """
 
     ready: bool

@@ -29,7 +29,7 @@ from purekube_run.simulation.world import World
 
 OPERATOR: Final = "system:serviceaccount:vworkspace-system:vworkspace-box"
 _MOST_ROUNDS: Final = 5_000
-"""The maximum number of rounds of the event loop at one moment; more count as a hot loop."""
+"""The maximum number of rounds of the event loop at one moment of virtual time; more count as a hot loop."""
 _SERVER: Final = (
     *("uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
     *("managedFields", "selfLink"),
@@ -41,7 +41,10 @@ _SECRETS: Final[Sequence[Mapping[str, Any]]] = (
     {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": "e30="}},
     {"type": "kubernetes.io/basic-auth", "data": {"username": "YQ==", "password": "YQ=="}},
 )
-"""The contents for a Secret that a box reads as an external. The first with which it counts as ready is used."""
+"""The contents for a Secret that a box reads as an external (an object of another owner).
+
+The first content with which the box considers the Secret ready is used.
+"""
 
 
 class _Simulated(TypedDict):

@@ -28,14 +28,14 @@ from purekube_run.simulation.controllers import SimulatedControllers
 SOMEBODY: Final = "kubectl"
 """The field manager of objects that users write."""
 SIMULATED: Final = ("job", "workloads", "snapshot")
-"""The names of the simulated controllers to choose from. Without them, no workload becomes ready."""
+"""The names of all simulated controllers. Without them, no workload becomes ready."""
 
 
 _CONVERSION: Final = {
     "strategy": "Webhook",
     "webhook": {"clientConfig": {"url": "https://memory.invalid/convert"}, "conversionReviewVersions": ["v1"]},
 }
-"""The `conversion` field of CRDs whose versions converters convert. Instead of a server, the function `ask` answers."""
+"""The `conversion` field of CRDs that have a converter. Requests to its URL are answered by a function, no server."""
 
 
 class MemoryCluster:
@@ -111,7 +111,7 @@ class MemoryCluster:
         return {**definition, "spec": {**definition["spec"], "conversion": _CONVERSION}}
 
     def is_defined(self, name: str) -> bool:
-        """Return whether a CustomResourceDefinition of this name exists."""
+        """Report whether a CustomResourceDefinition of this name exists."""
         return self.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)) is not None
 
     # --- objects ------------------------------------------------------------------------------------------------------

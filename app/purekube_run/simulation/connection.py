@@ -55,7 +55,7 @@ _GUARDED: Final = (KubeVerb.APPLY, KubeVerb.PATCH, KubeVerb.UPDATE)
 
 
 class SlowAnswer(BaseException):
-    """The marker of an injected fault that only delays a response. It is never raised to the caller."""
+    """The error in a `Fault` that only delays the response. It marks such a fault, and is never raised."""
 
 
 def _fault_of(trouble: Trouble) -> Fault:
@@ -142,7 +142,7 @@ class Troubled(Protocol):
     streams: WatchFaults
 
     def kill(self, reason: str) -> None:
-        """End the process."""
+        """Kill the process. `reason` says why, for the trace."""
         ...
 
 
@@ -160,11 +160,11 @@ class Link:
     latency: tuple[float, float] | None
     dead: bool = False
     cut_until: float = 0.0
-    """The time at which a partition from the API server ends."""
+    """The time, as `now` returns it, at which a partition from the API server ends."""
     paused_until: float = 0.0
-    """The time at which a pause of the process ends."""
+    """The time, as `now` returns it, at which a pause of the process ends."""
     slow_until: float = 0.0
-    """The time at which the network is no longer slow."""
+    """The time, as `now` returns it, from which the network is no longer slow."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
 
     def must_live(self) -> None:
@@ -173,9 +173,9 @@ class Link:
             raise asyncio.CancelledError
 
     async def crash(self, reason: str) -> None:
-        """End the replica's simulated process, for `reason`.
+        """Kill the simulated process, of which the caller is a part. `reason` says why.
 
-        The caller is part of this process. So the call never returns: it waits until it is cancelled.
+        So the call never returns: it waits until it is cancelled with the process.
         """
         self.process.kill(reason)
         await asyncio.Event().wait()

@@ -1,7 +1,7 @@
 """The laws (required properties) of every simulated cluster, each with its clause (SIM-4).
 
-Safety is checked at every write and change, silence and convergence after faults have ended. A subclass adds the laws
-of its own kinds.
+Safety is checked at every write and change. Convergence, and silence (nothing is written at rest), are checked after
+all faults have ended. A subclass adds the laws of its own kinds.
 """
 
 from collections import Counter, defaultdict, deque

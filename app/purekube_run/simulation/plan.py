@@ -30,14 +30,14 @@ from purekube_run.simulation.box_world import OPERATOR, children_of, install_box
 from purekube_run.simulation.cluster import MemoryCluster, ready_of
 
 AFTERWARDS: Final = "delete afterwards"
-"""The verb of a delete that waits until the rest is ready."""
+"""The verb in a plan for a delete that waits until all other objects are ready."""
 GENERATED: Final = "<generated>"
 _HIDDEN: Final = "<hidden>"
 _ENCODED: Final = "PGdlbmVyYXRlZD4="
-"""`GENERATED` in base64, as the data of a Secret holds it."""
+"""The placeholder `GENERATED` in base64, as it is in the data of a Secret."""
 _OF_SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _HASH: Final = MARKS.applied_hash
-"""The annotation with a hash of the applied fields. It is not shown, since it only reflects changes of others."""
+"""The annotation with a hash of the applied fields. Plans omit it, since it only reflects changes of other fields."""
 _QUIET: Final = (NodeState.EXCLUDED, NodeState.READY, NodeState.LEFT)
 
 
@@ -54,7 +54,7 @@ class FieldChange:
 class PlannedObject:
     """One object in a plan: the write that is planned for it, or its present state if nothing is written.
 
-    If the object is not written or not ready, `place` is the line of the box that is the reason.
+    If the object is not written or not ready, `place` is the place in the box file that causes this.
     """
 
     node: str

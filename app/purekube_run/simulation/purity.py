@@ -1,4 +1,4 @@
-"""The check that a pure reconciler's function is pure: called twice with equal arguments, it must return the same."""
+"""The check that a reconciler's function is pure: two calls with equal arguments must return the same result."""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -14,7 +14,7 @@ from purekube.reconcilers import Children, Desired, Object
 class AskedTwice:
     """A wrapper that checks whether a function is pure: it calls the function twice with equal arguments.
 
-    `different` describes the first difference between the two results, or is "".
+    `different` describes how the results differ or that the function changed its arguments, or is "" if it is pure.
     """
 
     function: Callable[[Object[Any, Any], Children], Desired[Any]]

@@ -49,7 +49,7 @@ class Surroundings(Protocol):
         ...
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Record a reconcile of a replica."""
+        """Record a finished reconcile, of which `done` is the report."""
         ...
 
     def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:

@@ -1,4 +1,7 @@
-"""One run of a simulation script: users' acts and faults, then rest. Laws are checked all the time (SIM-1)."""
+"""One run of a simulation script: actions of users and faults, then rest, with laws checked throughout (SIM-1).
+
+Laws are required properties of controllers.
+"""
 
 import gc
 import time
@@ -22,7 +25,7 @@ _CONVERGE: Final = 3600.0
 """The seconds after the end of all faults within which everything must converge."""
 _LOOK: Final = 60.0
 _TURNS: Final = 3
-"""The number of forms by which the first incidents of a fault differ between successive seeds."""
+"""The distance between the forms of a fault with which two successive seeds begin, so that they try different forms."""
 _QUIET: Final = 720.0
 """The seconds of rest in which nothing may be written; longer than a resync interval."""
 
@@ -31,7 +34,7 @@ class Workload(Protocol):
     """The interface of the simulated users of a simulated cluster."""
 
     done: int
-    """The number of acts that had an effect."""
+    """The number of actions that had an effect."""
 
     def perform(self, act: Act) -> None:
         """Carry out an action of a user. If the API server refuses it, nothing changes."""
@@ -130,9 +133,9 @@ class SimulationOutcome:
     script: SimulationScript
     broken: tuple[LawViolation, ...]
     checks: Mapping[str, int]
-    """The number of checks of each clause."""
+    """The number of checks of each clause (numbered requirement)."""
     laws: frozenset[tuple[str, str]]
-    """The laws that were checked, each with its clause."""
+    """The laws that were checked, as pairs of the clause (numbered requirement) and the law's name."""
     happened: Mapping[str, int]
     acts: int
     counts: Mapping[str, int]

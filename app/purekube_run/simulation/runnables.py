@@ -49,7 +49,7 @@ def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending
 
 
 def composite_of(runnable: Box | PureReconciler[Any, Any]) -> Composite:
-    """Return the composite of a box or a pure reconciler."""
+    """Return the composite (a kind whose objects have children) that a box or a pure reconciler defines."""
     return composite_of_box(runnable) if isinstance(runnable, Box) else composite_of_pure(runnable)
 
 

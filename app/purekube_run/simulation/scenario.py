@@ -1,4 +1,4 @@
-"""The playing of scenarios: given objects are created, then steps change something or check an expectation."""
+"""The execution of scenarios (tests of a box): objects are created, then steps change them or check expectations."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -36,9 +36,10 @@ class Outcome:
 
 
 OnMoment: TypeAlias = Callable[[BoxWorld, str, ObjectRef, tuple[str, ...]], None]
-"""A function that is called after each step, and each pass that wrote something.
+"""A function that is called at the start of a scenario, after each step, after each pass that wrote, and at the end.
 
-It gets the world, the scenario's name, the scenario's subject, and messages.
+Its arguments are the simulated cluster, the scenario's name, the scenario's subject (the object that it tests), and
+messages about the moment.
 """
 
 
