@@ -1,4 +1,4 @@
-"""The reading of scenarios from files. Each problem names the file, the line and the word (PH-6)."""
+"""The reader of scenario files, which hold tests of boxes in YAML. Each error names file, line and field (PH-6)."""
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -26,16 +26,17 @@ STEPS: Final[Mapping[str, str]] = {
     "restart": "",
     "after": "",
 }
-"""The actions of steps, each with the qualifier that the step may have in addition; "" for none."""
+"""The actions that a scenario's step may have, each with the one further field that is allowed next to it, or ""."""
 QUALIFIERS: Final = ("within", "refused")
 _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 
 
 @attrs.frozen
 class ScenarioStep:
-    """One step of a scenario: an action `verb` with its `value`, and the step's place in the file.
+    """One step of a scenario: an action `verb` (a key of `STEPS`) with its `value`, and the step's place in the file.
 
-    With `refused`, the API server must refuse the write with a message that contains this text. `within` is in seconds.
+    If `refused` is not empty, the API server must refuse the write with a message that contains this text. `within` is
+    the time limit of the action `until` in seconds.
     """
 
     verb: str
@@ -46,13 +47,16 @@ class ScenarioStep:
 
     @property
     def objects(self) -> Sequence[Manifest]:
-        """The objects in the value of the action."""
+        """The value of the action as a list of objects, even if the file has only one object there."""
         return self.value if isinstance(self.value, list) else [self.value]
 
 
 @attrs.frozen
 class Scenario:
-    """A test of one box: objects that are given, and steps. Its subject is the first given object of the box's kind."""
+    """A test of one box: the objects that exist at the start (`given`), then steps.
+
+    The object under test is the first given object of the box's kind.
+    """
 
     name: str
     place: str
@@ -61,7 +65,10 @@ class Scenario:
 
 
 def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Return every scenario in the files. Raises CommandError, with place and problem, for an invalid scenario."""
+    """Return every scenario in the files.
+
+    Raises CommandError for an invalid scenario; the message has the problem with its file and line.
+    """
     return [_scenario(document) for path in paths for document in read_marked(path)]
 
 
@@ -125,7 +132,10 @@ def _refuse(document: MarkedDocument, path: str, problem: str) -> Never:
 
 
 def seconds_of(text: Any, place: str = "") -> float:
-    """Return the seconds of a duration: `90s`, `2m`, `1h`. Raises CommandError, with `place`, for any other value."""
+    """Return a duration such as `90s`, `2m` or `1h` in seconds.
+
+    Raises CommandError for any other value; its message begins with `place`.
+    """
     unit = next((unit for unit in _UNITS if isinstance(text, str) and text.removesuffix(unit).isdecimal()), "")
     if not unit:
         raise CommandError(f"{place}: {text!r} is no duration such as 90s, 2m or 1h")

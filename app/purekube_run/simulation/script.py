@@ -1,4 +1,4 @@
-"""The script of a simulation run: the acts of users and the faults, each with its time. `script_file` saves it.
+"""The script of a simulation run: the actions of users and the faults, each with its time. `script_file` saves it.
 
 A script is generated completely before it runs, so that parts can be left out to shrink a failing run.
 """
@@ -10,7 +10,7 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One action of a user on the object `name`, at a time in seconds.
+    """One action `do` of a simulated user on the object `name`, `at` seconds after the start of the run.
 
     `number` selects the values that the action writes.
     """
@@ -23,7 +23,7 @@ class Act:
 
 @attrs.frozen(order=True)
 class Incident:
-    """One occurrence of a fault: its time, the index of the affected replica, and its duration in seconds.
+    """One occurrence of a fault: its time and duration in seconds, and the index of the affected replica.
 
     `choice`, a number in [0, 1), selects further details of the fault, such as the affected watch.
     """
@@ -39,9 +39,9 @@ class Incident:
 class SimulationScript:
     """The script of a simulation run: the actions of users (`acts`) and the faults (`incidents`) with their times.
 
-    It lasts `seconds`, then all faults end. Each of the `shards` has `replicas` replicas. `boxes` are the box files to
-    simulate, and `controllers` the names of a user's controllers; without either, the operator itself is simulated.
-    `crds` are files with further CRDs.
+    After `seconds` all faults end. The operator has `shards` shards with `replicas` replicas each. `boxes` are the box
+    files to simulate, and `controllers` the names of a user's controllers; without either, the operator itself is
+    simulated. `crds` are files with further CRDs.
     """
 
     seed: int

@@ -1,4 +1,7 @@
-"""The file of a simulation script: JSON, with one line for each act of a user and each fault, checked first (SIM-3)."""
+"""The JSON file of a simulation script, with one line for each action of a user and each fault (SIM-3).
+
+A file is validated completely before its script is run.
+"""
 
 import json
 import re
@@ -39,10 +42,10 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 
 
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
-    """Return the text of the file for a script (the actions and faults of a simulated run).
+    """Return a script (the actions and faults of a simulated run) as the text of its JSON file.
 
-    `broken` has the fields of the law (required property) that the script breaks, or is None if the script breaks no
-    law.
+    `broken` is stored with it: the fields of the law (required property) that the script breaks, or None if the script
+    breaks no law.
     """
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}
@@ -56,8 +59,8 @@ def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = Non
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
     """Return the script in a file.
 
-    Raises BadFile if the file cannot be read or is malformed, or has acts other than `deeds` or faults other than
-    `faults`.
+    Raises BadFile if the file cannot be read or is malformed, or if it has an action that is not in `deeds` or a fault
+    that is not in `faults`.
     """
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
@@ -65,7 +68,8 @@ def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> 
 def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
     """Return the script in `raw`, the content of a file; `path` is only for messages.
 
-    Raises BadFile if the content is malformed, or has acts other than `deeds` or faults other than `faults`.
+    Raises BadFile if the content is malformed, or if it has an action that is not in `deeds` or a fault that is not in
+    `faults`.
     """
     data = decoded(path, raw)
     if not isinstance(data, dict):

@@ -1,7 +1,7 @@
-"""The shrinking of a failing script: acts and faults are left out while the same law is still broken (SIM-3).
+"""The shrinking of a failing script: actions and faults are left out while the same law is still broken (SIM-3).
 
-A script has the acts and faults of a simulated run, a law is a required property. The method is Zeller's delta
-debugging. Each try is a whole run, so the number of tries is limited.
+A script has the users' actions and the faults of a simulated run; a law is a required property. The method is Zeller's
+delta debugging. Each try is a whole run, so the number of tries is limited.
 """
 
 from collections.abc import Callable, Iterable
@@ -50,7 +50,7 @@ def shrink(outcome: SimulationOutcome, perform: Perform, most_runs: int = MOST_R
     """Search for the smallest script (the actions and faults of a simulated run) that breaks the first broken law
     (required property) of `outcome`, and return the outcome of that script.
 
-    At most `most_runs` scripts are run, with `perform`.
+    `perform` runs a script; it is called at most `most_runs` times.
     """
     search = _Search(perform, outcome.broken[0], outcome, most_runs)
     script = outcome.script

@@ -1,7 +1,8 @@
-"""Laws that every controller must obey, tried on one object: with and without faults, restarts and deletion.
+"""A trial checks on one object whether a controller obeys the laws (properties that every controller must have).
 
 A trial runs in simulated clusters of its own, one without faults and others with many, and compares their results
-(PH-2, PH-3). Equal seeds give equal trials, so that a failed one can be repeated.
+(PH-2, PH-3). Restarts and the deletion of the object are tried too. Equal seeds give equal trials, so that a failed
+trial can be repeated.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +51,7 @@ LAWS: Final = (
     "takes everything with it",
     "leaves nothing outside",
 )
-"""The laws, by the names in failure messages."""
+"""The names of the laws (properties that every controller must have), as failure messages show them."""
 FAULTS: Final = (
     "no answer",
     "an answer that is lost",
@@ -64,12 +65,12 @@ FAULTS: Final = (
     "pods that do not start for a while",
     "an API server that is away",
 )
-"""The faults that occur in each trial, as messages name them."""
+"""The names of the faults that are injected in each trial, as messages show them."""
 
 Outside: TypeAlias = Callable[[Any], Any]
-"""A function that returns the state of a system outside the cluster, as a comparable value.
+"""A function that returns the state of a system outside the cluster, as a value that can be compared by `==`.
 
-Its argument is the copy of the controller that runs in the world.
+Its argument is the copy of the controller that runs in the simulated cluster.
 """
 
 _USER: Final = "system:serviceaccount:vworkspace-system:controllers"
@@ -87,8 +88,9 @@ _CHANGES: Final = 2
 
 
 class BrokenLaw(Exception):
-    """The error raised when a controller broke a law (required property), with the observation and the timeline of the
-    cluster.
+    """The error raised when a controller broke a law (required property).
+
+    It has the name of the law, a text about what was observed instead, and the timeline of the simulated cluster.
     """
 
     def __init__(self, law: str, told: str, world: World) -> None:
@@ -100,7 +102,7 @@ class BrokenLaw(Exception):
 class TrialWorld(World):
     """A simulated cluster in which one process runs a copy of `controller`.
 
-    `changes` are the process's writes that changed an object.
+    `changes` has each write of the process that changed an object.
     """
 
     def __init__(self, controller: Runnable, definitions: Sequence[Manifest]) -> None:

@@ -43,7 +43,7 @@ _AT_ONCE: Final = (0.0, 0.0)
 class WorldHotLoop(AssertionError):
     """The error raised when simulated processes or controllers stay busy for ever without time passing.
 
-    They undo each other's writes, or their own.
+    For example, they undo each other's writes, or their own, in an endless loop.
     """
 
 
@@ -177,15 +177,16 @@ class World(MemoryCluster):
     def run(self, seconds: float) -> None:
         """Let `seconds` of virtual time pass.
 
-        Raises WorldHotLoop if work goes on forever without time passing. Raises an error that ended a process.
+        Raises WorldHotLoop if tasks run forever without time passing, and any error that ended a process.
         """
         self.until(lambda: False, seconds)
 
     def until(self, holds: Callable[[], bool], within: float) -> bool:
-        """Let virtual time pass until `holds` returns True, or for `within` seconds.
+        """Let virtual time pass until `holds` returns True, but at most `within` seconds.
 
-        Return whether `holds` returned True. `holds` is called whenever no work is left at a moment. Raises
-        WorldHotLoop if work goes on forever without time passing. Raises an error that ended a process.
+        Return True if `holds` returned True, and False at the time limit. `holds` is called whenever no task is ready
+        before the next timer. Raises WorldHotLoop if tasks run forever without time passing, and any error that ended
+        a process.
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
@@ -213,7 +214,10 @@ class World(MemoryCluster):
         return held
 
     def halt(self) -> None:
-        """Stop virtual time for good, to permit a look at the state in which a law (required property) was broken."""
+        """Stop virtual time for good, so that the state in which a law (required property) was broken can be examined.
+
+        From now on `until` returns False immediately.
+        """
         self._is_halted = True
         if self.loop.is_running():
             self.loop.stop()
@@ -234,13 +238,13 @@ class World(MemoryCluster):
     # --- record ------------------------------------------------------------------------------------------------------
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace: `what` happened, and the `actor` that caused it."""
+        """Add a line to the trace with the virtual time, the `actor` (such as a replica) and `what` it did."""
         self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
         for observe in self.on_note:
             observe(actor, what)
 
     def digest(self) -> str:
-        """Return a hash of the trace and of all stored objects, which shows whether two runs were equal."""
+        """Return a hash of the trace and of all stored objects. Two runs with equal hashes were equal."""
         digest = sha256("\n".join(self.trace).encode())
         for place, objects in sorted(self.server.store.snapshot().objects.items()):
             digest.update(repr(place).encode())
@@ -287,7 +291,7 @@ class World(MemoryCluster):
     # --- what replicas report ----------------------------------------------------------------------------------------
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a write of a replica that reached the API server."""
+        """Record a replica's write that reached the API server: add it to the trace, and call `on_write`."""
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
@@ -299,11 +303,11 @@ class World(MemoryCluster):
         return InProcessKube(self.server, caller=caller, on_open=replica.link.opened)
 
     def version(self) -> int:
-        """Return the version of the API server's store."""
+        """Return the current resource version of the API server's store, which each stored write increases."""
         return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Call the functions in `on_reconciled` with a reconcile of a replica."""
+        """Pass a finished reconcile (`done`) of a replica's controller to the functions in `on_reconciled`."""
         for observe in self.on_reconciled:
             observe(replica, controller, done)
 
@@ -311,8 +315,7 @@ class World(MemoryCluster):
         """Handle the end of a replica's process: call the functions in `on_end`, and schedule a restart.
 
         `error` is the exception that ended the process; None if it ended without one. If there is an error and `on_end`
-        is empty, the simulation stops with this error instead. Do nothing for a replica that is no longer in the
-        simulation.
+        is empty, the simulation stops with this error instead. A replica that was removed is ignored.
         """
         if self._closing or replica not in self.replicas:
             return

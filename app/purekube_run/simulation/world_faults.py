@@ -1,7 +1,7 @@
-"""The faults of requests, watches, machines and servers in any simulated cluster, each with its rate (SIM-2, RUN-10).
+"""The faults that a simulation can inject: into requests, watches, machines and API servers (SIM-2, RUN-10).
 
-A fault happens at its time, or with the next matching request of a replica. `World.happened` counts the faults that
-actually happened.
+Each fault has a mean rate per hour. It happens at a scheduled time, or with the next matching request of a replica.
+`World.happened` counts the faults that actually happened.
 """
 
 from collections.abc import Callable, Mapping
@@ -36,21 +36,21 @@ class Strike(Generic[W_co]):
     choice: float
 
     def happened(self, what: object) -> None:
-        """Record that the fault occurred and affected `what`: count it, and add a line to the trace."""
+        """Record that the fault really occurred, and what it affected: count it, and add a line to the trace."""
         self.world.happened[self.name] += 1
         self.world.note("fault", f"{self.name}: {what}")
 
     def later(self, act: Callable[[], None]) -> None:
-        """Schedule an action for the end of the fault."""
+        """Schedule `act` to be called when the duration of the fault is over."""
         self.world.loop.call_later(self.seconds, act)
 
 
 @attrs.frozen
 class SimulatedFault(Generic[W_contra]):
-    """A kind of fault: its action `strike`, its mean number of occurrences per hour, and its shortest and longest
-    duration.
+    """A kind of fault: the function `strike` that injects it, its mean number of occurrences per hour, and its shortest
+    and longest duration in seconds.
 
-    If a fault has several `forms`, its occurrences use them in turn; `Strike.choice` selects the form.
+    A fault may have several `forms`. Its occurrences use them in turn; `Strike.choice` selects the form.
     """
 
     strike: Callable[[Strike[W_contra]], None]

@@ -1,1 +1,1 @@
-"""Migration of stored objects to the storage version of their kind (PH-8)."""
+"""Migration of stored objects to the storage version of their CRD, and tests of conversions by round trips (PH-8)."""

@@ -1,14 +1,14 @@
 """Migration of objects to the storage version: all are written again, then status.storedVersions is trimmed (PH-8).
 
 Guarantees
-    `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every object
-    listed has been written, and only while the storage version is still the one that the migration began with. Objects
-    created meanwhile are stored in that anyway. If the migration is killed and run again, the result is the same; an
-    object that was already written is patched again, without effect. If an object is refused, that is reported, and
-    nothing is trimmed.
+    `status.storedVersions` names a version as long as an object may be stored in it. It is trimmed when every listed
+    object has been written, and only if the storage version is still the one with which the migration began. Objects
+    that are created meanwhile are stored in the storage version anyway. If the migration is killed and run again, the
+    result is the same; an object that was already written is patched again, without effect. If the API server refuses
+    an object, that is reported, and nothing is trimmed.
 Assumptions
-    Every API server of the cluster knows the storage version: one that has not noticed a change yet may store an object
-    in the old one for some seconds.
+    Every API server of the cluster knows the present storage version. For some seconds after a change, an API server
+    that has not noticed it may still store objects in the old version.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -38,14 +38,15 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class NotMigrated(Exception):
-    """The error raised when not all objects of a CRD could be rewritten. The message has the reason and the remedy."""
+    """The error raised when the migration of a CRD's objects failed. The message has the reason and the remedy."""
 
 
 @attrs.frozen
 class Migration:
     """The component that rewrites all objects of CRDs, so that they are stored in the storage version.
 
-    `tell` is called with a line of text for each step; `sleep` waits before a retry.
+    `tell` is called with a line of text for each step; `sleep` waits before a retry. If `dry_run` is True, nothing is
+    written.
     """
 
     api: KubeApi
@@ -54,7 +55,10 @@ class Migration:
     dry_run: bool = False
 
     async def run(self, name: str) -> None:
-        """Rewrite all objects of the CRD `name`. Raises NotMigrated, and OperatorErrors of the API server."""
+        """Rewrite all objects of the CRD `name`, and trim its status.storedVersions.
+
+        Do nothing if all are stored in the storage version. Raises NotMigrated, and OperatorErrors of the API server.
+        """
         found = await self._versions(name)
         if not found.stale:
             self.tell(f"{name}: every object is stored in {found.storage}")
@@ -157,7 +161,7 @@ def _amount(number: int) -> str:
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
-    """Return for every CRD of the cluster the versions in which its objects may be stored, sorted by the CRD's name."""
+    """Return the versions in which objects of each CRD may be stored, for all CRDs of the cluster, sorted by name."""
     token = ""
     found: list[VersionsInUse] = []
     while True:
@@ -168,10 +172,9 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 
 
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
-    """Rewrite the objects of these CRDs in the storage version.
+    """Rewrite the objects of the CRDs `names` in their storage versions, and return a message for each failure.
 
-    Return a message for each failure. Without `names`, all CRDs that need a migration are migrated. Raises
-    OperatorError if the CRDs cannot be listed.
+    If `names` is empty, all CRDs that need a migration are migrated. Raises OperatorError if the CRDs cannot be listed.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

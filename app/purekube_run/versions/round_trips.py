@@ -1,6 +1,6 @@
-"""Tests of conversions on examples: a round trip to another version and back must lose nothing (PH-6).
+"""Tests of conversions between versions of a CRD: a round trip to another version and back must lose nothing (PH-6).
 
-Examples are generated from the schemas with a fixed seed, so that a file gives the same result everywhere.
+The objects to convert are generated from the schemas with a fixed seed, so that each run gives the same result.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +33,10 @@ AT_START: Final = 60
 
 @attrs.frozen
 class RoundTrips:
-    """The result of testing a version's conversion: the number of successful round trips, and the first failure."""
+    """The result of testing the conversion between `version` and the storage version.
+
+    `held` is the number of successful round trips, and `problem` the first failure.
+    """
 
     version: str
     storage: str
@@ -45,9 +48,9 @@ class RoundTrips:
 
 
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
-    """Test the conversions of a box, and yield the result for every version that is converted.
+    """Test the conversions of a box, and yield one result for each version that is converted to the storage version.
 
-    `place` returns file and line of a path in the box.
+    `place` returns the file and line of a field path in the box.
     """
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):
@@ -56,12 +59,12 @@ def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> It
 
 
 def check_kinds(kinds: Iterable[Resource[Any, Any]]) -> tuple[Converter, ...]:
-    """Test the functions of kinds that are defined as Python classes.
+    """Test the conversion, validation and defaulting functions of kinds that are defined as Python classes.
 
-    Return the converters of those with several versions. Converters are tested by round trips to another version and
-    back. Functions that validate objects or give defaults are called. Raises CommandError if a round trip fails or
-    changes an object, if a function raises, if the schema refuses the defaults, or if giving them a second time changes
-    the object.
+    Return the converters of the kinds that have several versions. Converters are tested by round trips to another
+    version and back, the other functions by calls with generated objects. Raises CommandError if a round trip fails or
+    changes an object, if a function raises, if the schema refuses the defaulted object, or if defaulting it again
+    changes it.
     """
     converters = []
     for kind in kinds:
@@ -113,7 +116,7 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Yield example objects, alternating between a version and the storage version. Every call yields equal objects."""
+    """Yield generated objects, alternately in `version` and in the storage version. Every call yields equal objects."""
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):
