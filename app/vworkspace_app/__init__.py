@@ -1,8 +1,8 @@
-"""The application: the command line, the operator's drivers, and the embedded servers as processes."""
+"""The operator as an application: its command line, the controllers that it runs, and embedded test servers."""
 
 from typing import Final
 
 __all__ = ["VERSION"]
 
 VERSION: Final = "0.1.0"
-"""The version of the distribution. It is not read from the wheel, which would take most of the time of `--help`."""
+"""The version of the package. It is not read from the package metadata, which would make `--help` slow."""

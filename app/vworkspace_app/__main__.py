@@ -1,4 +1,4 @@
-"""The entry of the command line, which answers `--version`, `--help` and `completion` with only the standard library.
+"""The entry point of the command line. `--version`, `--help` and `completion` need only the standard library.
 
 Every other command is run by `vworkspace_app.commands.execution`.
 """
@@ -32,7 +32,7 @@ def _escape(error: UnicodeError) -> tuple[str, int]:
 
 
 def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
-    """Run one command and return its exit status; problems are printed in one line on standard error.
+    """Run one command and return its exit status. An error is printed as one line on standard error.
 
     If `guarded` is True, control sequences in the output of this process are printed as visible text, so that a
     terminal does not obey them.

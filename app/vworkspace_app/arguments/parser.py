@@ -26,7 +26,10 @@ class _Words(argparse.ArgumentParser):
 
 
 def call(function: Callable[..., Any], words: Sequence[str]) -> Any:
-    """Call the function of a command with the values parsed from `words`; return its result. Raises UsageError."""
+    """Call the function of a command with the arguments parsed from the words of a command line; return its result.
+
+    Raises UsageError for unknown, missing and malformed arguments.
+    """
     arguments = arguments_of(function)
     given = _given(arguments, words)
     return function(*_positional(arguments, given), **_options(function, arguments, given))

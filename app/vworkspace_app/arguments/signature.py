@@ -1,8 +1,9 @@
 """The arguments of a command, read from the signature of its function.
 
-A parameter before `*` is positional, one after it is an option. `bool` is a flag with a `--no-` form, `list[X]` an
-option that may be repeated, `tuple[X, X]` one with two values. `Literal` and enums have choices. If a parameter has the
-name "*" in its annotation and an attrs class as its type, each field of the class is an option.
+A parameter before `*` becomes a positional argument, a parameter after it an option. The type `bool` makes a flag with
+a `--no-` form, `list[X]` an option that may be repeated, `tuple[X, X]` an option with two values, and `Literal` or an
+enum an option with fixed choices. If a parameter is annotated with `Parameter(name="*")`, its type is an attrs class,
+and each field of the class is an option.
 """
 
 import inspect
@@ -15,13 +16,13 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 import attrs
 
 REQUIRED: Final = inspect.Parameter.empty
-"""The default of an argument that must be given."""
+"""The value of `Argument.default` that marks an argument without a default, which must be given."""
 
 _TAKES: Final = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
 
 class UsageError(Exception):
-    """An error in the call of a command, such as an unknown option or a missing argument."""
+    """The error raised for a wrong call of a command, such as an unknown option or a missing argument."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -30,12 +31,12 @@ class UsageError(Exception):
 
 @attrs.frozen
 class Parameter:
-    """The annotation that describes one argument of a command, at a parameter of the command's function.
+    """The description of one command-line argument, in the `Annotated` type of a parameter of the command's function.
 
     It has the argument's names and help text, and the environment variable that is read if the argument is not given.
     `negative` is the name of the option that unsets a flag: None means the usual `--no-` form, "" means that there is
-    none. `read` converts the parsed value; the type of its own parameter is then the type of the argument. If `parse`
-    is False, the parameter is no argument and keeps its default.
+    none. `read` converts the parsed value; the argument is then parsed as the type of the parameter of `read`. If
+    `parse` is False, the parameter cannot be given on the command line and keeps its default.
     """
 
     name: str | Sequence[str] = ()
@@ -48,10 +49,11 @@ class Parameter:
 
 @attrs.frozen
 class Argument:
-    """One argument of a command, read from the parameter `parameter` of the command's function.
+    """One command-line argument, read from the parameter `parameter` of the command's function.
 
-    If that parameter is an attrs class, whose fields are arguments, `field` is the field for this one; otherwise it is
-    "". A flag sets the value True; if True is the default and there is no `negative`, the flag sets False.
+    If the type of that parameter is an attrs class, each field of the class is an argument, and `field` is the name of
+    this one's field; otherwise it is "". A flag sets the value True; if True is the default and there is no `negative`,
+    the flag sets False.
     """
 
     parameter: str
@@ -59,7 +61,7 @@ class Argument:
     about: str
     default: Any
     kind: Any
-    """The type of one value."""
+    """The type of the value, or of each value if the argument has several (`many` or `pair`)."""
     positional: bool = False
     many: bool = False
     pair: bool = False
@@ -98,11 +100,11 @@ class Argument:
 
     @property
     def takes(self) -> str:
-        """The text that represents the value in help: the choices, or else a placeholder in capitals."""
+        """The text for the value in help: the choices, such as `{text,json}`, or a placeholder, such as PATH."""
         return "{" + ",".join(filter(None, self.choices)) + "}" if self.choices else _TAKES.get(self.kind, "PATH")
 
     def value(self, text: str) -> Any:
-        """Convert a word to the argument's type. Raises UsageError if it is not a valid value."""
+        """Return a word of the command line as a value of the argument's type. Raises UsageError if it is invalid."""
         if self.choices and text not in self.choices:
             known = ", ".join(filter(None, self.choices))
             raise UsageError(f"{self.label} {text}: give one of {known}")
@@ -128,7 +130,7 @@ def _of(parameter: inspect.Parameter) -> Iterator[Argument]:
 
 
 def arguments_of_fields(cls: type[Any], parameter: str) -> Iterator[Argument]:
-    """Yield the arguments that are fields of an attrs class, the type of `parameter`."""
+    """Yield one argument for each field of the attrs class `cls`, the type of the function's parameter `parameter`."""
     for field in attrs.fields(cls):
         kind, of_field = _unwrapped(field.type)
         words = attrs.evolve(of_field, help=of_field.help or field.metadata.get("help", ""), negative="")

@@ -1,1 +1,1 @@
-"""The Cluster controller."""
+"""The controller of Cluster objects, which writes the operator's status into them."""

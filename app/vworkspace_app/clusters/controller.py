@@ -1,7 +1,7 @@
 """The Cluster controller, which writes the operator's status into the cluster's Cluster object (RES-3, PULL-5).
 
-The object is created at the start if there is none and either the control plane's URL is known or no agent needs one
-(SEE-4). If a user deletes it afterwards, it is not created again before the next start.
+If there is no such object, the controller creates it once per process. With a job agent, it first waits until the
+control plane's URL is known (SEE-4). If a user deletes the object later, it is created again only after a restart.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -39,7 +39,7 @@ from vworkspace_core.jobs.payload_security import required_by
 _log = structlog.get_logger("operator")
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
-"""API groups that every API server serves."""
+"""API groups that every API server serves, so that no CRD has to be looked up."""
 
 
 @attrs.frozen
@@ -65,7 +65,8 @@ class ClusterSettings:
 class ClusterReconciler:
     """The reconciler of Cluster objects, which writes the state of this operator into their status.
 
-    The state is that of `informers` and of the job agent. `report` returns the latter; it is None without a job agent.
+    The status shows the state of the informers and of the job agent. `report` returns the agent's state; it is None if
+    the operator runs without a job agent.
     """
 
     api: KubeApi
@@ -81,7 +82,7 @@ class ClusterReconciler:
     def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
         """Return the controller of Cluster objects.
 
-        `synced` returns when the caches that the first status needs are filled.
+        `synced` waits until the caches that the first status needs are filled. Nothing is reconciled before.
         """
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),

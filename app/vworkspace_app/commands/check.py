@@ -1,4 +1,4 @@
-"""`check`: check each thing the operator needs, and print a finding for each (SEE-1)."""
+"""The command `check`, which checks the prerequisites of the operator and prints a finding for each (SEE-1)."""
 
 import textwrap
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
 
 
 def finding_text(finding: Finding, screen: Screen) -> str:
-    """Return the finding as text wrapped to the screen.
+    """Return a finding as text, wrapped to the width of the screen.
 
-    The remedy follows below, unwrapped so that it can be copied.
+    The remedy is on a line of its own, which is not wrapped, so that it can be copied.
     """
     told = finding.point + (f": {finding.told}" if finding.told else "")
     folded = textwrap.wrap(told, max(screen.width - len(_INDENT), 20), break_long_words=False, break_on_hyphens=False)
@@ -54,7 +54,7 @@ def finding_data(finding: Finding) -> dict[str, str]:
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """Return the summary line: how many points were checked, and how many failed."""
+    """Return the summary line of `check`: the number of points that were checked, and of those that failed."""
     failed = sum(finding.verdict is CheckResult.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")
 
@@ -73,7 +73,7 @@ def check(
     system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Check whether everything is there that the operator needs, each point with what to do.
+    """Check everything that the operator needs, and print for each failed point what to do.
 
     Checked are: the version of the API server, CRDs, Flux and the engines of Operations, the operator's rights in each
     managed namespace, accounts, credentials, the control plane, and clocks. The rights must be those that `manifests`

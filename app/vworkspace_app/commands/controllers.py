@@ -1,4 +1,4 @@
-"""`controllers`: list installed reconcilers and watchers in Python, print their CRDs and roles, and run them."""
+"""The commands `controllers ...`, which list and run controllers in Python, and print their CRDs and roles."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any
@@ -30,8 +30,8 @@ from vworkspace_app.webhooks.kinds_of_users import served_kinds
 def run_by_name(settings: RunSettings, names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
     """Run the named controllers until the process gets a signal.
 
-    Pure reconcilers act on objects in `namespaces`, or in all namespaces if `namespaces` is empty. Raises CommandError
-    if a controller, or the configuration of the cluster, cannot be loaded.
+    Pure reconcilers (functions that return the desired children of an object) act on objects in `namespaces`, or in all
+    namespaces if `namespaces` is empty. Raises CommandError if a controller or the kubeconfig cannot be loaded.
     """
     loaded = load_controllers(names)
     kinds = [resource.kind.crd_name for resource in loaded.resources]
@@ -55,7 +55,10 @@ def controllers_table() -> str:
 
 
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
-    """Return the CRDs, as text, of the kinds that the controllers define as Python classes. Raises CommandError."""
+    """Return the CRDs of the kinds that the controllers `names` define as Python classes, as text.
+
+    Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` is not given.
+    """
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
     return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
@@ -97,7 +100,10 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
 def render_controller_manifests(
     names: Sequence[str], image: str, options: RoleOptions, output: Format, trust: WebhookTrust = NOBODY
 ) -> str:
-    """Return the manifests that run the controllers together in one process, as text. Raises CommandError."""
+    """Return the manifests that run the controllers `names` together in one process, as text.
+
+    Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` is not given.
+    """
     loaded = load_controllers(names)
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
     for resource in hooked:

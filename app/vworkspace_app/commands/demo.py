@@ -1,4 +1,4 @@
-"""`demo`: run a story of `vworkspace_app.demo`; the exit status says whether everything was as expected."""
+"""The command `demo`, which plays a story of the package `vworkspace_app.demo` and checks everything that it shows."""
 
 import webbrowser
 from collections.abc import Awaitable, Callable, Iterator
@@ -191,7 +191,7 @@ def demo(
     ] = False,
     cluster: Annotated[DemoClusterOptions, Parameter(name="*")] = _OWN_CLUSTER,
 ) -> int:
-    """Watch an intent travel from the control plane through the operator to Flux and back, over real HTTP.
+    """Show how a job of the control plane becomes a release of Flux, and how its result is reported, over real HTTP.
 
     Exit status 0 says that everything shown was also checked. With --kubeconfig the demo runs in two namespaces of its
     own with the roles that `manifests` prints; it needs Flux and the rights of an administrator. Examples:

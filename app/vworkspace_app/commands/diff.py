@@ -1,4 +1,4 @@
-"""`diff`: show what applying manifests would change in a cluster, object by object (SEE-2)."""
+"""The command `diff`, which shows what applying manifests would change in a cluster, object by object (SEE-2)."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.own_status import unmanaged
 
 SAME, DIFFERS, FAILED = 0, 1, 2
-"""The exit statuses, with the same meaning as those of `diff` and `kubectl diff`."""
+"""The exit statuses, as of `kubectl diff`: no difference (0), a difference (1), an error or a refused change (2)."""
 
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
@@ -43,9 +43,9 @@ async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiCl
 
 
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
-    """Yield each object to apply with its kind: a document itself, or the object in a job's payload.
+    """Yield the kind and manifest of the object in each document: the document itself, or the payload of a job.
 
-    Raises CommandError for a kind that is neither the operator's own nor in `boxes`.
+    Raises CommandError for a kind that is neither ApplicationInstance nor Operation nor in `boxes`.
     """
     for document in documents:
         manifest = document
@@ -68,7 +68,10 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 def text(found: Difference, *, colour: bool) -> str:
-    """Return the diffs of all changes as text. Below a change that the API server would refuse, the reason is given."""
+    """Return the diffs of all changes as text.
+
+    If the API server would refuse a change, the reason follows the diff of that change.
+    """
     parts = []
     for change in found.changes:
         parts.append(plan_documents.diff_text([(change.ref, change.before, change.after)], colour=colour))
@@ -78,7 +81,7 @@ def text(found: Difference, *, colour: bool) -> str:
 
 
 def diff_line(found: Difference) -> str:
-    """Return one line that says what the operator would do after the change."""
+    """Return a one-line summary of what the operator would do after the change, such as `1 apply (...), 0 deletes`."""
     own = found.changes[0]
     if own.refused:
         return "the API server would not take it, so that nothing downstream would change"
@@ -90,7 +93,7 @@ def diff_line(found: Difference) -> str:
 
 
 def status_of(found: Difference) -> int:
-    """Return the exit status. It is 2 if a change would be refused, 1 if something would change, and 0 otherwise."""
+    """Return the exit status of `diff`: 2 if a change would be refused, 1 if something would change, otherwise 0."""
     if any(change.refused for change in found.changes):
         return FAILED
     return (
@@ -141,10 +144,10 @@ def diff(
     ] = None,
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Show what applying instances, Operations, jobs or objects of boxes would change: they and everything downstream.
+    """Show what applying instances, Operations, jobs or objects of boxes would change in them and downstream.
 
-    The operator decides on what is in the cluster now, and tries the result as dry runs if you have the rights. Nothing
-    is written.
+    The changes are what the operator would decide for the present objects in the cluster. If you have the rights, they
+    are also sent to the API server as dry runs. Nothing is written.
     Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
     Examples:
 

@@ -1,6 +1,7 @@
-"""The execution of a command: an error is one line on standard error; exit status 2 is for usage, 1 for failure.
+"""The execution of a command line: it runs the command, prints an error as one line, and returns the exit status.
 
-This module needs no packages except the core's, so that it can report that others are missing.
+The exit status is 2 for wrong usage and 1 for a failure. This module imports no packages except those of the core, so
+that it can report that others are not installed.
 """
 
 import os
@@ -20,7 +21,7 @@ def guard_streams() -> None:
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status; problems are printed in one line on standard error."""
+    """Run one command and return its exit status. An expected error is printed as one line on standard error."""
     # The parser reads a lone `-` as an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:

@@ -1,6 +1,6 @@
-"""The commands that run extensions (boxes and controllers in Python), alone or with the operator's own kinds.
+"""The process that runs extensions (boxes and controllers in Python), alone or with the operator's own kinds.
 
-A process without extensions does not import this module: boxes, expressions and controllers need 7 MB.
+A process without extensions does not import this module, which saves 7 MB of memory.
 """
 
 import random
@@ -43,7 +43,7 @@ from vworkspace_core.api.kinds import OWN_KINDS
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 OPERATORS = tuple(StatusWriter(kind, "operator") for kind in OWN_KINDS)
-"""The status writers of the operator's own kinds: for each, the operator itself."""
+"""The records that the operator itself writes the statuses of its own kinds, so no extension may write them."""
 
 _log = structlog.get_logger("operator")
 
@@ -52,7 +52,8 @@ _log = structlog.get_logger("operator")
 class LoadedExtensions:
     """The boxes and controllers that run together with the operator's own kinds.
 
-    `writers` are all status writers of the process except composites.
+    `composites` are the controllers made of boxes and pure reconcilers. `writers` are the other controllers that write
+    statuses, each with its kind.
     """
 
     boxes: Sequence[Box]
@@ -63,8 +64,9 @@ class LoadedExtensions:
 
     @classmethod
     def load(cls, settings: RunSettings) -> "LoadedExtensions":
-        """Load the extensions that `settings` name. Raises CommandError if one cannot be loaded, or two share a kind's
-        status.
+        """Load the extensions that `settings` name.
+
+        Raises CommandError if one cannot be loaded, or if two controllers would write the status of the same kind.
         """
         loaded, boxes = load_controllers(settings.controllers), runnable(load_boxes(settings.box))
         composites = [*map(composite_of, boxes), *loaded.composites]
@@ -75,9 +77,10 @@ class LoadedExtensions:
 
     @asynccontextmanager
     async def webhooks(self, settings: RunSettings, process: OperatorProcess) -> AsyncIterator[ServedKinds]:
-        """Yield the webhooks to serve, after a warning for each that is needed and not served.
+        """Yield the kinds whose webhooks the process must serve. First log a warning for each webhook that is needed
+        but not enabled.
 
-        While the block runs, the boxes' rules are compared with the cluster's CRDs.
+        While the block runs, the rules of the boxes are compared with those in the cluster's CRDs.
         """
         warn_unserved(settings, self.boxes)
         warn_unreviewed(settings, self.resources)
@@ -100,10 +103,10 @@ def run_extensions(
 ) -> None:
     """Run composites (boxes and pure reconcilers) and controllers until the process gets a signal.
 
-    The fields of `starting` are logged at the start. `boxes` are the composites' boxes, whose rules are compared with
-    the cluster's CRDs. With `applied`, the boxes that are in the cluster as OperatorBox objects run too. Composites act
-    in `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API server can be determined, and
-    for unusable certificates.
+    The fields of `starting` are logged at the start. `boxes` are the boxes of which composites were made; their rules
+    are compared with those in the cluster's CRDs. With `applied`, the boxes that are in the cluster as OperatorBox
+    objects run too. Composites act in `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API
+    server is configured, and for unusable certificates.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -150,7 +153,7 @@ def run_extensions(
 
 
 def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
-    """Return `webhooks` with those for boxes that are in the cluster as OperatorBox objects."""
+    """Return `webhooks` extended by the webhooks for boxes that are in the cluster as OperatorBox objects."""
     converters = AppliedConverters(process.api, process.machine.clock, settings.namespace)
     return webhooks.with_applied_boxes(BoxReview(process.api), converters.of_group)
 
@@ -161,7 +164,7 @@ def run_boxes(
     """Run boxes until the process gets a signal.
 
     The boxes act in `namespaces`, or in all namespaces if `namespaces` is empty. With `applied`, the boxes that are in
-    the cluster as OperatorBox objects run too. Raises CommandError if no API server can be determined.
+    the cluster as OperatorBox objects run too. Raises CommandError if no API server is configured.
     """
     warn_unserved(settings, boxes)
     composites = [*map(composite_of, boxes)]
@@ -174,7 +177,7 @@ def run_boxes(
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Log a warning for each box that needs a webhook, if the settings enable no webhooks.
 
-    Without its webhook nothing enforces a box's rules.
+    Without the webhook, some rules, defaults or conversions of the box are missing.
     """
     if settings.webhook_listen:
         return
@@ -187,7 +190,7 @@ def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
 def warn_unreviewed(settings: RunSettings, resources: Sequence[Resource[Any, Any]]) -> None:
     """Log a warning for each kind that needs a webhook, if the settings enable no webhooks.
 
-    Without its webhook nothing converts or validates a kind's objects.
+    Without the webhook, objects of the kind are not converted, validated or defaulted.
     """
     for one in () if settings.webhook_listen else resources:
         if one.needs_webhooks:

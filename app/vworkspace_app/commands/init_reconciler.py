@@ -1,6 +1,6 @@
-"""`init reconciler`: write a small project with a kind, its reconciler and a test that passes unchanged.
+"""The command `init reconciler`, which writes a Python project with a kind, its reconciler and a passing test.
 
-The kind is a new one, or that of a CRD that exists.
+The kind is a new one, or the kind of an existing CRD.
 """
 
 import sys
@@ -27,14 +27,14 @@ from vworkspace_app.commands.box.init import GROUP, KIND, PROJECT, check_name, m
 from vworkspace_app.commands.reconciler_project import CRD_FILES, FILES
 
 _ATTEMPTS: Final = 20
-"""The number of specs that are drawn to find one that the rules of a CRD admit."""
+"""The number of random specs that are generated to find one that satisfies the rules of a CRD."""
 _NO_EXAMPLE: Final = "no object that its rules admit was found: write the spec of EXAMPLE in the test yourself"
 
 
 def write_project(project: str, group: str, kind: str, directory: Path) -> None:
-    """Write the project into a folder and print the paths of its files.
+    """Write a project for a new kind into the folder `directory`, and print the paths of its files.
 
-    Raises CommandError for invalid names, and for files that exist.
+    Raises CommandError for invalid names, and if a file exists already.
     """
     for given, form in ((group, GROUP), (kind, KIND)):
         check_name(given, form)
@@ -42,10 +42,10 @@ def write_project(project: str, group: str, kind: str, directory: Path) -> None:
 
 
 def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
-    """Write the project for the storage version of a CRD.
+    """Write a project for the kind of a CRD, in its storage version, into the folder `directory`.
 
-    Print on standard error what the project's classes do not express. Raises CommandError for an invalid name, and
-    UnfitCrd for a CRD whose kind cannot be written as classes. Nothing is written in these cases.
+    Parts of the CRD that the project's classes cannot express are printed on standard error. Raises CommandError for an
+    invalid name or an existing file, and UnfitCrd if the kind cannot be written as classes; nothing is written then.
     """
     source = kind_source(crd.manifest, crd.storage)
     kind = source.kind

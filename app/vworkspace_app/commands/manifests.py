@@ -1,4 +1,4 @@
-"""`manifests`: print the objects to install, for `kubectl apply -f -`."""
+"""The command `manifests`, which prints the objects that install the operator, for `kubectl apply -f -`."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ from vworkspace_core.api.labels import CLUSTER_ID
 
 _PLAIN: Final = InstallOptions()
 _FLAGS: Final = {argument.field: argument.label for argument in arguments_of_fields(InstallOptions, "options")}
-"""The flags of fields of InstallOptions."""
+"""The command-line flag of each field of InstallOptions, by the field's name."""
 
 
 @attrs.frozen
@@ -48,13 +48,16 @@ class PrintedPart:
 
     @property
     def flag(self) -> str:
-        """The flag that selects the part; empty for the default."""
+        """The command-line flag that selects this part; empty for the default part."""
         flags = {"--crds-only": self.crds_only, "--namespace": self.namespace, "--rbac-only": self.rbac_only}
         return next((flag for flag, given in flags.items() if given), "")
 
 
 def render_manifests(part: PrintedPart, options: InstallOptions, output: Format) -> str:
-    """Return the manifests of a part of the installation, as text. Raises CommandError."""
+    """Return the manifests of a part of the installation, as text.
+
+    Raises CommandError for invalid options, and for options that contradict each other.
+    """
     _check_parts(part, options)
     _check_use(part, options)
     _check_agent(part, options)

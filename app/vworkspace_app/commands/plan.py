@@ -1,4 +1,4 @@
-"""`plan`: print the Decision for one object, offline, from given observed objects."""
+"""The command `plan`, which prints what the operator would do for one object, offline, from objects in files."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +40,9 @@ from vworkspace_core.operations.templates import Templates
 class PlanRequest:
     """The arguments of the command `plan`.
 
-    `now` is an RFC 3339 time; empty means the present. `wanted` is the name of the object to plan, or Kind/name, if the
-    files have several. `templates` are files with templates of Operations, in addition to the built-in ones.
+    `now` is the time of the decision (RFC 3339); empty means the present. If the files have several objects that could
+    be planned, `wanted` names the one to plan, as name or Kind/name. `missing` are kinds whose CRD is not installed.
+    `templates` are files with templates of Operations, in addition to the built-in ones.
     """
 
     files: Sequence[str]
@@ -57,7 +58,7 @@ class PlanRequest:
 class Planned:
     """The result of the command `plan`: a text and a one-line summary of the decision.
 
-    `changes` is True if a write is planned, and `is_blocked` is True if the object is blocked.
+    `changes` is True if a write is planned. `is_blocked` is True if the object would be Blocked, Stalled or Failed.
     """
 
     text: str
@@ -80,9 +81,9 @@ class _Question:
 
 
 def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
-    """Return the plan for an object in the request's files.
+    """Return what the operator would do for an object in the request's files.
 
-    Raises CommandError for input that cannot be understood.
+    Raises CommandError for malformed input, and if it is not clear which object to plan.
     """
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
@@ -90,9 +91,10 @@ def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
 
 
 def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
-    """Return the plan for an object among the documents that `read` returns.
+    """Return what the operator would do for an object among the documents that `read` returns.
 
-    `read` is called after the options were checked. Raises CommandError for input that cannot be understood.
+    `read` is called after the options were checked. Raises CommandError for malformed input, and if it is not clear
+    which object to plan.
     """
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
@@ -140,7 +142,7 @@ def _note_unknown(manifest: Manifest) -> None:
 
 
 def is_without_release(manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> bool:
-    """Report whether the instance's status names a HelmRelease that is not among `objects`."""
+    """Report whether the status of an instance names a HelmRelease that is missing in `objects`."""
     name, namespace = (get_path(manifest, "status", "helmReleaseRef", field) for field in ("name", "namespace"))
     return name is not None and ObjectRef(HELM_RELEASE, namespace, str(name)) not in objects
 

@@ -1,4 +1,7 @@
-"""The input and output of `plan`: documents completed as an API server would, and a Decision as text or data."""
+"""The input and output of the command `plan`: the given documents, and a decision (the planned writes) as text or data.
+
+Metadata that an API server would set, such as uids, is added to the documents.
+"""
 
 import base64
 import binascii
@@ -28,7 +31,7 @@ from vworkspace_core.operations.engines import engine_kinds
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
 _QUIET: Final = ContextVar("quiet", default=False)
 _NO_UID = "00000000-0000-0000-0000-"
-"""The prefix of every stand-in uid."""
+"""The prefix of the uids that are made up for documents without a uid."""
 
 
 def note(text: str) -> None:
@@ -39,7 +42,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Suppress notes while the block runs, because they were printed before."""
+    """Print no notes while the block runs, because a second run of the same code would repeat them."""
     token = _QUIET.set(True)
     try:
         yield
@@ -48,7 +51,7 @@ def quiet() -> Iterator[None]:
 
 
 def problem_lines(error: ValidationProblems) -> str:
-    """Return all problems with their paths, in one line."""
+    """Return all validation problems, each with its field path, as one line."""
     return "; ".join(map(str, error.problems))
 
 
@@ -85,16 +88,16 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 @attrs.frozen
 class InputDocuments:
-    """The documents given to the command `plan`, by object reference.
+    """The objects given to the command `plan`, by object reference.
 
-    Only documents of kinds that decisions read are included.
+    Documents of kinds that do not affect the operator's decisions are left out.
     """
 
     objects: Mapping[ObjectRef, Manifest]
 
     @classmethod
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
-        """Return the documents, completed with the metadata that stored objects have.
+        """Return the documents by object reference, completed with the metadata that an API server would set.
 
         A document is left out if its kind has no influence on what `plan` prints, and a note says so. Objects without a
         creation time get the time `now`.
@@ -111,7 +114,10 @@ class InputDocuments:
         return cls(objects)
 
     def namespace(self, name: str) -> Manifest:
-        """Return the Namespace with this name. If it was not given, print a note and return a managed Namespace."""
+        """Return the given Namespace `name`.
+
+        If it was not given, print a note, and return a Namespace with the label that lets the operator manage it.
+        """
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace
@@ -184,9 +190,9 @@ _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceV
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """Return the decision as a JSON-like mapping.
+    """Return a decision (the planned writes) as a JSON-like mapping.
 
-    Creates and deletes of the next pass (`afterwards`) are under `then` (OPS-1).
+    `afterwards` is the decision of the next reconcile. Its creates and deletes are under the key `then` (OPS-1).
     """
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}
@@ -195,16 +201,16 @@ def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
 def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
     """Return a one-line summary of the decision, such as `2 applies (OCIRepository shop, HelmRelease shop), 0 deletes`.
 
-    `present` is the planned object before the decision.
+    `afterwards` is the decision of the next reconcile, and `present` the planned object as it is now.
     """
     parts = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
     return "; ".join([*parts, *_obstacles(decision, present)]) or "nothing to do"
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
-    """Report whether the object is Blocked, Stalled or Failed after the decision.
+    """Report whether the planned object would be Blocked, Stalled or Failed after the decision.
 
-    `present` is the object before the decision.
+    `present` is the object as it is now.
     """
     return any(True for _ in _obstacles(decision, present))
 
@@ -249,9 +255,9 @@ def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
 
 
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
-    """Return a unified diff of all downstream objects that would change. The diff is empty if no object would.
+    """Return a unified diff of all downstream objects that two decisions would change, or "" if they change none.
 
-    `present` has the objects as they are now.
+    `afterwards` is the decision of the next reconcile. `present` has the objects as they are now.
     """
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
@@ -268,10 +274,10 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
 
 
 def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | None]], *, colour: bool) -> str:
-    """Return unified diffs of objects.
+    """Return unified diffs of objects, as one text.
 
-    Each change has the object's reference, and the object before and after the change, which is None where the object
-    does not exist. Fields that only an API server sets are left out.
+    Each change has the object's reference, and the object before and after the change; None means that it does not
+    exist. The status and metadata fields that only an API server sets are left out.
     """
     lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)

@@ -36,7 +36,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The parts of a process that the function `work`, which runs controllers, gets as its argument.
+    """The API client, logs, metrics, election and other parts of a process, as the argument of the function that works.
 
     `server` is the URL of the API server.
     """
@@ -51,16 +51,19 @@ class OperatorProcess:
 
 
 Work: TypeAlias = Callable[[OperatorProcess, anyio.Event], Awaitable[None]]
-"""The function that a process runs. It works until the event is set, then finishes and returns."""
+"""The function that does the work of a process, such as running controllers, until the event is set."""
 
 
 def configure_log(settings: RunSettings) -> logs.Logs:
-    """Configure logging by the settings, and return the process's log."""
+    """Configure the logging of the process by the settings (level and format), and return its log."""
     return logs.configure(level=settings.log_level, form=settings.log_format, operator_version=VERSION)
 
 
 def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
-    """Run `work` until the process gets a signal. Raises CommandError if no API server can be determined."""
+    """Run `work` with logs, metrics, probes and leader election until the process gets a signal.
+
+    Raises CommandError if no API server is configured.
+    """
     reduce_footprint()
     try:
         config = load_config(settings.kubeconfig)

@@ -1,4 +1,4 @@
-"""The command line: all commands by name. The function of a command is imported only when it is called."""
+"""The table of all commands of the command line. The function of a command is imported only when it is called."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +20,10 @@ _HELP: Final = ("--help", "-h")
 
 @attrs.frozen
 class Command:
-    """A command: its function as `module:function`, and its subcommands. A group of commands has no function."""
+    """A command: its function as `module:function` (`place`), and its subcommands by name (`below`).
+
+    A group of commands has no function; `about` is its help text.
+    """
 
     place: str = ""
     about: str = ""
@@ -48,7 +51,7 @@ _FUNCTIONS: Final = {
     "completion": "program:completion",
     **{name: f"verbs:{name}" for name in ("retry", "suspend", "resume", "cancel", "approve", "logs")},
 }
-"""The functions of commands whose module or function does not have the command's name, as `module:function`."""
+"""The function of each command whose module or function is not named like the command, as `module:function`."""
 
 _BELOW: Final = {
     "box": {
@@ -110,11 +113,15 @@ def _tree() -> dict[str, Command]:
 
 
 PROGRAM: Final = Command("", ABOUT, _tree())
-"""The whole command line."""
+"""The root of the tree of commands; its subcommands are all commands of the program."""
 
 
 def parse(words: Sequence[str]) -> Any:
-    """Run the command that the words name, and return its result. Raises CommandError if they name no command."""
+    """Run the command that the words of a command line name, and return its result.
+
+    With `--help`, print the help of the command instead. Raises CommandError for wrong usage, such as an unknown
+    command, and the errors of the command.
+    """
     chain, command, rest = [_PROGRAM], PROGRAM, list(words)
     while rest and rest[0] in command.below:
         command = command.below[rest[0]]
@@ -159,7 +166,7 @@ def _lines(group: Command) -> Iterator[tuple[str, str]]:
 
 
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    """Print what a shell needs to complete commands and options.
+    """Print the shell script that completes commands and options.
 
     Examples:
 

@@ -242,4 +242,4 @@ CRD_FILES: Final = {
     "$module/reconciler.py": _CRD_RECONCILER,
     "tests/test_$module.py": _CRD_TEST,
 }
-"""The files that replace some of these for the kind of a CRD."""
+"""The files that replace files of `FILES` in a project for the kind of an existing CRD, by their paths."""

@@ -1,4 +1,4 @@
-"""`register`: exchange a one-time token for the cluster's credential, and store it."""
+"""The command `register`, which exchanges a one-time token for the cluster's credential and stores the credential."""
 
 import re
 from collections.abc import Awaitable, Callable

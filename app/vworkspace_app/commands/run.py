@@ -1,4 +1,4 @@
-"""`run`: run the operator, in a cluster or outside it."""
+"""The command `run`, which runs the operator inside or outside a cluster."""
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ _log = structlog.get_logger("operator")
 def run_operator(settings: RunSettings) -> None:
     """Run the operator until the process gets a signal.
 
-    Raises CommandError if no API server can be determined, and for files that cannot be read.
+    Raises CommandError if no API server is configured, and for files that cannot be read.
     """
     log = configure_log(settings)
     templates, extensions = read_templates(settings.templates), _load_extensions(settings)

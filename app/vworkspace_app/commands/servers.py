@@ -1,4 +1,7 @@
-"""`cluster` and `control-plane`: the embedded servers as processes, with simulated controllers if requested."""
+"""The commands `cluster` and `control-plane`, which run the embedded API server and the embedded control plane.
+
+The command `cluster` can also simulate controllers such as Flux.
+"""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -90,7 +93,10 @@ def serve_cluster(
 
 
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
-    """Return the page of the jobs and events of `server`. It must be called on the server's event loop."""
+    """Return the web page that shows the jobs and events of `server`.
+
+    The page must be used on the server's event loop.
+    """
 
     def events() -> list[Any]:
         return [event for cluster in sorted(server.tokens.clusters()) for event in server.events_of(cluster)]

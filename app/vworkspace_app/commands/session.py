@@ -1,4 +1,4 @@
-"""The environment of commands: the connection to a cluster, and the clock."""
+"""The environment of commands: the connection to a cluster, and the clock. Tests replace both."""
 
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
@@ -15,20 +15,20 @@ from purekube_run.process.yaml_documents import Format
 
 
 def form_of(output: str) -> Format | None:
-    """Return the data format that `--output` selects; None for `text` and `table`, which are for people."""
+    """Return the data format (YAML or JSON) that the value of `--output` selects; None for `text` and `table`."""
     return None if output in ("text", "table") else Format(output)
 
 
 T = TypeVar("T")
 Work = Callable[[KubeApiClient], Awaitable[T]]
-"""A function that does the work of a command on a connection."""
+"""A function that does the work of a command with a client of the API server."""
 
 
 class CommandContext(Protocol):
     """The environment in which commands run: the connection to a cluster, and the clock. Tests replace it."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
-        """Return the result of `work` on a connection to the kubeconfig's cluster.
+        """Call `work` with a client of the kubeconfig's cluster, and return its result.
 
         Raises the errors of the connection and of `work`.
         """
@@ -55,13 +55,13 @@ class _Outside:
 
 _OUTSIDE: Final = _Outside()
 SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
-"""The environment of commands in the present context; if unset, the real one."""
+"""The environment that commands use in the present context. If unset, they use the real cluster and clock."""
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
-    """Run `work` on a connection to the kubeconfig's cluster, and return its result.
+    """Call `work` with a client of the kubeconfig's cluster, and return its result.
 
-    Raises CommandError for an error of the cluster, or if there is no cluster.
+    Raises CommandError if no cluster is configured, and for any error of the API server.
     """
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)

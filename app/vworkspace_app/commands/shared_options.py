@@ -1,7 +1,6 @@
-"""The options that several commands have.
+"""The command-line options that several commands have, such as `--kubeconfig`.
 
-They have a module of their own, since the connection to a cluster imports packages that take a quarter of a second
-(SEE-5).
+They are not in the module `session`, whose import takes a quarter of a second (SEE-5).
 """
 
 from pathlib import Path

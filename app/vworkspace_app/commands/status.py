@@ -1,4 +1,4 @@
-"""`status`: show the state of everything that the operator manages, or of one object and its children (SEE-1)."""
+"""The command `status`, which shows the state of all managed objects, or of one object and its children (SEE-1)."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""`trace`: serve the page of a recorded run."""
+"""The command `trace`, which serves a web page that shows a recorded run moment by moment."""
 
 import webbrowser
 from pathlib import Path
@@ -22,7 +22,10 @@ _LARGEST: Final = 256 * 1024 * 1024
 
 
 def trace_in(file: Path) -> Trace:
-    """Return the trace in a file. Raises CommandError if the file is too large, cannot be read, or is no trace."""
+    """Return the recorded run in a trace file.
+
+    Raises CommandError if the file is too large, cannot be read, or is no trace.
+    """
     try:
         if file.stat().st_size > _LARGEST:
             raise CommandError(f"{file}: is larger than {_LARGEST // 1024 // 1024} MiB")
@@ -41,9 +44,9 @@ def trace(
     listen: Annotated[str, Parameter(help="HOST:PORT of the page; port 0 takes a free one.")] = "127.0.0.1:0",
     show: Annotated[bool, Parameter(name="--open", help="Open the page in a browser.", negative="")] = False,
 ) -> None:
-    """Show a recorded run in a browser, with a slider for its time: how everything stood, and what was done.
+    """Show a recorded run in a browser, with a slider for its time: the state of all objects, and what was done.
 
-    It serves until it is interrupted. Example:
+    The command serves the page until it is interrupted. Example:
 
         vworkspace-operator box test webapp.yaml --trace run.trace
         vworkspace-operator trace run.trace --open
@@ -52,7 +55,10 @@ def trace(
 
 
 def serve(recording: Trace, name: str, listen: str, *, show: bool) -> None:
-    """Serve the page of a trace until the process is interrupted. With `show`, open the page in a browser."""
+    """Serve the page of a recorded run at the address `listen` until the process is interrupted.
+
+    `name` is the title of the page. If `show` is True, the page is opened in a browser.
+    """
     app = Starlette(routes=Site(TracePage(recording), name).routes())
     with serving_in_thread(app, listen, limits=ConnectionLimits(streams=STREAMS)) as url:
         print(f"{len(recording.moments)} moments at {url}/ (Ctrl-C ends it)", flush=True)

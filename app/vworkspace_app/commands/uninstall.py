@@ -1,4 +1,7 @@
-"""`uninstall`: remove the operator step by step. `forget`: free the objects of a controller that will not run."""
+"""The command `uninstall`, which removes the operator step by step, and the commands `forget`.
+
+`box forget` and `controllers forget` remove the finalizers of a controller that will not run again from its objects.
+"""
 
 import sys
 from collections.abc import Sequence
@@ -86,7 +89,7 @@ def forget_objects(
 
 @attrs.frozen
 class UninstallOptions:
-    """The options of the command `uninstall`."""
+    """The options of the command `uninstall`. `timeout` is the maximum wait for each deletion, in seconds."""
 
     keep_applications: bool
     dry_run: bool

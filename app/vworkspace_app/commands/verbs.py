@@ -1,4 +1,4 @@
-"""The commands that change one object, such as `retry` and `suspend`: each prints what it did."""
+"""The commands that act on one object: `retry`, `suspend`, `resume`, `cancel`, `approve` and `logs`."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -28,7 +28,7 @@ VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | Refusal]] = {
     "resume": actions.resume,
     "cancel": actions.cancel,
 }
-"""The functions that plan each command's change, by the command's name."""
+"""The function of each command, by the command's name. It returns the change to make, or why the command is refused."""
 
 
 def _run(verb: str, name: str, namespace: str, kubeconfig: Path | None) -> None:
@@ -73,7 +73,7 @@ def resume(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig 
 
 
 def cancel(name: Run, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
-    """Ask an Operation to stop; what it made is deleted.
+    """Cancel an Operation. The objects that it created, such as a Job, are deleted.
 
     Example:
 
@@ -91,7 +91,7 @@ def approve(
     system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Agree to one run of an Operation, with exactly the parameters that it has now.
+    """Approve one run of an Operation, with exactly the parameters that it has now.
 
     The command reads the Secret with the operator's credentials, so every account that may read it may approve.
     Example:
@@ -116,7 +116,7 @@ def logs(
     system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Print what the operator wrote, or the pods of an Operation or an application.
+    """Print the logs of the operator, or the logs of the pods of an Operation or an application.
 
     Pods of an application are found by the label app.kubernetes.io/instance, which charts set. Examples:
 

@@ -1,4 +1,4 @@
-"""The commands `version`, about what runs here and in the cluster, and `versions`, about stored objects (SEE-5)."""
+"""The command `version`, for the versions of the programs, and the commands `versions`, for those of CRDs (SEE-5)."""
 
 import json
 import platform
@@ -36,13 +36,13 @@ async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, An
 
 
 def served(definition: Manifest | None) -> list[str]:
-    """Return the versions that a CRD serves; empty if the CRD is not installed."""
+    """Return the names of the versions that a CRD serves, or [] for None (the CRD is not installed)."""
     versions = get_path(definition, "spec", "versions") or ()
     return [str(get_path(each, "name")) for each in versions if get_path(each, "served") is True]
 
 
 def operator_in(deployment: Manifest | None) -> dict[str, Any]:
-    """Return version and image of the operator from its Deployment. The result is empty if there is no Deployment."""
+    """Return the `version` and `image` of the operator from its Deployment, or {} for None (there is no Deployment)."""
     if deployment is None:
         return {}
     label = get_path(deployment, "metadata", "labels", "app.kubernetes.io/version")
@@ -72,9 +72,9 @@ def version(
     system_namespace: SystemNamespace = "vworkspace-system",
     kubeconfig: Kubeconfig = None,
 ) -> int:
-    """Tell the versions of this command, the API server, the definitions that it serves, and the operator there.
+    """Print the versions of this command, and of the API server, the operator's CRDs and the operator in the cluster.
 
-    Exit status 1 where no API server could be asked. Examples:
+    Exit status 1 says that the API server could not be asked. Examples:
 
         vworkspace-operator version
         vworkspace-operator version --client -o json

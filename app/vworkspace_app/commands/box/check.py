@@ -1,4 +1,4 @@
-"""`box check`: report every problem of boxes at once."""
+"""The command `box check`, which reports all problems in box files."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -45,10 +45,10 @@ class _Checked:
 
 
 def check_boxes(files: Sequence[str], crds: Sequence[Path], output: str, kubeconfig: Path | None = None) -> int:
-    """Print the problems in boxes, and return the exit status.
+    """Print the problems in box files, and return the exit status.
 
-    With `kubeconfig`, CRDs that are in no file are read from that cluster. Raises CommandError for files that cannot be
-    read, and for a cluster that does not answer.
+    `crds` are files with further CRDs, `output` is `text` or `json`. With `kubeconfig`, CRDs that are in no file are
+    read from that cluster. Raises CommandError for files that cannot be read, and for a cluster that does not answer.
     """
     loaded = load_boxes(files, crds)
     if kubeconfig is not None and (names := missing_definitions(loaded)):
@@ -100,9 +100,9 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return a text about the rules and defaults that the CRD enforces, and about the duties of the box's webhook.
+    """Return a text with the number of rules and defaults that the CRD enforces, and the tasks of the box's webhook.
 
-    The text is empty if there are neither.
+    The text is empty if the box has no rules or defaults in its CRD and needs no webhook.
     """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
@@ -112,8 +112,9 @@ def admitted(box: Box) -> str:
 
 
 def summary(box: Box) -> str:
-    """Return a text with the number of a box's resources, of its externals (objects that it only reads), and of its
-    drains (resources that run before the others are deleted).
+    """Return a text that counts a box's resources, externals and drains.
+
+    Externals are objects that the box only reads, drains are resources that run before the others are deleted.
     """
     drains = sum(map(len, box.drains))
     parts = [amount(len(box.nodes), "resource")]
@@ -123,9 +124,9 @@ def summary(box: Box) -> str:
 
 
 def order(box: Box) -> str:
-    """Return a text with the resource ids in the order in which they are applied.
+    """Return a text with the resource ids in the order in which they are applied, such as `; order: a b, then c`.
 
-    Ids without `then` between them are applied together. The text is empty for a box without resources.
+    Here `a` and `b` are applied together, and `c` after them. The text is empty for a box without resources.
     """
     waves = sorted({node.wave for node in box.nodes})
     ids = [" ".join(node.id for node in box.nodes if node.wave == wave) for wave in waves]

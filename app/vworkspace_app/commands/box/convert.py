@@ -1,4 +1,4 @@
-"""`box convert`: boxes from the files of other frameworks, as text to print or files to write."""
+"""The command `box convert`, which makes boxes of the files of other frameworks, and prints or writes them."""
 
 import re
 import sys
@@ -25,7 +25,7 @@ from vworkspace_app.commands.shared_options import Crds
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
-"""The advice of `box check` to trust parents with a choice; the group of the pattern is the name of the choice."""
+"""The pattern of the advice in an error of `box check` to add a word to `trustParents`; its group is that word."""
 
 
 @attrs.frozen
@@ -41,7 +41,7 @@ class ConvertedFile:
     """The result of converting a file.
 
     `boxes` is the number of boxes and `files` the files to write. `problems` has a line for each part that could not be
-    converted. `refused` has the problems of the new boxes.
+    converted. `refused` has the problems that `box check` finds in the new boxes.
     """
 
     boxes: int
@@ -61,8 +61,8 @@ class ConvertedFile:
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
     """Convert a file of another framework to boxes. Raises CommandError if a file cannot be read.
 
-    `crds` are files with CRDs of kinds that the boxes use. Some originals let the users who write an object of the
-    box's kind choose namespaces, names or accounts. If `trusting` is True, the boxes allow the same, by `trustParents`.
+    `crds` are files with CRDs of kinds that the boxes use. Some originals let users choose namespaces, names or
+    accounts of children in the object that they write. If `trusting` is True, the boxes allow that by `trustParents`.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -116,9 +116,9 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 
 
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
-    """Write the files into `folder`, and yield their paths.
+    """Write the files into `folder`, and yield the path of each.
 
-    Raises CommandError for a file that exists with other content.
+    Raises CommandError if a file exists with other content, or cannot be written.
     """
     try:
         for file in files:

@@ -1,4 +1,4 @@
-"""The command `box init`: write a box and its CRD to start from, which pass `box check` unchanged."""
+"""The command `box init`, which writes an example box and its CRD for a new kind. Both pass `box check` unchanged."""
 
 import keyword
 import re
@@ -16,7 +16,10 @@ PROJECT: Final = (re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?"), "shops")
 
 
 def check_name(given: str, form: tuple[re.Pattern[str], str]) -> None:
-    """Raise CommandError unless the name `given` matches `form`: a pattern, and an example for the error message."""
+    """Raise CommandError unless the name `given` matches a pattern.
+
+    `form` is the pattern and an example of a valid name for the error message.
+    """
     if form[0].fullmatch(given) is None:
         raise CommandError(f"{given}: not a name such as {form[1]}", status=USAGE)
 

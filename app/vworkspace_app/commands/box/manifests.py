@@ -1,4 +1,4 @@
-"""`box rbac` and `box manifests`: the objects to install so that a box runs in a cluster."""
+"""The commands `box rbac` and `box manifests`, which print the objects to install so that a box runs in a cluster."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,11 +46,11 @@ def render_rbac(
     for_account: str = "",
     previous: str = "",
 ) -> str:
-    """Return the roles that a box needs, as YAML or JSON.
+    """Return the RBAC roles that the box in `file` needs, as YAML or JSON.
 
     With kinds in `former`, return only the roles to prune objects of these kinds. With `for_account` (NAMESPACE/NAME),
-    return the roles of a ServiceAccount that the box impersonates. With `previous`, the file of the box's former
-    definition, add the roles to prune kinds that only that definition has. Raises CommandError.
+    return the roles of a ServiceAccount that the box impersonates. With `previous`, the file of an earlier definition
+    of the box, add roles to prune the kinds that only that definition has. Raises CommandError for invalid input.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -83,7 +83,10 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds in texts such as `Job/jobs.v1.batch`. Raises CommandError for a malformed text."""
+    """Return the kinds that the values of `--former` name, such as `Job/jobs.v1.batch`.
+
+    Raises CommandError for a malformed value.
+    """
     kinds = {text: recorded_kinds(text) for text in texts}
     if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
         raise CommandError(f"--former {wrong!r} names no kind: write such as Job/jobs.v1.batch", status=USAGE)
@@ -119,11 +122,11 @@ def render_box_manifests(
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
-    """Return the OperatorBox to apply, as text. It has the spec of the CRD in place of the name of the CRD's file.
+    """Return the box in a file as an OperatorBox object to apply, as text.
 
-    Before the OperatorBox come the admission policies that it needs: for rules that no CRD can check, and for values
-    that no CRD can compute. Raises CommandError for a box with problems. A box that needs a webhook is such a box,
-    since it would not be accepted.
+    The object has the spec of the CRD in place of the name of the CRD's file. Before it come the admission policies
+    that it needs: for rules that no CRD can check, and for values that no CRD can compute. Raises CommandError for a
+    box with problems, and for a box that needs a webhook, which cannot run as an OperatorBox.
     """
     box, _ = _loaded(file, crds)
     if problems := list(refused_where_applied(box)):

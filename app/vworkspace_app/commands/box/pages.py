@@ -1,4 +1,4 @@
-"""The commands `box graph` and `box docs`: a graph of a box's dependencies, and a page for its users."""
+"""The commands `box graph` and `box docs`, which print a box's dependency graph and a page for its users."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`box plan`: what a box would do for one object, offline."""
+"""The command `box plan`, which prints what a box would do for one object or for each object of a cluster."""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,9 +30,10 @@ def planned(
     now: str = "",
     output: str = "text",
 ) -> tuple[BoxPlan, str]:
-    """Return the plan for the object in the file `parent`, and its text in the format `output`.
+    """Return what the box in `file` would do for the object in the file `parent`, and the same as text.
 
-    `now` is an RFC 3339 time, or empty for the present. Raises CommandError for input that cannot be understood.
+    `observed` are files with existing objects, and `crds` files with further CRDs. `now` is the time of the decision
+    (RFC 3339), or empty for the present. `output` is the format of the text. Raises CommandError for malformed input.
     """
     further = list(further_crds(crds))
     (box,) = runnable([load_box(file, further)])

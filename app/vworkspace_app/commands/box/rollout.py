@@ -1,4 +1,4 @@
-"""`box rollout`: show, pause, resume and undo the roll-out of a box that is applied to the cluster (PH-10).
+"""The command `box rollout`, which shows, pauses, resumes and undoes the roll-out of an applied box (PH-10).
 
 An earlier revision may need admission policies that differ from the present ones. This command only prints them: a user
 who has the right to write admission policies has to apply them.
@@ -42,7 +42,7 @@ _JUDGED: Final = {
 
 @attrs.frozen
 class RolloutRequest:
-    """The arguments of one call of `box rollout`."""
+    """The arguments of the command `box rollout`: the action, the name of the OperatorBox, and a revision or ""."""
 
     action: Action
     name: str
@@ -76,9 +76,9 @@ def rollout(
 
 
 async def carried_out(api: KubeApi, request: RolloutRequest) -> tuple[str, int]:
-    """Carry out a request on a box. Return the text to print, and the exit status.
+    """Carry out a call of `box rollout`. Return the text to print, and the exit status.
 
-    Raises CommandError, and errors of the API server.
+    Raises CommandError if the box or revision does not exist, and the errors of the API server.
     """
     box = await _box(api, request.name)
     selector = f"{BOX_NAME}={request.name}"

@@ -1,4 +1,7 @@
-"""The command `box test`: run a box's scenarios, and test laws on objects drawn from its CRD (SEE-3)."""
+"""The command `box test`, which runs a box's scenarios and tests its laws on random objects of its kind (SEE-3).
+
+A law is a property that every controller must have, such as writing nothing in the steady state.
+"""
 
 import secrets
 from collections.abc import Sequence
@@ -27,14 +30,15 @@ from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
 
 _LAST: Final = 40
-"""The number of lines at the end of a timeline that are shown."""
+"""The number of lines that are shown of a timeline, from its end."""
 
 
 @attrs.frozen
 class BoxTestRequest:
     """The arguments of `box test`.
 
-    With `seed` None a seed is drawn and printed. `only` is the number of the single example to run.
+    If `seed` is None, a random seed is used and printed. `examples` is the number of random objects to test. `only` is
+    the number of a single one to test instead, or None.
     """
 
     file: str
@@ -47,9 +51,9 @@ class BoxTestRequest:
 
 
 def try_box(request: BoxTestRequest) -> tuple[str, bool]:
-    """Run the scenarios of a box and test its laws. Return the report, and whether all scenarios and laws held.
+    """Run the scenarios of a box, and test the laws (required properties) on random objects of its kind.
 
-    Raises CommandError for malformed files.
+    Return the report, and True if every scenario passed and no law was broken. Raises CommandError for malformed files.
     """
     crds = list(further_crds(request.crds))
     (box,) = runnable([load_box(request.file, crds)])
@@ -172,9 +176,9 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """A recorder of the states of the simulated cluster during scenarios, for the trace file.
+    """A recorder of the states of the simulated cluster while scenarios run, for the file of `--trace`.
 
-    Its method `note` is the argument `on_moment` of `run_scenario`.
+    Its method `note` is passed to `run_scenario` as the argument `on_moment`.
     """
 
     moments: list[Moment] = attrs.field(factory=list)
@@ -182,8 +186,9 @@ class Recorder:
     _lines: int = 0
 
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
-        """Record the state of the simulated cluster now, with `messages` and the lines of its timeline since the last
-        record.
+        """Record the present state of the simulated cluster around the object `subject`.
+
+        `name` is the name of the scenario. `messages` are recorded with it, and the timeline since the last record.
         """
         if world is not self._world:
             self._world, self._lines = world, 0

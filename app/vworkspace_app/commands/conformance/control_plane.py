@@ -1,4 +1,4 @@
-"""`conformance control-plane`: run the suite against a control plane."""
+"""The command `conformance control-plane`, which runs the conformance checks against a control plane."""
 
 import os
 from importlib.util import find_spec

@@ -1,4 +1,4 @@
-"""`conformance controller`: examine a controller of any kind, from outside."""
+"""The command `conformance controller`, which tests any controller by observing its writes to the API server."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""`conformance operator` and `conformance list`: examine any operator that serves this API, from outside."""
+"""The commands `conformance operator`, which tests any operator that serves this API, and `conformance list`.
+
+The operator is a process of its own, which is tested only by what it writes and sends.
+"""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -105,9 +108,9 @@ def patience_of(timeout: str) -> float:
 
 
 def teller(output: str) -> Any:
-    """Return a function that prints each finding immediately.
+    """Return a function that prints each finding of an examination as soon as it is known.
 
-    It prints to standard error, or to standard output if the output is a table.
+    It prints to standard output if `output` is "table", and otherwise to standard error.
     """
     out = sys.stdout if output == "table" else sys.stderr
 
@@ -118,9 +121,9 @@ def teller(output: str) -> Any:
 
 
 def run_examination(work: Callable[[], Awaitable[T]]) -> T:
-    """Run an examination and return its result. SIGINT and SIGTERM end it, and the operator under test with it.
+    """Run an examination and return its result. SIGINT and SIGTERM end the examination and the operator under test.
 
-    Raises CommandError if it is interrupted; other errors of the examination are raised unchanged.
+    Raises CommandError after such a signal; other errors of the examination are raised unchanged.
     """
     results: list[T] = []
 
@@ -137,7 +140,10 @@ def run_examination(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, reports: Sequence[Path]) -> int:
-    """Write the report files, print the result, and return the exit status."""
+    """Write the report files, print the result of an examination, and return the exit status.
+
+    `about` describes what was examined, for the reports. The exit status is 0 if no finding is a failure.
+    """
     write_reports(reports, findings, about, "conformance")
     if output == "json":
         print(as_json(findings, about), end="")

@@ -1,4 +1,4 @@
-"""The command `simulate record`, and how a recording becomes the workload of a simulation (SIM-1, SIM-3)."""
+"""The command `simulate record`, and the reading of users' actions from a recording for a simulation (SIM-1, SIM-3)."""
 
 import sys
 from pathlib import Path
@@ -18,7 +18,8 @@ from vworkspace_app.simulation.run import read_script
 def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
     """Record a cluster's objects and Events into the file `out` for `seconds`; return the exit status.
 
-    An existing file is overwritten only after the cluster has answered. Raises CommandError.
+    An existing file is overwritten only after the cluster has answered. Raises CommandError if the file cannot be
+    written, and for errors of the cluster.
     """
     try:
         file = out.open("ab")
@@ -46,7 +47,7 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
 def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
     """Return the users' actions in the first `seconds` of a recording or a saved run.
 
-    Raises CommandError if there are none, or for an unreadable file.
+    Raises CommandError if there are no actions in that time, or if the file cannot be read.
     """
     try:
         acts, length = workload_in(path)

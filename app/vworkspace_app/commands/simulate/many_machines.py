@@ -1,4 +1,7 @@
-"""`simulate manifests` and `collect`: runs on many machines, as an Indexed Job (SIM-1)."""
+"""The commands `simulate manifests` and `simulate collect`, for simulation runs on many machines (SIM-1).
+
+The runs are the pods of a Kubernetes Job with completionMode Indexed.
+"""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -44,9 +47,10 @@ def manifests(runs: IndexedRuns) -> str:
 
 
 def config_maps_in(where: str) -> Callable[[int, str], str]:
-    """Return a function that saves a run in a ConfigMap of a Job; `where` is NAMESPACE/JOB.
+    """Return a function that saves a run in a ConfigMap for a Job; `where` is NAMESPACE/JOB.
 
-    Raises CommandError for an invalid name.
+    The function gets the seed and the text of the run, and returns the ConfigMap's name. Raises CommandError if `where`
+    is invalid.
     """
     namespace, _, job = where.partition("/")
     if not is_job_name(job) or not is_job_name(namespace):
@@ -55,9 +59,9 @@ def config_maps_in(where: str) -> Callable[[int, str], str]:
 
 
 def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str) -> str:
-    """Save a run that violated a law in a ConfigMap; return the ConfigMap's name.
+    """Save a run that violated a law (required property) in a ConfigMap; return the ConfigMap's name.
 
-    `where` is NAMESPACE/JOB. Raises CommandError if the cluster refuses.
+    `text` is the saved run as JSON. `where` is NAMESPACE/JOB. Raises CommandError if the cluster refuses the write.
     """
     namespace, _, job = where.partition("/")
     manifest = broken_run_manifest(namespace, job, seed, text)
@@ -73,7 +77,7 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 
 
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
-    """Print the sum of the verdicts of the pods of the Job `name`, and save the runs that violated a law.
+    """Print the combined verdict of all pods of the simulation Job `name`, and save the runs that violated a law.
 
     The runs are saved in `folder`. Return the exit status: it is 0 only if all pods have reported and no run violated a
     law. Raises CommandError if the Job does not exist or the cluster cannot be read.

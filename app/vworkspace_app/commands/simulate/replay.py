@@ -1,4 +1,4 @@
-"""The command `simulate replay`: print any moment of a saved run, or of a cluster's recording (SIM-3)."""
+"""The command `simulate replay`, which shows any moment of a saved simulation run or of a recorded cluster (SIM-3)."""
 
 import re
 import sys
@@ -72,8 +72,9 @@ def moment_of(text: str, option: str) -> float:
 
 
 def replay(request: ReplayRequest) -> int:
-    """Repeat a saved run, or decide again on the states in a recording, and print what the request selects.
+    """Replay a saved run or a cluster's recording, and print the moments that the request selects.
 
+    A saved run is simulated again. For a recording, the operator's decisions are made again from the recorded objects.
     Return the exit status.
     """
     done = _played(request)
@@ -200,7 +201,7 @@ _WIDEST: Final = 60
 
 
 def timeline_line(moment: RunMoment) -> str:
-    """Return a moment as a line of the timeline, with a mark if a law was violated at that moment."""
+    """Return one line about a moment of a run: its time, actor and text, with a mark if a law was violated then."""
     mark = "▲" if moment.is_broken else " "
     return one_line(f"{mark} {clock(moment.at)}  {moment.actor:14} {moment.text}")
 
@@ -226,9 +227,9 @@ def _table_lines(table: TraceTable) -> Iterator[str]:
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:
-    """Yield the lines that show a difference.
+    """Yield the lines that show a difference between two moments in one row of a table.
 
-    The first line names the row of the table that differs, and each further line has a change in that row.
+    The first line names the row, and each further line shows a change in it.
     """
     yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
     for change in difference.changes:
@@ -236,7 +237,8 @@ def difference_lines(difference: TraceDifference) -> Iterator[str]:
 
 
 def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
-    """Yield a line for each object that differs, and one for each changed field, with both values.
+    """Yield the differences between two states of objects: a line for each object that differs, and one for each of its
+    changed fields with both values.
 
     Secrets are masked.
     """

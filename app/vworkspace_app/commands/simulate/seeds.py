@@ -1,4 +1,7 @@
-"""The command `simulate`: many runs, a summary of what they tried, and a file for each broken law (SIM-1)."""
+"""The command `simulate`, which runs many simulations and saves each run that breaks a law (required property) (SIM-1).
+
+Each run has its own seed. At the end a summary is printed.
+"""
 
 import sys
 import time
@@ -28,7 +31,11 @@ _BAR: Final = 20
 
 @attrs.frozen
 class SimulateRequest:
-    """The arguments of `simulate`. `seconds` is the virtual time in each run during which faults are injected."""
+    """The arguments of `simulate`.
+
+    `runs` runs are made with the seeds from `seed` on, `jobs` of them at the same time. `seconds` is the virtual time
+    in each run during which faults are injected.
+    """
 
     runs: int
     seconds: float
@@ -43,17 +50,20 @@ class SimulateRequest:
     crds: tuple[str, ...] = ()
     shards: int = 1
     workload: tuple[Act, ...] | None = None
-    """The users' acts, the same in every run; None draws them for each run."""
+    """The users' actions in every run; if None, they are generated from the seed of each run."""
     verdict: Path | None = None
     """The file into which the verdict is written, for `simulate collect`; None for no file."""
     save: Callable[[int, str], str] | None = None
-    """The function that saves a run which broke a law: (seed, text) -> where. None saves into `folder`."""
+    """The function that saves a run which broke a law. It gets the seed and the run as text, and returns the place.
+
+    If None, such runs are saved as files in `folder`.
+    """
 
 
 def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[str, ...]:
     """Return the faults that `names` selects: `all`, `none` or a comma-separated list.
 
-    Raises CommandError for unknown ones.
+    Raises CommandError for a name that is not in `known`.
     """
     if names in ("all", "none"):
         return tuple(known) if names == "all" else ()
@@ -145,7 +155,11 @@ def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawVio
 def summary_lines(
     head: str, tally: SimulationTally, took: float | None = None, faults: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield the lines of the summary of all runs. `took` is their real time in seconds; None if unknown."""
+    """Yield the lines of the summary of all runs, which begins with `head`.
+
+    `took` is the real time of all runs in seconds; None if unknown. `faults` are the faults to list; if empty, those
+    that happened.
+    """
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
     yield f"{head}   {tally.runs:,} runs{seconds}   {clock(tally.seconds)} of virtual time{speed}"

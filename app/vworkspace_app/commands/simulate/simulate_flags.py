@@ -1,4 +1,4 @@
-"""The command `simulate`: runs under virtual time, their replay, recordings, and runs on many machines."""
+"""The command `simulate` and its subcommands, with their flags. They simulate the operator under virtual time."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +40,7 @@ def simulate_runs(
         str, Parameter(help="NAMESPACE/JOB: save runs that break a law in ConfigMaps instead of files.")
     ] = "",
 ) -> int:
-    """Try the operator with people, jobs and faults in a world under virtual time, and check its laws throughout.
+    """Simulate the operator with users, jobs and faults in virtual time, and check its laws (required properties).
 
     Exit status 0: every law held; 1: one was broken, and a file has the shrunk run for `replay`. Examples:
 
