@@ -1,4 +1,4 @@
-"""The installation as `manifests` prints it: every object that it needs, as plain data (RUN-7)."""
+"""The manifests of the operator's installation, which the command `manifests` prints, as plain data (RUN-7)."""
 
 from typing import TYPE_CHECKING
 

@@ -44,7 +44,7 @@ Our kinds and Flux's are not among them: a HelmRelease in a chart would be insta
 """
 
 _EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
-"""The rights of a workflow's pods: Argo's executor writes these objects from within them."""
+"""The rights of the pods of an Argo Workflow: Argo's executor in each pod writes these objects."""
 
 
 def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
@@ -57,9 +57,10 @@ def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]
 
 
 def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Return the manifests of the ServiceAccount `name` with its rights in a namespace.
+    """Yield the manifests of the ServiceAccount `name` and of its rights in a namespace.
 
-    The account that runs Operations gets its own rights; any other account gets the rights of an account for releases.
+    If `name` is the account that runs Operations, it gets the rights for them. Any other account gets the rights that
+    Flux needs to install releases.
     """
     if name == RUNNER:
         return _runner(namespace, options)

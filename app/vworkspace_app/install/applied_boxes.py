@@ -1,4 +1,7 @@
-"""The roles with which the operator runs applied boxes; a module of its own, since boxes are slow to import."""
+"""The roles that the operator needs to run boxes which users apply as OperatorBox objects.
+
+The roles are not in `rbac`, because the code of boxes is slow to import.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -22,7 +25,7 @@ APPLIED_EVERYWHERE: Final = (
     Access(known.NAMESPACE, FOLLOWED),
     Access(known.EVENT, ("create", "patch")),
 )
-"""The rights of a process that runs applied boxes, except those on the kinds that each box names."""
+"""The rights of a process that runs applied boxes, without the rights on the kinds that each box uses."""
 APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
 
 

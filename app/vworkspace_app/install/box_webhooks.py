@@ -1,7 +1,7 @@
 """The objects that make an API server call the webhooks of a box: Service, certificate, configurations (PH-8).
 
-They fail closed: without the webhook a rule is not enforced, a field that is not defaulted is missing for the box's
-expressions, and an object that is not converted cannot be read at all. An object being deleted is exempt, so that a
+The webhooks fail closed: if no webhook answers, a write is refused, because its object would be stored without checks
+and defaults. Without conversion an object cannot be read at all. An object being deleted is exempt, so that its
 finalizer can be removed while no replica is up.
 """
 
@@ -46,7 +46,7 @@ class WebhookTrust:
 
     @property
     def is_given(self) -> bool:
-        """Report whether the options give an authority or cert-manager. Without either, no webhook is trusted."""
+        """Report whether there is a certificate authority or cert-manager. Otherwise no webhook can be registered."""
         return bool(self.webhook_ca) or self.cert_manager
 
 
@@ -62,7 +62,7 @@ def tls_secret(name: str) -> str:
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
     """Yield the Service, the certificate and the webhook configurations that a box needs.
 
-    `meta` is the metadata of the box's installation.
+    `meta` is the metadata of the Deployment that serves the webhooks; its name is the name of the installation.
     """
     name = str(meta["name"])
     yield from webhook_service(name, meta, trust)
@@ -109,9 +109,9 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the webhooks' Service, to which CRDs refer by `name`, and its certificate if cert-manager issues it.
+    """Yield the Service of the webhooks, and its Certificate if cert-manager issues that.
 
-    `meta` is the metadata of the workload that serves the webhooks.
+    The Service is called `<name>-webhook`. `meta` is the metadata of the workload that serves the webhooks.
     """
     labels = meta["labels"]
     service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
@@ -134,7 +134,7 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
-    """Return the CRD with a conversion webhook, served by the installation `name`."""
+    """Return the CRD with its conversion webhook set to the one that the installation `name` serves."""
     client = client_config(_service(name), CONVERT_PATH, trust)
     annotations = injected_authority(_service(name), trust).get("annotations", {})
     return ConversionWebhook(client, annotations).registered_in(crd)

@@ -1,4 +1,4 @@
-"""The namespace, the service account, and for each shard a Deployment and a PodDisruptionBudget."""
+"""The manifests of the operator's namespace, service account, and a Deployment with a PodDisruptionBudget per shard."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -28,11 +28,11 @@ BOXES: Final = "/etc/vworkspace/boxes"
 """The folder in the pod with one subfolder for each box, named by the box's index."""
 
 _GRACE_SECONDS: Final = 45
-"""The pod's termination grace period in seconds, longer than `--grace-period`: the Lease is released in time."""
+"""The pod's termination grace period in seconds, longer than `--grace-period`, so that the Lease can be released."""
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
-    """Return the operator's own namespace, which enforces the restricted Pod Security profile."""
+    """Return the manifest of the operator's own namespace, which enforces the restricted Pod Security profile."""
     enforced = {f"pod-security.kubernetes.io/{mode}": "restricted" for mode in ("enforce", "audit", "warn")}
     metadata = meta(options.namespace)
     return {
@@ -78,7 +78,7 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """Return the command-line arguments of the operator's container."""
+    """Return the command-line arguments of the operator's container, for the pods of one shard."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")

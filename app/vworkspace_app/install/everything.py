@@ -1,4 +1,4 @@
-"""The manifests of the operator in the order to apply them, of a managed namespace, and the kustomize bases (RUN-7)."""
+"""The manifests of the operator and of a managed namespace, in the order to apply them, and kustomize bases (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -20,8 +20,8 @@ from vworkspace_core.install import access
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the manifests of the operator, without those of managed namespaces and without CRDs.
 
-    The webhook configurations come last, when the operator can already answer. CRDs are printed separately: deleting
-    them would delete every application.
+    The webhook configurations come last, because the operator must run before its webhooks are called. CRDs are printed
+    separately: deleting them would delete every application.
     """
     yield namespace_of(options)
     yield from cluster_rbac(options)
@@ -43,10 +43,10 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield only roles and bindings.
+    """Yield only roles and bindings of the operator.
 
-    If the options name Velero's namespace, the page or applied boxes, these are the roles for them. Otherwise these are
-    the operator's own two roles. No other roles are included, because applying them would replace roles that were
+    If the options enable Velero, the page or applied boxes, these are only the additional roles for them. Otherwise
+    these are the operator's own two roles. Never both: applying the own roles again would replace roles that were
     printed with other options.
     """
     if options.velero_namespace:
@@ -72,8 +72,9 @@ def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant_rights(namespace: str, options: InstallOptions, account: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the operator's Role in a managed namespace, or with `account` the ServiceAccount of that name and its
-    rights.
+    """Yield the operator's Role and RoleBinding in a managed namespace.
+
+    If `account` is not empty, yield instead the ServiceAccount of that name with its rights in the namespace.
     """
     if account:
         yield from account_of(account, namespace, options)
@@ -111,7 +112,7 @@ _BASE: Final = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustom
 
 
 def kustomize_bases() -> Mapping[str, str]:
-    """Return the files of the kustomize bases, as texts by path in the repository.
+    """Return the text of each file of the kustomize bases, by its path in the repository.
 
     One base is for the CRDs, one for the operator, and one for the objects of a managed namespace.
     """

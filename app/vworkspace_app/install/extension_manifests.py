@@ -28,12 +28,15 @@ _FOLDER: Final = "/etc/vworkspace/boxes"
 
 
 def name_of(box: Box) -> str:
-    """Return the name that all objects of a box's installation have."""
+    """Return the name of the Deployment, ServiceAccount and other objects that run a box in a cluster."""
     return f"vworkspace-box-{box.name}"
 
 
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds that the box reads everywhere, Roles for its children, and bindings."""
+    """Yield the roles of the process that runs a box, with their bindings.
+
+    These are a ClusterRole for kinds that the box reads in all namespaces, and Roles for its children.
+    """
     acting = [] if box.account is not None else owners((box,))
     return roles_of(name_of(box), access_of((box,)), [*acting], options)
 
@@ -134,7 +137,7 @@ def _hash(files: Mapping[str, str]) -> dict[str, str]:
 
 
 SERVED_AS: Final = "vworkspace-controllers"
-"""The name under which controllers install their webhook: its Service is called vworkspace-controllers-webhook."""
+"""The name of the installation that serves the webhooks of controllers, by Service vworkspace-controllers-webhook."""
 
 
 def controllers_installation(

@@ -1,4 +1,4 @@
-"""The name of the operator's installation, in a module without imports for code that needs nothing else."""
+"""The name of the operator's Deployment and other objects. The module imports nothing else, so it is fast to import."""
 
 from typing import Final
 

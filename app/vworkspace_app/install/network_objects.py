@@ -81,7 +81,7 @@ def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
 def prometheus_rule(options: InstallOptions, link: Mapping[Any, str] | None = None) -> dict[str, Any]:
     """Return the alert rules as a PrometheusRule.
 
-    Each rule has an annotation with the URL of the operator's page, if there is one. `link` replaces that annotation.
+    If the operator's page has a URL, each rule has an annotation with it. `link` has other annotations to use instead.
     """
     page = options.settings.get("page_url", "")
     linked = link or ({"link": page} if page else {})
@@ -98,7 +98,10 @@ _METRICS: Final = f"{NAME}-metrics"
 
 
 def network(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the Services, the network policy for metrics and webhooks, and the requested objects of Prometheus."""
+    """Yield the Services and the NetworkPolicy for metrics and webhooks.
+
+    A ServiceMonitor and a PrometheusRule are included if the options request them.
+    """
     yield _service(_METRICS, options, {"name": "metrics", "port": HEALTH_PORT, "targetPort": "metrics"})
     if options.service_monitor:
         yield _monitor(options)

@@ -21,7 +21,7 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.profiles import Profile, read_settings
 
 _NO_NAME: Final = re.compile("[^-a-z0-9.]+")
-"""The characters of a user's name that a role's name replaces by `-`."""
+"""The characters of a user's name that are replaced by `-` in the name of the user's role."""
 
 DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {
     "requests": {"cpu": "50m", "memory": "128Mi"},
@@ -57,7 +57,7 @@ def optional_pattern(pattern: str) -> str:
 
 
 def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
-    """Return metadata with the labels that Kubernetes recommends."""
+    """Return the metadata of an object of the operator's installation, with the labels that Kubernetes recommends."""
     labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     place = {} if namespace is None else {"namespace": namespace}
     return {"name": name, **place, "labels": labels}
@@ -67,7 +67,7 @@ NAMESPACE_NAME: Final = {"pattern": DNS_LABEL, "maxLength": 63}
 OBJECT_NAME: Final = {"pattern": DNS_SUBDOMAIN, "maxLength": 253}
 TEXTS: Final = {"type": "object", "additionalProperties": {"type": "string"}}
 LABELS: Final = {**TEXTS, "properties": dict.fromkeys((*meta("")["labels"], COMPONENT, SHARD_LABEL), False)}
-"""The schema of additional labels. Ours are forbidden: immutable selectors depend on them."""
+"""The JSON Schema of a user's additional labels. They must not replace the installation's own, which selectors use."""
 _FREE: Final = {"type": "object"}
 _OBJECTS: Final = {"type": "array", "items": {"type": "object"}}
 
@@ -82,9 +82,9 @@ class MountedBox:
 
 @attrs.frozen
 class PodOptions:
-    """The changes to the defaults of the operator's pods, as parts of manifests; empty parts change nothing.
+    """The user's changes to the operator's pods, as parts of manifests. An empty part keeps the default.
 
-    Fields that are values of the chart have the names of those values.
+    Fields that are also values of the Helm chart have the names of those values.
     """
 
     replicas: int = schema_field(
@@ -128,11 +128,11 @@ class PullPolicy(StrEnum):
 
 
 class OptionScope(Enum):
-    """The kinds of output of `manifests` that an option may affect. With any other output, the option is refused."""
+    """The outputs of the command `manifests` that an option may affect. The option is refused with any other output."""
 
     OPERATOR = auto()
     ROLES = auto()
-    """Both the manifests of the operator and its roles alone."""
+    """The option affects the manifests of the operator, and the output of its roles alone (`--rbac-only`)."""
     NAMESPACE = auto()
 
 
@@ -143,9 +143,10 @@ def option(
     schema: Mapping[str, Any] | None = None,
     wrong: str = "",
 ) -> Any:
-    """Return a field with its default, its help text for `manifests --help`, and the outputs that it affects.
+    """Return an attrs field for an option of the command `manifests`.
 
-    `wrong` is the error message for a value that does not match `schema`.
+    `about` is its help text, and `scope` the outputs that it affects (None: all). `wrong` is the error message for a
+    value that does not match the JSON Schema `schema`.
     """
     metadata = {"help": about, "doc": about, "scope": scope, "schema": schema or {}, "wrong": wrong}
     return attrs.field(default=default, metadata=metadata)
@@ -175,11 +176,11 @@ def read_authority(path: Path) -> bytes:
 
 @attrs.frozen
 class InstallOptions:
-    """The options of an installation, which flags of `manifests` or values of the chart set.
+    """The options of an installation, which are set by flags of `manifests` or by values of the Helm chart.
 
     Without a `velero_namespace` there is no Role for Velero's kinds: it could not be applied if the namespace did not
-    exist. Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: a configuration that the API server
-    cannot trust would refuse every write to our kinds. Without an `agent` the `cluster_id` comes from a flag.
+    exist. Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: if the API server did not trust a
+    webhook, it would refuse every write to our kinds. If `agent` is False, `cluster_id` must be given.
     """
 
     settings: Annotated[Mapping[str, str], Parameter(name="--setting", read=read_settings)] = option(
@@ -298,10 +299,10 @@ class InstallOptions:
     pods: Annotated[PodOptions, Parameter(parse=False)] = attrs.field(factory=PodOptions)
 
     def role_name(self, suffix: str = "") -> str:
-        """Return the name of the operator's role, with `suffix`.
+        """Return the name of a role of the operator; `suffix` is appended to it.
 
-        With a `user` the name is unique to that user. So it does not replace the role of another installation in the
-        cluster.
+        If the operator runs as a `user`, the name is unique to that user, so that the role does not replace the role of
+        another installation in the cluster.
         """
         if not self.user:
             return f"{NAME}{suffix}"
@@ -310,5 +311,5 @@ class InstallOptions:
 
     @property
     def webhooks(self) -> bool:
-        """Report whether the webhooks are served and configured."""
+        """Report whether the operator's admission webhooks are installed: there is an authority or cert-manager."""
         return bool(self.webhook_ca) or self.cert_manager

@@ -16,7 +16,7 @@ NO_IMAGE: Final = "none.invalid/"
 
 
 class Profile(StrEnum):
-    """The kinds of installation with default settings of their own: for several tenants in the cluster, or for one."""
+    """The profiles of an installation, each with its own default settings: for several tenants, or for one."""
 
     MULTI_TENANT = "multi-tenant"
     SINGLE_TENANT = "single-tenant"
@@ -30,16 +30,17 @@ _GIVEN_OTHERWISE: Final = frozenset(
     {"namespace", "agent", "cluster_id", "velero_namespace", "leader_elect", "shard", "listen", "webhook_listen"}
     | {"webhook_certificates", "kubeconfig", "token_file", "control_plane_url", "templates", "applied_boxes"}
 )
-"""The settings that options of `manifests`, the pod spec or the credentials Secret determine."""
+"""The settings that `--setting` cannot set: options of `manifests`, the pod spec or the credentials Secret set them."""
 
 CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name not in _GIVEN_OTHERWISE)
 """The settings of `run` that users may choose for an installation."""
 
 
 def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
-    """Return the command-line arguments of `run` for the settings of a profile.
+    """Return the command-line arguments of `run` that set the settings of a profile.
 
-    `chosen` settings replace the profile's.
+    The user's settings `chosen` are included, and replace those of the profile. If `agent` is False, the profile's
+    settings about jobs are left out.
     """
     desired = {**profile_settings(profile, agent=agent), **chosen}
     return [_flag(_BY_NAME[name], text) for name, text in sorted(desired.items())]
@@ -64,7 +65,7 @@ def _flag(setting: Setting, text: str) -> str:
 def read_settings(given: list[str]) -> dict[str, str]:
     """Return the settings given as NAME=VALUE, such as `log-level=debug`, by the flag `--setting`.
 
-    Raises CommandError, with the valid settings in its message.
+    Raises CommandError for an unknown setting or an invalid value.
     """
     values: dict[str, str] = {}
     for setting in given:

@@ -14,7 +14,7 @@ _AGGREGATED: Final = (
     ("view", access.VIEW, ("view", "edit", "admin")),
     ("edit", access.EDIT, ("edit", "admin")),
 )
-"""The aggregated ClusterRoles: name suffix, rights, and the built-in ClusterRoles that include them."""
+"""The ClusterRoles to aggregate: name suffix, rights, and the built-in ClusterRoles that shall include these rights."""
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
@@ -65,7 +65,10 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
-    """Return the binding that lets the operator send token and access reviews for visitors of the page (SEE-3)."""
+    """Return the ClusterRoleBinding by which the operator may create TokenReviews and SubjectAccessReviews (SEE-3).
+
+    The operator's page needs them to check its visitors.
+    """
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")
     return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}

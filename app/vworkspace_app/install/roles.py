@@ -1,4 +1,4 @@
-"""The roles of boxes and Python controllers, with exactly the rights that these use, and their Deployments (RUN-7)."""
+"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -17,8 +17,7 @@ _RBAC: Final = "rbac.authorization.k8s.io"
 
 @attrs.frozen
 class RoleOptions:
-    """The options of the roles of a controller: the namespace in which it runs, and the service account as which it
-    runs.
+    """The options of the roles of a controller, which runs in `namespace` as the service account `account`.
 
     If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
     in every namespace if `tenants` is empty.
@@ -35,9 +34,11 @@ class RoleOptions:
 def roles_of(
     name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
 ) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole for kinds that are read everywhere, Roles for the tenants' namespaces, and their bindings.
+    """Yield the roles of the controller `name` and their bindings.
 
-    `owners` are the rights that the admission plugin OwnerReferencesPermissionEnforcement requires.
+    These are a ClusterRole for kinds that are read in all namespaces, a Role in each namespace of `options.tenants`,
+    and a Role for leader election. `owners` are the rights that the admission plugin
+    OwnerReferencesPermissionEnforcement requires.
     """
     everywhere = list(access.everywhere)
     if options.owner_reference_protection:
@@ -87,7 +88,10 @@ def deployment_of(
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield a NetworkPolicy that opens `ports` of the controller's pods, and their PodDisruptionBudget."""
+    """Yield the NetworkPolicy of the controller's pods, by which only `ports` can be reached.
+
+    If the controller elects a leader, so that it has two replicas, yield also their PodDisruptionBudget.
+    """
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)
     if options.elects:

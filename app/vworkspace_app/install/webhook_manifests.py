@@ -1,7 +1,7 @@
-"""The webhook configurations, and the certificate if cert-manager issues it (RUN-6, RUN-7).
+"""The manifests of webhook configurations, and of their certificate if cert-manager issues it (RUN-6, RUN-7).
 
-Match conditions exempt requests that are never refused: for an object being deleted, and updates that change neither
-spec nor labels. So a finalizer can be removed even while no replica of the operator is up.
+Match conditions exempt requests that are never refused: writes of an object being deleted, and updates that change
+neither spec nor labels. So a finalizer can be removed even while no replica of the operator is up.
 """
 
 from base64 import b64encode
@@ -34,9 +34,10 @@ _SAYS_SOMETHING_NEW: Final = {
 
 
 def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the configuration of the defaulting webhook, and the configuration of the two validating webhooks.
+    """Yield a MutatingWebhookConfiguration for the defaulting webhook, and a ValidatingWebhookConfiguration.
 
-    One validating webhook is for managed namespaces, the other for all other namespaces.
+    The latter has one webhook for managed namespaces, and one for all other namespaces. If the operator runs applied
+    boxes, the configuration of their webhook follows.
     """
     gated = {"key": NAMESPACE_GATE, "operator": "In", "values": [NAMESPACE_GATE_VALUE]}
     ungated = {**gated, "operator": "NotIn"}
@@ -75,9 +76,10 @@ def applied_configuration(options: InstallOptions) -> dict[str, Any]:
 
 
 def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the webhook that validates OperatorBoxes, with the `clientConfig` `client`.
+    """Return the webhook that validates OperatorBoxes; `client` is its `clientConfig`.
 
-    It fails open: without the webhook, the status of the box reports the same problems, and the box has no effect.
+    It fails open: if it does not answer, an invalid box is stored, but its status reports the same problems, and it has
+    no effect.
     """
     name, conditions = f"operatorboxes.{OPERATOR_BOX.group}", (STAYS, _SAYS_SOMETHING_NEW)
     return webhook(name, [OPERATOR_BOX], client, conditions, failurePolicy="Ignore")
@@ -111,7 +113,8 @@ def webhook(
 ) -> dict[str, Any]:
     """Return a webhook that reviews creates and updates of `kinds`; `more` adds or replaces fields of the webhook.
 
-    A write in another API version is reviewed in the version of the kind.
+    `conditions` are its match conditions. Before the review, an object in another API version is converted to the
+    version of its kind in `kinds`.
     """
     rules = [
         {
