@@ -1,4 +1,4 @@
-"""The common parts of the checks: the cluster under examination, and the fixture that runs or skips a check.
+"""The common parts of the checks of a control plane: a test cluster, and the fixture that runs or skips a check.
 
 A check that needs more than the agent API declares that with `needs`; without it the check is skipped, and says what it
 would have needed. Each check offers its own jobs and ignores others, so a cluster in use can be examined.
@@ -19,10 +19,9 @@ PROMPT, LONGEST = 1.0, 20.0
 
 
 class Examined:
-    """A cluster as one check uses it to examine a control plane.
+    """A test cluster of one check, which sends to the control plane the requests that the cluster's agent would send.
 
-    The check sends the requests that the agent of this cluster would send. The ids of the jobs that the check has
-    offered are kept.
+    It remembers the ids of the jobs that the check has offered.
     """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
@@ -69,7 +68,7 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark that a check carries: the capabilities that it needs in addition to the agent API."""
+    """Return a pytest mark for a check that needs these capabilities in addition to the agent API."""
     return pytest.mark.needs(*offers)
 
 

@@ -1,4 +1,4 @@
-"""A control plane at a URL as the subject of the checks: the agent API, and its owner's admin API or command."""
+"""The access of the checks to a control plane at a URL: by the agent API, and by the admin API or a shell command."""
 
 import json
 import subprocess
@@ -60,9 +60,9 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities that checks can use: with an admin API all of them.
+        """The capabilities that checks can use.
 
-        Without one, there is JOBS if a command offers jobs, and otherwise none.
+        These are all with an admin API, only JOBS with an `enqueue_command`, and otherwise none.
         """
         if self._admin is not None:
             return frozenset(Offer)

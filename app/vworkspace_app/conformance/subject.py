@@ -31,7 +31,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
     Offer.ACCOUNTS: f"further clusters and tokens: give {_ADMIN}",
     Offer.REGISTRATION: f"one-time tokens: give {_ADMIN}",
 }
-"""The capabilities in words, for the message of a skipped check: what is missing, and which flag supplies it."""
+"""The message of a skipped check for each missing capability: what is missing, and which flag supplies it."""
 
 
 class Account(Protocol):
@@ -112,4 +112,4 @@ class ControlPlaneSubject(Protocol):
 
 
 Open: TypeAlias = Callable[[], AbstractAsyncContextManager[ControlPlaneSubject]]
-"""A function that opens the subject for one check, on the event loop of that check."""
+"""A function that opens the control plane under examination for one check, on the event loop of that check."""

@@ -1,1 +1,1 @@
-"""The connection to the control plane, and the events that are sent to it."""
+"""The operator's connection to the control plane, and the sender of events to the control plane."""

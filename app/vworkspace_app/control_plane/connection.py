@@ -1,4 +1,7 @@
-"""The state that all queues to the control plane share: settings, connectivity, the hold in an outage (PULL-5)."""
+"""The state of the connection to the control plane, which all queues of messages to it share (PULL-5).
+
+It includes the settings, and the gate that holds a queue during an outage.
+"""
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -20,7 +23,7 @@ class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
     After an outage the queues of messages are released in order: snapshot and statuses, results, events. A queue is
-    released when the queue before it is empty or fails, but not later than `head_start_seconds` after it (PULL-5).
+    released when the queue before it is empty or fails, but at most `head_start_seconds` after that queue (PULL-5).
     `signatures` determines which jobs must be signed, in addition to the Cluster object's requirement.
     """
 
@@ -37,9 +40,9 @@ class AgentSettings:
 class OutageHold:
     """A gate that permits or stops the sending of one queue of messages to the control plane.
 
-    Normally the queue sends without limit. In an outage it is held: each attempt to send needs a permission
-    (`allow_one`). If the control plane answers an attempt, the next one is permitted, because other requests may work
-    while polls fail. `wake` is called when the queue may send again.
+    Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
+    (`allow_one`). If the control plane answers an attempt, the next attempt is permitted, because other requests may
+    succeed while polls fail. `wake` is called when the queue may send again.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -116,7 +119,7 @@ class Connection:
     async def poll(self, request: Callable[[], Awaitable[T]]) -> T:
         """Call `request`, which polls the control plane, and return its answer.
 
-        The outcome sets the state of the connection. Raises only OperatorErrors.
+        The outcome sets the state of the connection. Raises an OperatorError if the poll fails, and no other error.
         """
         try:
             answer = await self.call(request)
@@ -129,10 +132,10 @@ class Connection:
         return answer
 
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
-        """Send `request` and return its answer.
+        """Call `request`, which sends a request to the control plane, and return its answer.
 
-        If the control plane rejects the credential and `reread` finds a new one, `request` is sent once more. Raises
-        OperatorErrors; any other exception of the adapter becomes Unavailable.
+        If the control plane rejects the credential and `reread` finds a new one, `request` is called once more. Raises
+        OperatorErrors; any other exception of `request` is raised as Unavailable.
         """
         try:
             return await self._once(request)

@@ -1,4 +1,7 @@
-"""The sender of events that belong to no open job: in batches, in order, from a bounded queue (PULL-5, PULL-6)."""
+"""The sender of events to the control plane that belong to no open job (PULL-5, PULL-6).
+
+The events wait in a bounded queue, and are sent in order and in batches.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -166,7 +169,7 @@ class EventSender:
         return True
 
     async def drain(self) -> None:
-        """Wait until all events that may be sent now are sent, or until a batch fails."""
+        """Wait until all events that the outage hold permits are sent, or until a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 

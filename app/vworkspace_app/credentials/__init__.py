@@ -1,1 +1,1 @@
-"""The credential of the control plane: how the operator reads and rotates it, and how a cluster gets its first one."""
+"""The agent's credential for the control plane: how it is first obtained, read, watched and rotated."""

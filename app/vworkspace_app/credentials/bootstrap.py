@@ -33,7 +33,7 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The one-time token as an event for the credential's state machine."""
+        """The one-time token as an input (an event) of the credential's state machine."""
         return BootstrapToken(self.token, self.cluster_id)
 
 

@@ -1,4 +1,4 @@
-"""The current credential, which follows its Secret and token file, so that a change needs no restart (PULL-8)."""
+"""The current credential, which is updated when its Secret or token file changes, without a restart (PULL-8)."""
 
 import random as random_source
 from collections.abc import Callable
@@ -25,7 +25,7 @@ _log = structlog.get_logger("operator")
 class Live(Generic[T]):
     """A holder of a value that may change while the process runs.
 
-    Users read `current` each time, or subscribe to changes.
+    A reader of the value reads `current` each time, or subscribes to changes.
     """
 
     def __init__(self, first: T) -> None:
@@ -37,7 +37,7 @@ class Live(Generic[T]):
 
     @property
     def current(self) -> T:
-        """The present value, which may change while the process runs."""
+        """The present value. Do not keep it, since it may change while the process runs."""
         return self._current
 
     def subscribe(self, handler: Callable[[T], None]) -> None:
@@ -48,7 +48,7 @@ class Live(Generic[T]):
         self._handlers.append(handler)
 
     def set(self, value: T) -> bool:
-        """Replace the value, and return whether it changed. If so, the subscribed handlers are called with it."""
+        """Replace the value. If it differs from the present one, call the subscribed handlers and return True."""
         if value == self._current:
             return False
         self._current = value
@@ -103,7 +103,7 @@ class CredentialWatch:
                     group.start_soon(self._read_later)
 
     async def refresh(self) -> bool:
-        """Read the credential now, for example after a rejection, and return whether its token changed."""
+        """Read the credential now, for example after a rejection. Return True if its token has changed."""
         before = self.live.current.token
         await self._read()
         return self.live.current.token != before

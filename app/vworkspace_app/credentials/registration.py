@@ -1,4 +1,4 @@
-"""Registration: a one-time token is exchanged for a credential, which is stored before it is used (PULL-8)."""
+"""The registration of a cluster: a one-time token is exchanged for a credential that is stored before use (PULL-8)."""
 
 import random
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from vworkspace_core.credentials.secret import Credentials, StoredCredential, cr
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 
 TRIES: Final = 5
-"""The number of attempts of a command before it gives up; the operator itself never gives up."""
+"""The number of attempts that the command `register` makes; the operator itself never gives up."""
 
 _log = structlog.get_logger("operator")
 
@@ -113,7 +113,10 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Write the credential into the credentials Secret, which is created if it does not exist. Raises CommandError."""
+    """Write a new credential into the credentials Secret in `namespace`, which is created if it does not exist.
+
+    Raises CommandError if the Secret cannot be read or written.
+    """
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)
     for _ in range(TRIES):

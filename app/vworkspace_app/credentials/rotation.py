@@ -1,4 +1,7 @@
-"""The driver of the credential state machine: it writes the Secret and asks the control plane (PULL-7, PULL-8)."""
+"""The renewal of the agent's credential: it runs the credential's state machine (PULL-7, PULL-8).
+
+The state machine only decides. This module writes the Secret and sends the requests to the control plane.
+"""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -27,8 +30,8 @@ _log = structlog.get_logger("vworkspace.agent")
 class RotationHooks:
     """The functions that a running RotationManager calls.
 
-    `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with each
-    rotation request that has led to a new credential in use.
+    `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with the id of
+    each rotation request, once the new credential is in use.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -76,7 +79,7 @@ class RotationManager:
 
     @property
     def age(self) -> timedelta | None:
-        """The time since the credential was issued; None if that time was not recorded."""
+        """The time since the credential was issued; None if the time of issue was not recorded."""
         issued = self._state.stored.issued_at
         return None if issued is None else self._now() - issued
 
@@ -114,9 +117,9 @@ class RotationManager:
             self._feed(token)
 
     async def rotate(self, request: str) -> None:
-        """Replace the credential by a new one, because of `request`. Return once the new one is stored and accepted.
+        """Replace the credential by a new one, and return once the new one is stored and accepted.
 
-        Raises Permanent if the rotation fails for good.
+        `request` is the id of the rotation request. Raises Permanent if the rotation fails for good.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)

@@ -24,7 +24,7 @@ from vworkspace_core.credentials.secret import (
 
 @attrs.frozen
 class CredentialsSource:
-    """The place of the agent's credential, from which `read` gets its present content.
+    """The options, token file and Secret from which the agent's credential is read.
 
     If `agent` is False, no key of the Secret is required, and only the approval secret is read (SEE-4). With
     `allow_http` the token may be sent to another machine over plain http:// (PULL-9).
@@ -39,7 +39,7 @@ class CredentialsSource:
     allow_http: bool = False
 
     async def read(self) -> Credentials:
-        """Return the present credential.
+        """Return the present credential from the options, the token file and the Secret.
 
         Raises CommandError if it is missing or incomplete, and Unavailable or Unauthorized if the Secret cannot be
         read.

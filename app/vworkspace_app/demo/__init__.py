@@ -1,1 +1,4 @@
-"""The demo: the whole sequence of pull mode, live and over real HTTP. Everything that it shows is also checked."""
+"""The command `demo`: it plays live how a job of the control plane becomes a release, and how its result is reported.
+
+All parts talk over real HTTP, and everything that the demo shows is also checked.
+"""

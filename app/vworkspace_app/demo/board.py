@@ -1,4 +1,4 @@
-"""The live display below the printed timeline: a table of the present objects, and of jobs that are open."""
+"""The live display of the demo below its printed steps: a table of the present objects and the open jobs."""
 
 from collections.abc import Sequence
 

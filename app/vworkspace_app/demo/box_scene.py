@@ -41,7 +41,7 @@ NAMESPACE_NAME: Final = "team"
 _UNHURRIED: Final = DownstreamBehaviour(
     workloads=WorkloadBehaviour(observe_seconds=0.05, ready_seconds=0.25, address_seconds=0.35)
 )
-"""The delays of simulated workloads: long enough to see which object waits for which, and short enough for a demo."""
+"""The delays of simulated workloads in seconds: long enough to see which object waits for which."""
 
 
 @attrs.frozen

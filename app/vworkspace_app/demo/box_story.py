@@ -30,7 +30,7 @@ class BoxTeller(Narrator[BoxScene]):
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Return the parent's child object of a kind."""
+        """Return the reference to the parent's child of this kind."""
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
@@ -48,7 +48,7 @@ class BoxTeller(Narrator[BoxScene]):
         return found
 
     def is_there(self, kind: Kind) -> bool:
-        """Report whether the child object of a kind exists, by the last recorded change."""
+        """Report whether an object of this kind exists, by the last recorded change of the kind."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
         return bool(found) and found[-1].type is not WatchEventType.DELETED
 
@@ -64,7 +64,7 @@ class BoxTeller(Narrator[BoxScene]):
                     actual=[node.kind for node in box.nodes])  # fmt: skip
 
     async def phases(self) -> None:
-        """Show how the object's children are created phase by phase until it is Ready."""
+        """Create the parent, and show how its children are created phase by phase until it is Ready."""
         stage = self.stage
         stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
         manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
@@ -117,9 +117,9 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a gate that closes again stops updates of its child object, but does not delete the object.
+        """Show that a gate that closes again stops updates of its child, but does not delete the child.
 
-        A gate is a condition of the box that must be true before a child object is applied.
+        A gate is a condition in the box that must be true before a child is applied.
         """
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
@@ -159,7 +159,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
 
     async def without_host(self) -> None:
-        """Show that a child whose `includeWhen` becomes false is deleted, and that other children stay."""
+        """Show that a child is deleted when its condition `includeWhen` becomes false, and that other children stay."""
         stage, since = self.stage, self.mark
         stage.act("No host", "includeWhen turns false: the Ingress should not exist any longer")
         await self.edit(self.shop, {"spec": {"host": None}})

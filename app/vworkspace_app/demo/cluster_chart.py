@@ -1,4 +1,4 @@
-"""The chart of the demo on a real cluster: pushed to an OCI registry like `helm push` does, or a published one."""
+"""The Helm chart of the demo on a real cluster: it is pushed to an OCI registry as by `helm push`, or published."""
 
 import base64
 import gzip
@@ -89,9 +89,9 @@ class OciRegistry:
         return {"mediaType": media_type, "digest": digest, "size": len(content)}
 
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
-        """Send a request, and return the path in the response's Location header.
+        """Send a request to the registry, and return the path in the response's Location header.
 
-        Return an empty string if the response has none.
+        Return an empty string if the response has no such header.
         """
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:
@@ -160,9 +160,10 @@ def registry_of(address: str, place: str) -> OciRegistry:
 
 @contextmanager
 def pushed(registry: OciRegistry) -> Iterator[None]:
-    """Push all versions of the chart before the block, and remove them after it if the registry permits.
+    """Push all versions of the demo's chart before the block, and remove them after it if the registry permits.
 
-    One version has a Service, which the namespace's quota forbids; all have a ConfigMap. Raises CommandError.
+    All versions have a ConfigMap. One also has a Service, which a quota in the namespace forbids, so that its upgrade
+    fails. Raises CommandError.
     """
     digests: list[str] = []
     try:

@@ -1,4 +1,4 @@
-"""The objects that the demo creates in a user's cluster, as `manifests` prints them, and deletes at the end.
+"""The objects that the demo creates in a user's cluster (those that `manifests` prints), and deletes at the end.
 
 All their names are unique to one run of the demo, except those of CRDs: an existing CRD is used and not deleted.
 """
@@ -124,7 +124,7 @@ class ClusterFixture:
         return get_path(await self.api.get(quota), "status", "hard") is not None
 
     async def make_room(self) -> None:
-        """Delete the quota that forbids Services in the managed namespace."""
+        """Delete the quota that forbids Services in the managed namespace, so that the failed upgrade can succeed."""
         await self.api.delete(ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER))
 
     # --- taking away -------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The story on a user's cluster: the demo's acts, and Operations for the engines whose controllers are installed."""
+"""The demo's story on a user's cluster: the acts of the main story, with Operations before the deletion.
+
+One Operation runs for each engine whose controller is installed in the cluster.
+"""
 
 from typing import Final
 
@@ -16,7 +19,7 @@ from vworkspace_app.demo.story import StoryRunner
 
 _CHECKUP: Final = "checkup"
 _PAUSE: Final = {"entrypoint": "main", "templates": [{"name": "main", "suspend": {"duration": "1"}}]}
-"""The spec of a workflow that suspends for a second, and so needs no image."""
+"""The spec of an Argo Workflow that only pauses for a second, and so needs no image."""
 _ONE_VERSION: Final = "the chart is named with one version; with --registry the demo pushes several"
 
 

@@ -1,4 +1,7 @@
-"""The parts of the demo on a user's cluster: real Flux, an operator with the roles of `manifests`, a control plane."""
+"""The parts of the demo on a user's cluster: real Flux, an embedded control plane, and the operator.
+
+The operator has the roles that the command `manifests` prints.
+"""
 
 import secrets
 import tempfile
@@ -59,14 +62,14 @@ class ClusterWorld:
         return self.ground.api
 
     async def running(self) -> list[str]:
-        """Return the deployed chart versions, from the release records that Helm keeps in Secrets."""
+        """Return the chart versions that are deployed now, from the release records that Helm keeps in Secrets."""
         selector = f"owner=helm,status=deployed,name={NAME}"
         records = await all_of(self.admin, SECRET, selector=selector, namespace=self.application.namespace)
         charts = (release_document(record)["chart"]["metadata"] for record in records)
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Delete the quota for Services, which prevents the installation of one chart version."""
+        """Delete the quota for Services, because of which the upgrade to one chart version fails."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:

@@ -1,6 +1,7 @@
-"""The parts of the demo: API server and control plane on loopback ports, a simulated Flux, and the operator.
+"""The parts of the demo on this machine: an embedded API server and control plane, a simulated Flux, and the operator.
 
-The operator is the one of production (`vworkspace_app.manager.production`), and speaks HTTP with both servers.
+The servers listen on loopback ports. The operator is the production one (`vworkspace_app.manager.production`), and
+talks to both servers over HTTP.
 """
 
 import tempfile
@@ -62,7 +63,7 @@ class DemoWorld:
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     async def repair(self) -> None:
-        """Remove the rule by which the installation of one chart version fails."""
+        """Remove the rule of the simulated Flux by which the upgrade to one chart version fails."""
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property

@@ -1,4 +1,4 @@
-"""The common parts of every story: waiting for job results and for changes of objects, and predicates for changes."""
+"""The common parts of the demo's stories: waits for job results and changes of objects, and predicates for changes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol, TypeVar
@@ -20,13 +20,13 @@ Wanted = Callable[[Sighting], bool]
 
 
 def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """Return the object's condition of type `kind`, or {} if there is none."""
+    """Return the status condition of type `kind` of an object, or {} if there is none."""
     entries = get_path(manifest, "status", "conditions") or ()
     return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
 
 
 def conditions(manifest: Manifest) -> dict[str, str]:
-    """Return the conditions of an object as `status/reason`, keyed by type."""
+    """Return the conditions of an object by type, each as `status/reason`, such as `True/Succeeded`."""
     return {
         entry["type"]: f"{entry['status']}/{entry['reason']}"
         for entry in get_path(manifest, "status", "conditions") or ()
@@ -41,9 +41,9 @@ def condition_summary(manifest: Manifest) -> str:
 
 
 def appeared(kind: Kind, name: str = "") -> Wanted:
-    """Return a predicate for changes: whether the operator created an object of this kind and name.
+    """Return a predicate that is true for a change by which the operator created an object of this kind and name.
 
-    An empty `name` matches any.
+    An empty `name` matches any name.
     """
 
     def wanted(sighting: Sighting) -> bool:
@@ -55,7 +55,7 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
 
 
 def gone(kind: Kind, name: str) -> Wanted:
-    """Return a predicate for changes: whether the object with this kind and name was deleted."""
+    """Return a predicate that is true for the deletion of the object with this kind and name."""
     return lambda sighting: (
         sighting.kind == kind
         and sighting.type is WatchEventType.DELETED
@@ -64,9 +64,9 @@ def gone(kind: Kind, name: str) -> Wanted:
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
-    """Return a predicate for changes: whether the instance has this condition for its present generation.
+    """Return a predicate that is true for a change after which the instance has a condition for its present generation.
 
-    An empty `reason` matches any reason.
+    The condition has the type `kind`, this status and this reason; an empty `reason` matches any reason.
     """
 
     def wanted(sighting: Sighting) -> bool:
@@ -83,7 +83,7 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
 
 
 def phase_is(name: str, phase: str) -> Wanted:
-    """Return a predicate for changes: whether the Operation with this name is in `phase`."""
+    """Return a predicate that is true for a change after which the Operation with this name is in `phase`."""
 
     def wanted(sighting: Sighting) -> bool:
         named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
@@ -93,7 +93,7 @@ def phase_is(name: str, phase: str) -> Wanted:
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
-    """Return a predicate for changes: whether the Operation's condition `kind` has the state `state`.
+    """Return a predicate that is true for a change after which the Operation's condition `kind` has the state `state`.
 
     A state is status and reason, such as `True/Running`.
     """
@@ -106,7 +106,7 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
 
 def created_for(name: str) -> Wanted:
-    """Return a predicate for changes: whether an engine object, such as a Job, was created for this Operation."""
+    """Return a predicate that is true for the creation of an engine object, such as a Job, for this Operation."""
     return lambda sighting: (
         sighting.type is WatchEventType.ADDED
         and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
@@ -115,7 +115,7 @@ def created_for(name: str) -> Wanted:
 
 
 def event(reason: str) -> Wanted:
-    """Return a predicate for changes: whether a Kubernetes Event has this reason."""
+    """Return a predicate that is true for a change of a Kubernetes Event with this reason."""
     return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
 
 
@@ -149,12 +149,14 @@ class Narrator(Generic[SeenT]):
     stage: Stage
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
-        """Print a job's result as a step: outcome and error, and the whole result if payloads are shown."""
+        """Print as step `number` that the result of a job was posted: outcome and error, and the whole result if the
+        stage shows payloads.
+        """
         why = f", {result['error']}" if result.get("error") else ""
         self.stage.step(number, self.now, f"result posted: {result.get('outcome')}{why}", {"result": dict(result)})
 
     async def result(self, job: JobEntry) -> Mapping[str, Any]:
-        """Wait for the job's result, and return it."""
+        """Wait until the operator has posted the result of a job, and return the result."""
         with self.stage.waiting(f"waiting for the result of {job.id}"):
             await self.until(lambda: job.result is not None, f"a result of {job.id}")
         result: Mapping[str, Any] = job.result

@@ -68,7 +68,7 @@ FLUX = attrs.evolve(QUICK_FLUX, hooks={"nextcloud": (ChartHook(HOOK, "Job", json
 """The behaviour of the simulated Flux: quick, with a chart hook that Helm records with the release."""
 
 SLOW = DownstreamRule(DownstreamOutcome(Ending.STALL), name="slow-*")
-"""The rule by which Operations named `slow-*` run until the story removes it, on slow machines and fast ones."""
+"""The rule by which Operations named `slow-*` do not end until the story removes the rule."""
 
 ENGINES = DownstreamBehaviour(
     rules=(

@@ -1,4 +1,4 @@
-"""The story of operations, act by act. Everything that is shown is also checked (OPS-1 to OPS-12, PULL-3)."""
+"""The demo's story about Operations, act by act. Everything that it shows is also checked (OPS-1 to OPS-12, PULL-3)."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -32,8 +32,8 @@ class OperationsTeller(Narrator[DemoWorld]):
     def ensure(self, **engines: str) -> JobEntry:
         """Enqueue the job by which Odoo requests the instance, and return the job.
 
-        The instance has an annotation with the engine of each capability, such as `backup`. `engines` replace the usual
-        engines of some capabilities.
+        The instance has an annotation with the engine of each capability, such as `backup`. `engines` replaces the
+        default engines of some capabilities, such as `backup="velero"`.
         """
         self.generation += 1
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}

@@ -1,4 +1,4 @@
-"""The setting of the demo's first story: one application, its versions, and a quick simulated Flux."""
+"""The setting of the demo's main story: one application, its chart versions, and a quick simulated Flux."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,7 +24,7 @@ QUICK: Final = FluxBehaviour(
     min_retry_seconds=0.1,
     release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, FAILURE), action=Action.UPGRADE, version=BROKEN),),
 )
-"""The behaviour of a Flux that takes fractions of a second, and fails to upgrade to the version `BROKEN`."""
+"""The behaviour of a simulated Flux that takes fractions of a second, and fails to upgrade to the version `BROKEN`."""
 
 
 @attrs.frozen

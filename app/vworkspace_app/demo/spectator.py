@@ -1,4 +1,4 @@
-"""A recorder of changes in the demo's cluster, which it watches over HTTP like any other client."""
+"""The recorder of changes in the demo's cluster, which watches the API server over HTTP like any other client."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence

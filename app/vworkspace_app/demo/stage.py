@@ -1,4 +1,4 @@
-"""The output of the demo: steps with their times, payloads and checks; coloured and live on a terminal."""
+"""The printer of the demo's output: steps with their times, payloads and checks, and on a terminal a live display."""
 
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +22,7 @@ class Verdicts:
     failures: list[str] = attrs.field(factory=list)
 
     def note(self, what: str, desired: object, actual: object) -> bool:
-        """Record a check named `what`, which passes if the two values are equal. Return whether it passed.
+        """Record a check named `what`. Return True if it passes, which means that the two values are equal.
 
         For a failed check both values are recorded.
         """
@@ -49,8 +49,8 @@ _WIDEST: Final = 100
 class Stage:
     """The printer of the demo: steps with their times, payloads, and results of checks.
 
-    `plain` turns off colours and the live display, as does output to anything but a terminal. Colours are few and
-    readable on light and dark backgrounds. Long lines are wrapped at the terminal's width.
+    `plain` turns off colours and the live display; both are also off if the output is not a terminal. `payloads` prints
+    the payloads of steps. Long lines are wrapped at the terminal's width.
     """
 
     def __init__(self, *, plain: bool, payloads: bool) -> None:
@@ -63,7 +63,7 @@ class Stage:
 
     @property
     def is_live(self) -> bool:
-        """Report whether the output is a terminal, on which the live display is possible."""
+        """Report whether the live display is possible: the output is a terminal, and not plain."""
         return self._console.is_terminal
 
     def say(self, text: str) -> None:
@@ -71,7 +71,7 @@ class Stage:
         self._console.print(text, markup=False)
 
     def act(self, title: str, about: str = "") -> None:
-        """Print the heading of an act of the story."""
+        """Print the heading of an act of the story, and below it the text `about`."""
         self._console.print(f"\n[bold]{escape(title)}[/bold]")
         if about:
             self._console.print(escape(self._wrapped(about, 0)))
@@ -101,7 +101,7 @@ class Stage:
         self._console.print(textwrap.indent(text, " " * _MARGIN), markup=False)
 
     def check(self, what: str, *, wanted: object, actual: object) -> None:
-        """Compare the actual with the expected value, and print whether the check passed."""
+        """Check that `actual` equals `wanted`, and print the result with the check's name `what`."""
         if self.verdicts.note(what, wanted, actual):
             self._console.print(f"            [green]ok[/green]  {escape(self._wrapped(what, 16))}")
         else:

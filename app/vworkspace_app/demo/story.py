@@ -1,4 +1,4 @@
-"""The story of the demo, act by act. All of it is checked too (PULL-2, PULL-3, REC-8, REC-10)."""
+"""The demo's main story, act by act. Everything that it shows is also checked (PULL-2, PULL-3, REC-8, REC-10)."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -169,7 +169,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.check("Flux went back to what worked", wanted=[self.application.first], actual=await self.world.running())
 
     async def recovery(self) -> None:
-        """Show that a fix in the cluster is reported by a ConditionTransition event, since no job is open any more."""
+        """Repair the failed upgrade in the cluster, and show that a ConditionTransition event reports its success.
+
+        No job is open any more that could report it.
+        """
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
         await self.world.repair()

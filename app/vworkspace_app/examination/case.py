@@ -28,13 +28,13 @@ from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 
 CHART: Final = "oci://registry.example.com/charts/shop"
-"""The chart of the instances. A played Flux never fetches it."""
+"""The chart of the instances that checks apply. A simulated Flux never fetches it."""
 VERSION: Final = "1.0.0"
 """The chart version with which checks begin; later ones are 1.1.0 and 1.2.0."""
 SOURCES: Final = (OCI_REPOSITORY, HELM_REPOSITORY)
 CHILDREN: Final = (HELM_RELEASE, *SOURCES)
 FAILED: Final = ("HelmReleaseFailed", "RolledBack")
-"""The reasons of Ready=False by which an instance tells that its release failed."""
+"""The reasons of the condition Ready=False of an instance whose release failed."""
 IMAGE: Final = "registry.example.com/shop:1"
 
 NEEDS: Final[Mapping[str, str]] = {
@@ -124,7 +124,10 @@ class InstanceCase(Case):
         return {**head, "metadata": meta, "spec": {key: value for key, value in fields.items() if value is not None}}
 
     async def instance(self, name: str = "shop", **spec: Any) -> ObjectRef:
-        """Apply an instance as a GitOps tool does, and return its reference. The arguments are those of `manifest`."""
+        """Apply an instance as a GitOps tool does, and return its reference.
+
+        The arguments are those of `InstanceCase.manifest`.
+        """
         return await self.have(self.manifest(name, **spec))
 
     async def have(self, manifest: Manifest) -> ObjectRef:

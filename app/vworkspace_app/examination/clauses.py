@@ -6,7 +6,7 @@ from typing import Final
 
 
 class Profile(StrEnum):
-    """A part of the specification that an operator may implement alone, and that is then examined."""
+    """The parts of the specification that an operator may implement, and for which it is examined: one or all."""
 
     GITOPS = "gitops"
     """The operator serves instances and Operations that users and GitOps tools apply."""

@@ -72,7 +72,7 @@ class Played(Generic[B]):
             self._running[0].behaviour = self._behaviour
 
     def begin(self) -> None:
-        """Start the simulator unless it runs already. After a pause it reads the objects in the cluster again."""
+        """Start the simulated controller unless it runs already. It reads all its objects in the cluster again."""
         if self._running is None:
             simulator = self._make(self._behaviour)
             simulator.recovers = True
@@ -80,7 +80,7 @@ class Played(Generic[B]):
             self._group.start_soon(self._run, *self._running)
 
     def pause(self) -> None:
-        """Cancel the simulator, even in the middle of its work."""
+        """Stop the simulated controller until the next `begin`, even in the middle of its work."""
         if self._running is not None:
             self._running[1].cancel()
             self._running = None
@@ -104,5 +104,5 @@ def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[Downstr
 
 
 async def serve_control_plane(server: ControlPlaneServer, *, task_status: TaskStatus[str]) -> None:
-    """Serve a simulated control plane until cancelled. Its URL is passed to `task_status`."""
+    """Serve a simulated control plane on a loopback port until cancelled. Its URL is passed to `task_status`."""
     await serve(server, "127.0.0.1", 0, admin_token="", ready=task_status.started)

@@ -1,4 +1,4 @@
-"""The examination of an operator: the request for one, and how it is run."""
+"""The examination of an operator, which starts the operator, runs the chosen checks and returns their findings."""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -67,9 +67,9 @@ class ExaminationRequest:
 
 
 async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], None]) -> tuple[list[Finding], str]:
-    """Run an examination; return its findings, and the API server's name.
+    """Run an examination of an operator; return the findings of all checks, and the name of the API server.
 
-    `on_finding` is called with each new finding. Raises CommandError if the operator does not start.
+    `on_finding` is called with the finding of each check. Raises CommandError if the operator does not start.
     """
     crds = [*crd_manifests(), *flux_crds(), *downstream_crds(ENGINES)]
     async with (

@@ -1,1 +1,1 @@
-"""The ApplicationInstance controller."""
+"""The controller of ApplicationInstances, which turns each instance into Flux objects."""

@@ -1,4 +1,4 @@
-"""The ApplicationInstance controller: it takes a snapshot of an instance's objects, decides, and executes (REC-1)."""
+"""The ApplicationInstance controller, which reads an instance's objects, decides the writes and makes them (REC-1)."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
@@ -45,9 +45,9 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the index key `<namespace>/<name>` of an instance's release.
+    """Yield the key `<namespace>/<name>` of an instance's release in the index of instances by release.
 
-    By this index, the instance is found when an object of that name, but of another owner, changes.
+    By this index, the instance is found when an object with the release's name changes, even if another owner has it.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -67,8 +67,9 @@ class InstanceReconciler:
     clock: Clock
     events: EventSink
     is_backlogged: Callable[[], bool] = lambda: False
-    """A function that reports whether other keys wait: then the first status of an instance may be written a second
-    later.
+    """A function that reports whether other keys wait in the queue.
+
+    If so, the first status of an instance may be written a second later.
     """
     _in_force: Settings = attrs.field(init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
@@ -78,7 +79,10 @@ class InstanceReconciler:
         self._unmanaged = UnmanagedReports(self.events)
 
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
-        """Return the controller of ApplicationInstances."""
+        """Return the controller of ApplicationInstances, with the watches that enqueue an instance.
+
+        `resync` is the interval in seconds after which every instance is reconciled again.
+        """
         reconciler = DecisionReconciler(
             PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True),
             _read_stored,
@@ -214,7 +218,7 @@ class InstanceReconciler:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the instance that owns a changed object, and every instance whose release has the object's name."""
+        """Yield the key of the instance that owns a changed object, and of each instance whose release has its name."""
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name
@@ -229,20 +233,20 @@ class InstanceReconciler:
                     yield ref
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the instance that is the target of a changed helm Operation (REC-9)."""
+        """Yield the key of the instance that is the target of a changed Operation with the engine helm (REC-9)."""
         target = target_in(change.object)
         if target is not None and get_path(change.object, "spec", "engine") == EngineName.HELM:
             yield target
 
     def keys_of_namespace(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance in a changed namespace, because the namespace's labels may affect them."""
+        """Yield the keys of all instances in a changed namespace, because the namespace's labels may affect them."""
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names(change.ref.name):
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
 
     def all_keys(self, _change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every instance.
+        """Yield the keys of all instances, after a change that affects them all.
 
-        This is needed after a change of the served kinds or of the policy, which affects all instances.
+        This is a change of the CRDs that the cluster serves, or of the policy in a Cluster object.
         """
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)

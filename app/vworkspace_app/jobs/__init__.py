@@ -1,1 +1,4 @@
-"""The driver of the job agent, which performs the effects of the job machine through ports (PULL-2, PULL-5, PULL-7)."""
+"""The job agent, which pulls jobs from the control plane, applies them and reports results (PULL-2, PULL-5, PULL-7).
+
+The job state machine in `vworkspace_core.jobs` decides, and this package carries out what it requests.
+"""

@@ -1,7 +1,8 @@
 """The job agent, which connects the long poll, the delivery queues and the job state machine (PULL-1 to PULL-7).
 
-The machine decides. `Agent` keeps its state, passes its effects on (`effect_executor.py`, `delivery_queue.py`), and
-feeds back their outcomes and the jobs of each poll (`polling.py`). The loop ends only when it is cancelled.
+The state machine decides what to do (its effects). `Agent` keeps the state of the machine, passes the effects on
+(`effect_executor.py`, `delivery_queue.py`), and gives the machine their outcomes and the jobs of each poll
+(`polling.py`). The loop ends only when it is cancelled.
 """
 
 from collections import deque
@@ -39,17 +40,17 @@ log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
 _REMEMBERED: Final = 100
-"""The number of jobs with a result that are kept for display on the page."""
+"""The maximum number of finished jobs that are kept for display on the operator's page."""
 
 OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
-"""A function that is called with the states before and after an event."""
+"""A function that is called after each event of the job state machine, with the states before and after the event."""
 
 
 @attrs.frozen
 class SettledJob:
-    """A job that has its result, for the function `on_result`.
+    """A finished job, for display on the operator's page: its outcome, and the time `at` of its result.
 
-    `about` names its object; secrets in `error` are redacted.
+    `about` names the object of the job; secrets in `error` are redacted.
     """
 
     id: str
@@ -135,7 +136,7 @@ class Agent:
 
     @property
     def state(self) -> AgentState:
-        """The state of the job machine: open jobs and the clock skew."""
+        """The present state of the job state machine, such as the open jobs and the clock skew."""
         return self._state
 
     @property
@@ -176,7 +177,7 @@ class Agent:
         self._feed(m.ObjectChanged(ref, live))
 
     def set_security(self, security: Security) -> None:
-        """Set the requirements that payloads of jobs must meet from now on (PULL-9)."""
+        """Set the requirements that payloads of jobs must meet from now on, such as a signature (PULL-9)."""
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
@@ -209,7 +210,7 @@ class Agent:
                 return
 
     async def run(self) -> None:
-        """Pull and perform jobs until cancelled. The open jobs that an earlier process left come first."""
+        """Pull and perform jobs until cancelled. First continue the open jobs that an earlier process left."""
         self._started = self._instant()
         try:
             async with anyio.create_task_group() as tasks:
@@ -302,8 +303,9 @@ class Agent:
         return str(job.ref) if job.ref is not None else job.key.partition("@")[0].replace("/", " ", 1)
 
     def report_rotated(self, request: str) -> None:
-        """Report to the control plane that the operator's credential was replaced, as the request with the ID `request`
-        had asked (PULL-6).
+        """Report to the control plane that the operator's credential was replaced because of a request (PULL-6).
+
+        `request` is the id of the rotation request.
         """
         self._events.credential_rotated(self._state.scope.cluster_id, request)
 

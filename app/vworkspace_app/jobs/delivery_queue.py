@@ -1,4 +1,7 @@
-"""The queues of messages about jobs: each message is repeated until answered, and delays no other (PULL-3, PULL-5)."""
+"""The queues of messages about jobs to the control plane: acks, statuses and results (PULL-3, PULL-5).
+
+A message is repeated until it is answered, and a failed message does not block the others.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -21,8 +24,8 @@ log = structlog.get_logger("vworkspace.agent")
 class Delivery:
     """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    `final` lists the errors that count as an answer. `answered` is called with None after success, or with a final
-    error. After any other error, `lost` is called and the request is repeated.
+    `final` lists the errors after which the request is not repeated. `answered` is called with None after success, or
+    with such an error. After any other error, `lost` is called and the request is repeated.
     """
 
     key: str
@@ -42,7 +45,7 @@ class _Waiting:
 class DeliveryQueue:
     """A queue of requests to the control plane about jobs. At most `width` are sent at a time, or one after a failure.
 
-    The queue starts held: nothing is sent before the control plane has answered a poll.
+    At first the queue is held: nothing is sent before the control plane has answered a poll.
     """
 
     def __init__(
@@ -75,11 +78,11 @@ class DeliveryQueue:
         self._wake()
 
     def drop(self, key: str) -> None:
-        """Remove the waiting delivery with this `key`."""
+        """Remove the delivery with this `key` from the queue, unless it is being sent."""
         self._waiting.pop(key, None)
 
     def retry_now(self) -> None:
-        """Retry immediately, because the credential changed or the control plane answers again."""
+        """Retry failed deliveries immediately, because the credential changed or the control plane answers again."""
         self._pace, self._not_before = RetryPace(), 0.0
         for waiting in self._waiting.values():
             waiting.not_before = 0.0
@@ -232,7 +235,7 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 
 
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
-    """Return the delivery of a job's status; a newer status of the job replaces it while it waits."""
+    """Return the delivery of a job's status. While it waits in the queue, a newer status of the job replaces it."""
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
@@ -243,7 +246,7 @@ def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
 
 
 def status_key(job_id: str) -> str:
-    """Return the key of all statuses of a job in the delivery queue, so that a newer one replaces an older one."""
+    """Return the key that all statuses of a job share in the delivery queue, so that a newer replaces an older one."""
     return f"status/{job_id}"
 
 
@@ -268,10 +271,10 @@ class Reconnect:
             queue.outage_hold.hold()
 
     def try_one(self) -> None:
-        """Permit a few messages after another failed poll, because other requests may succeed although polls fail.
+        """Permit two messages after another failed poll, because other requests may succeed although polls fail.
 
-        These are one ack or result, and one status or batch of events. Of the latter two, each has priority in every
-        second call.
+        The first is an ack or result, the second a status or a batch of events. Statuses and events take precedence in
+        turn.
         """
         self._rounds += 1
         self._urgent.try_one()

@@ -1,4 +1,7 @@
-"""The execution of the job state machine's effects on the cluster and the job store (PULL-2, PULL-4)."""
+"""The executor of the effects of the job state machine (PULL-2, PULL-4).
+
+An effect is what the machine requests from the cluster or the job store, such as applying an object.
+"""
 
 import contextlib
 from collections.abc import Awaitable, Callable
@@ -13,16 +16,19 @@ from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 
 OnWritten: TypeAlias = Callable[[ObjectRef, Manifest | None], Awaitable[None]]
-"""The callback after a write of an object, with its new state, or None if that is unknown. It must not raise."""
+"""The callback after a job wrote or deleted an object: its reference, and its new state or None if that is unknown.
+
+It must not raise.
+"""
 
 log = structlog.get_logger("vworkspace.agent")
 
 
 class JobEffectExecutor:
-    """The executor of the requests of the job state machine to the cluster and the job store, which are called effects.
+    """The executor of effects, which are what the job state machine requests from the cluster and the job store.
 
     At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the task group
-    in which effects run. Before the start and after the end it is None, and no effect is begun: the next process
+    in which effects run. It is None while the agent does not run; effects are then ignored, because the next process
     continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
     requested, so that caches need not wait for a watch.
     """

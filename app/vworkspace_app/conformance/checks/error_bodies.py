@@ -1,4 +1,4 @@
-"""Checks of the form of a refusal on the wire (PULL-6): `{error, message, requestId}`."""
+"""Checks of the JSON body of an error response of the control plane (PULL-6): `{error, message, requestId}`."""
 
 import json
 import uuid

@@ -40,7 +40,7 @@ def test_an_ack_of_an_unknown_job_is_NotFound(examine: Examine) -> None:
 
 @needs(Offer.JOBS)
 def test_an_ack_of_a_job_that_has_its_result_says_that_it_is_closed_PULL_6(examine: Examine) -> None:
-    """Check that an ack of a job with a result is answered by 409 or 404. On both, the agent applies nothing."""
+    """Check that an ack of a job that has a result is answered by 409 or 404, after which the agent applies nothing."""
 
     async def body(c: Examined) -> None:
         job_id = await c.open_job()

@@ -1,1 +1,1 @@
-"""The checks, in one module for each letter code of clauses, such as REC."""
+"""The checks of an examined operator, in one module for each group of clauses (requirements), such as REC."""

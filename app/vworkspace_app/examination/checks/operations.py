@@ -1,4 +1,4 @@
-"""Checks of Operations: their life, preconditions, conflicts, engines, cancellation and deadlines (OPS)."""
+"""Checks of the clauses OPS, about Operations: phases, preconditions, conflicts, engines, cancellation, deadlines."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -24,7 +24,7 @@ JOBS = ("runcommand", "job")
 HANGS = DownstreamOutcome(Ending.STALL)
 TERMINAL = ("Succeeded", "Failed", "Cancelled")
 _QUOTA_SECONDS = 2.0
-"""The seconds in which a cluster with a controller for quotas is expected to process a new one."""
+"""The seconds in which a cluster with a ResourceQuota controller is expected to process a new quota."""
 
 
 def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:

@@ -1,4 +1,4 @@
-"""Checks of the agent: its requests, outcomes, redelivery, outages, scope (PULL)."""
+"""Checks of the clauses PULL, about the agent: its requests, outcomes of jobs, redelivery, outages and scope."""
 
 import re
 from datetime import timedelta

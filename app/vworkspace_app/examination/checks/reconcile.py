@@ -1,4 +1,4 @@
-"""Checks of reconciling an instance: sources, the release, what Flux reports, conflicts, deletion (REC)."""
+"""Checks of the clauses REC, about the reconciling of instances: chart sources, release, conflicts and deletion."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of the resources: fields, conditions, labels, the finalizer, secrets (RES)."""
+"""Checks of the clauses RES, about the custom resources: fields, conditions, labels, the finalizer and secrets."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Checks of the process: watches, retries, replicas, shutdown, objects that it must not touch, its rights (RUN)."""
+"""Checks of the clauses RUN, about the operator's process: watches, retries, replicas, shutdown and rights."""
 
 from typing import Any
 
