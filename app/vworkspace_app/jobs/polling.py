@@ -17,8 +17,8 @@ from vworkspace_core.jobs import messages as m
 class LongPoll:
     """The loop that polls the control plane for jobs until it is stopped. A failed poll does not end the loop.
 
-    `random` returns numbers in [0, 1) for jitter. `feed` is called with the server's time. `offered` is called with the
-    jobs of each answer, and returns whether one of them is new.
+    `random` returns numbers in [0, 1) for jitter. `feed` gets the server's time of each answer, as a ServerTime event.
+    `offered` gets the jobs of each answer, and returns True if one of them is new.
     """
 
     def __init__(

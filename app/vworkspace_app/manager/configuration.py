@@ -1,4 +1,7 @@
-"""The settings of `run`, converted for the agent and the controllers, and checked for weak settings (RUN-12)."""
+"""The conversion of the settings of the command `run` to those of the job agent and the controllers.
+
+It also finds the settings that weaken security (RUN-12).
+"""
 
 import socket
 from collections.abc import Iterator
@@ -20,7 +23,10 @@ from vworkspace_core.operations.templates import Templates
 
 
 def agent_settings(settings: RunSettings) -> AgentSettings | None:
-    """Return the settings of the job agent; None for a process that pulls no jobs (SEE-4, RUN-13)."""
+    """Return the settings of the job agent, or None for a process that pulls no jobs.
+
+    The settings can switch off the agent (SEE-4). If there are several shards, only the first has an agent (RUN-13).
+    """
     if not (settings.agent and shard_in(settings).is_first):
         return None
     return AgentSettings(settings.wait, signatures=Signatures(settings.job_signatures))
@@ -42,7 +48,10 @@ def credentials_source(settings: RunSettings, api: KubeApi) -> CredentialsSource
 def operator_settings(
     settings: RunSettings, cluster_id: str, templates: Templates, installation: Installation = PRINTED
 ) -> OperatorSettings:
-    """Return the settings of the operator for the cluster `cluster_id`."""
+    """Return the settings of the operator for the cluster `cluster_id`, from the settings of the command `run`.
+
+    `installation` says how the operator was installed, so that messages name a remedy that fits.
+    """
     decisions = Settings(
         cluster_id=cluster_id,
         interval=settings.interval,

@@ -1,8 +1,8 @@
 """The manager, which runs the caches, the controllers and optionally the job agent of one process.
 
-It is used by production, the demo, the tests and programs that embed the operator; only `production` knows adapters.
-The start order is: informers; reconciles, once every cache has synced and this process is elected; then the agent,
-since a job is applied only when the operator can see its effect.
+Production, the demo, the tests and programs that embed the operator all use it; only the module `production` imports
+adapters. The informers start first. The reconciles start once every cache has synced and this process is elected. The
+agent starts last, since a job is applied only when the operator can see its effect.
 """
 
 import random as random_source
@@ -65,12 +65,13 @@ class Manager:
 
     With `agent` it pulls jobs. Without one it reconciles what users and GitOps tools apply, and calls no control plane
     (SEE-4). `credentials` may change while it runs; without an agent only their approval secret is used. `composites`
-    and `controllers` (reconcilers and watchers in Python) run in the same process. Applied boxes run if the settings
-    enable them. An applied box is refused if its kind's status is written by a composite or by one of `writers`, the
-    other controllers with a status. `random` returns numbers in [0, 1) for jitter. `receiver` gets notices about
-    objects that need a person's attention, and `collector` gets the spans of traces. Without them, none are sent.
-    `ready` is set when the caches have synced. If there are several shards, each reconciles the objects in its own
-    namespaces; only the first shard reports to the Cluster object and may have an agent.
+    (boxes and pure reconcilers) and `controllers` (reconcilers and watchers in Python) run in the same process. Applied
+    boxes, which users apply to the cluster as OperatorBoxes, run if the settings enable them. An applied box is refused
+    if its kind's status is written by a composite or by one of `writers`, the other controllers with a status. `random`
+    returns numbers in [0, 1) for jitter. `receiver` gets notices about objects that need a person's attention, and
+    `collector` gets the spans of traces. Without them, none are sent. `ready` is set when the caches have synced. If
+    there are several shards, each reconciles the objects in its own namespaces; only the first shard reports to the
+    Cluster object and may have an agent.
     """
 
     def __init__(
@@ -233,7 +234,7 @@ class Manager:
 
     @property
     def components(self) -> Components:
-        """The parts of the process that metrics and the page observe."""
+        """The parts of the process that metrics and the web page observe."""
         agent = None if self._agent is None else self._agent.agent
         return Components(
             self.informers,

@@ -1,6 +1,7 @@
-"""The driver of notices: it watches our objects, and sends the notices that `notices` decides on (SEE-6).
+"""The delivery of notices about objects of the operator that need a person's attention (SEE-6).
 
-It delays no other part: recording a change does not block, and a task of its own sends the notices.
+This module watches the objects and sends the notices; the module `notices` decides which notices are due. No other part
+is delayed: recording a change does not block, and a task of its own sends the notices.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -42,7 +42,10 @@ from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
 from vworkspace_core.overview.origin import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
-"""The policy for kinds that one engine needs: its informer may fail, since Operations read the objects live as well."""
+"""The policy of informers for kinds that only one engine needs: a kind that may not be listed delays no other part.
+
+Operations read the objects of these kinds live as well.
+"""
 
 
 _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
@@ -52,7 +55,10 @@ _SLIM: Mapping[Kind, Callable[[Manifest], Manifest]] = {
     HELM_CHART: slim_chart,
     **dict.fromkeys(LOOKED_UP_KINDS, slim_engine_object),
 }
-"""The projections that reduce objects of kinds that other users create, too."""
+"""The functions, by kind, that drop unneeded fields of an object before it is cached.
+
+Users and other controllers create objects of these kinds, too.
+"""
 
 
 def _slim_own(manifest: Manifest) -> Manifest:
@@ -79,8 +85,9 @@ class CacheScope:
     all_of_ours: bool = False
 
     def of(self, kind: Kind) -> Callable[[str], bool] | None:
-        """Return a predicate that is true for the namespaces whose objects of a kind are cached, or None for all
-        namespaces.
+        """Return a predicate that is true for each namespace whose objects of a kind are cached.
+
+        Return None if the objects of all namespaces are cached.
         """
         if self.shard == WHOLE or (self.all_of_ours and kind in OWN_KINDS):
             return None

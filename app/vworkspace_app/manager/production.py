@@ -1,6 +1,6 @@
 """The manager with its production adapters: HTTP to the API server and to the control plane.
 
-`run` and `demo` both start it: so the demo shows what runs in a cluster.
+The commands `run` and `demo` both start this manager, so that the demo shows what runs in a cluster.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -40,10 +40,10 @@ _log = structlog.get_logger("operator")
 ConnectControl: TypeAlias = Callable[
     [Callable[[], ControlPlaneEndpoint], Callable[[str, bool], None]], AbstractAsyncContextManager[ControlPlane]
 ]
-"""A function that connects to the control plane.
+"""A function that connects to the control plane while a block runs.
 
-Its arguments are a function that returns the present endpoint, and a callback for each used token with whether it was
-accepted.
+Its arguments are a function that returns the present endpoint, and a callback that gets each token that was used, with
+True if the control plane accepted it.
 """
 
 
@@ -65,8 +65,8 @@ async def production_manager(
 ) -> AsyncIterator[Manager]:
     """Yield a manager on `api` with the production adapters.
 
-    It pulls jobs through `connect` if `agent` is given. `credentials` starts with the first result of `source`, and
-    follows its changes while the block runs.
+    It pulls jobs through `connect` if `agent` is given. `credentials` has the first result of `source`, and is updated
+    while the block runs whenever `source` has others.
     """
     machine, used = machine or Machine(), credentials
     watch = CredentialWatch(source, credentials, machine.clock, machine.random)

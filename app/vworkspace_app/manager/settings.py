@@ -26,7 +26,10 @@ class OperatorSettings:
     require_signed: bool = False
     """True to accept only signed jobs, whatever Cluster objects require (PULL-9). False is reported in their status."""
     weak_settings: tuple[str, ...] = ()
-    """The weak settings that no decision depends on, as sentences for the Cluster's status (RUN-12)."""
+    """Sentences for the Cluster's status about settings of the process that weaken security (RUN-12).
+
+    The settings on which decisions depend are examined separately.
+    """
     workers: int = 16
     """The number of workers of each controller."""
     identity: str = "vworkspace-operator"
@@ -35,17 +38,21 @@ class OperatorSettings:
     namespace: str = "vworkspace-system"
     """The operator's own namespace, with its Secret, job records and Leases."""
     shard: Shard = WHOLE
-    """The shard whose namespaces are reconciled here; the first shard also does the work needed once per cluster
-    (RUN-13).
+    """The shard of this process, which reconciles only the namespaces of its shard (RUN-13).
+
+    The first shard also does the work that is needed once per cluster.
     """
     applied_boxes: bool = False
-    """True to run the boxes that are applied to the cluster; if there are several shards, only the first runs them."""
+    """True to run applied boxes, which users apply to the cluster as OperatorBoxes.
+
+    Of several shards, only the first runs them.
+    """
     serves_webhooks: bool = False
     """True if this process serves webhooks, which applied boxes with several versions need."""
     box_namespaces: tuple[str, ...] = ()
-    """The namespaces in which boxes and pure reconcilers act; empty for all."""
+    """The namespaces in which boxes and pure reconcilers (pure functions in Python) act; empty for all."""
     page_url: str = ""
-    """The base URL of links to the page."""
+    """The base URL of the operator's web page, for links to it."""
     notify_url: str = ""
     """The URL of the receiver of notices; empty to send none (SEE-6)."""
     notify_token_file: Path | None = None
@@ -56,13 +63,16 @@ class OperatorSettings:
     credentials_secret: str = CREDENTIALS_SECRET
     """The name of the credentials Secret, for the Cluster's status; empty if a token file is used."""
     disconnected_seconds: float = 300.0
-    """The seconds without an answer of the control plane after which it counts as disconnected (PULL-5)."""
+    """The seconds without contact to the control plane until the Cluster's condition Disconnected is True (PULL-5)."""
     unreachable_seconds: float = 10.0
-    """The seconds for which polls must fail before the Cluster reports it: a poll that a proxy drops does not count."""
+    """The seconds for which polls must fail until the Cluster's condition Connected is False.
+
+    So a single poll that a proxy drops is not reported.
+    """
 
     @property
     def runs_applied_boxes(self) -> bool:
-        """Report whether the boxes that are applied to the cluster run in this process."""
+        """Report whether this process runs the boxes that users apply to the cluster as OperatorBoxes."""
         return self.applied_boxes and self.shard.is_first
 
     @property

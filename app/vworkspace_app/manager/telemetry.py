@@ -1,4 +1,4 @@
-"""The interface by which metrics and probes observe the manager, which knows neither of them (RUN-5)."""
+"""The interface by which metrics and probes observe the manager, so that the manager depends on neither (RUN-5)."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 class Components:
     """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
 
-    `managers` run the controllers. `applied` loads and unloads the boxes that are applied to the cluster, or is None if
-    this process does not run them. `api` is the operator's API server.
+    `managers` run the controllers. `applied` loads and unloads the boxes that users apply to the cluster as
+    OperatorBoxes; it is None if this process does not run them. `api` is the operator's API server.
     """
 
     informers: Informers
@@ -60,7 +60,7 @@ class Components:
 
     @property
     def loaded(self) -> tuple[InformerRunner, ...]:
-        """The informers in `further` that only applied boxes need."""
+        """The informers in `further` that only applied boxes (OperatorBoxes in the cluster) need."""
         return tuple(runner for box in self._boxes for runner in (*box.informers, *box.externals))
 
     @property
@@ -73,9 +73,9 @@ class Components:
         return () if self.applied is None else tuple(box.reconciler for box in self.applied.served.values())
 
     def follow_composites(self, follower: "Follower") -> None:
-        """Call `follower` with every composite (box or pure reconciler) that runs now, or is loaded later.
+        """Call `follower` with each composite (box or pure reconciler) that runs now or is loaded later, and True.
 
-        It is called again when a composite is unloaded.
+        When a composite is unloaded, `follower` is called with it and False.
         """
         for composite in self.extensions.composites:
             follower(composite, True)
@@ -89,7 +89,7 @@ def components_of_extensions(
     leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple,
     applied: "AppliedBoxes | None" = None,
 ) -> Components:
-    """Return the components of a process that runs only boxes and Python controllers."""
+    """Return the components of a process that runs only boxes and Python controllers, without the operator's own."""
     return Components(
         Informers(()), (running,), running.extensions, events, Live(Credentials()), None, leases, applied=applied
     )

@@ -1,6 +1,6 @@
-"""The driver of traces: it passes changes of jobs and objects to a `TraceRecorder`, and sends ended spans (SEE-7).
+"""The tracing of jobs and objects: their changes go to a `TraceRecorder`, and the spans that end are sent (SEE-7).
 
-It delays no other part: recording a change does not block, and a task of its own sends the spans.
+No other part is delayed: recording a change does not block, and a task of its own sends the spans.
 """
 
 from collections import deque

@@ -1,6 +1,7 @@
-"""The number of objects by condition, and the oldest occurrence of each condition; both follow changes of objects.
+"""The counts of objects by condition, and the longest time for which an object has had each condition.
 
-A scrape decodes no object. For a healthy object no times are kept: only for conditions that block something.
+Both are updated at each change of an object, so that a scrape decodes no object. Times are kept only for conditions
+that block something, so that a healthy object needs none.
 """
 
 from collections import Counter, defaultdict
@@ -34,7 +35,7 @@ _OTHER: Final = "other"
 _STATUSES: Final = frozenset(("True", "False", "Unknown"))
 _READY: Final = "Ready"
 _SPARE: Final = 64
-"""The number of outdated entries that a heap may hold, in addition to as many as it has valid ones."""
+"""The number by which outdated entries of a heap may exceed its valid ones before the heap is rebuilt."""
 
 _IN_THE_WAY: Final = frozenset(
     [
@@ -54,12 +55,18 @@ _PARENT_REASONS: Final = frozenset([*GraphReason, *ReconcileErrorCause, RETRYING
 _ROLLOUT_STATES: Final = ("total", "moved", "waiting", "pinned", "ready", "failed")
 
 _Entry: TypeAlias = tuple[float, str, str, ObjectRef]
-"""An entry of a heap: start time, name and namespace (which break ties), and the object."""
+"""An entry of a heap of objects by the start time of a condition.
+
+It has the start time, the name and namespace (which break ties), and the object.
+"""
 
 
 @attrs.frozen
 class ConditionSample:
-    """The number of objects with a condition, and the seconds since the first of them has had it (None if unknown)."""
+    """The number of objects with a condition, and the longest time in seconds for which one of them has had it.
+
+    The time is None for a condition whose times are not kept.
+    """
 
     labels: ConditionLabels
     count: int
@@ -123,12 +130,12 @@ class ConditionCounts:
     types: frozenset[str]
     reasons: frozenset[str]
     managed: bool = True
-    """True to count only objects with our label."""
+    """True to count only objects with the operator's managed-by label."""
     _by_object: dict[ObjectRef, tuple[ConditionLabels, ...]] = attrs.field(factory=dict, init=False)
     _counts: Counter[ConditionLabels] = attrs.field(factory=Counter, init=False)
     _longest: defaultdict[ConditionLabels, _Longest] = attrs.field(factory=lambda: defaultdict(_Longest), init=False)
     _known: dict[ConditionLabels, ConditionLabels] = attrs.field(factory=dict, init=False)
-    """The tuple of each condition, which all objects with that condition share to save memory."""
+    """The tuples of all known conditions, each of which all objects with that condition share to save memory."""
 
     def count(self, change: CacheChange) -> None:
         """Update the counts by a change that an informer reported."""
@@ -145,7 +152,7 @@ class ConditionCounts:
             self._by_object[change.ref] = tuple(now)
 
     def forget(self) -> None:
-        """Count no object from now on. The known conditions stay, with the number 0."""
+        """Forget all objects, so that the count of every known condition is 0."""
         self._by_object.clear()
         self._longest.clear()
         self._counts = Counter(dict.fromkeys(self._counts, 0))
@@ -160,7 +167,7 @@ class ConditionCounts:
         )
 
     def unready(self, most: int, now: float) -> list[Unready]:
-        """Return the `most` objects that have not been Ready for the longest time.
+        """Return at most `most` objects, the ones that have not been Ready for the longest time.
 
         `now` is in seconds since the epoch.
         """
@@ -215,9 +222,9 @@ def box_conditions() -> ConditionCounts:
 
 @attrs.define
 class RolloutProgress:
-    """The numbers of each applied box's roll-out, by the name of the box, as its status reports them.
+    """The progress of the roll-outs of applied boxes: the number of objects in each state, by the name of the box.
 
-    For each box they are the numbers of objects in each state.
+    The numbers are those in the status of the OperatorBox.
     """
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)
@@ -233,5 +240,5 @@ class RolloutProgress:
 
 
 def parent_conditions() -> ConditionCounts:
-    """Return the counter for the conditions of one kind that belongs to a box or a pure reconciler."""
+    """Return a counter for the conditions of one kind whose objects a box or a pure reconciler reconciles."""
     return ConditionCounts(frozenset(STANDARD), _PARENT_REASONS, managed=False)

@@ -27,7 +27,7 @@ PROBES: Final = frozenset({"/healthz", "/readyz"})
 
 _OPENMETRICS: Final = "application/openmetrics-text"
 _EXPOSED_SECONDS: Final = 0.25
-"""The seconds for which a rendered exposition is served again, since any client may request it often (RUN-11)."""
+"""The seconds for which rendered metrics are served again, since any client may request them often (RUN-11)."""
 
 _log = structlog.get_logger("operator")
 
@@ -35,7 +35,10 @@ _log = structlog.get_logger("operator")
 def application(
     latest: LatestStats, metrics: Metrics, now: Callable[[], float], further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Return the ASGI application of metrics and probes, which read `latest`. Further routes come last."""
+    """Return the ASGI application that serves metrics and probes from the statistics in `latest`.
+
+    The routes in `further` are added after its own.
+    """
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
         def answer(_: Request) -> PlainTextResponse:

@@ -24,7 +24,7 @@ from vworkspace_core.jobs.result import JobOutcome
 _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 _OTHER: Final = "other"
 _OF_EVERY_WEBHOOK: Final = ("200", "500")
-"""The codes whose series exist before a webhook's first review, like those of controller-runtime."""
+"""The status codes whose series exist before a webhook's first review, as in controller-runtime."""
 _RESULTS: Final = {label: label.value for label in ResultLabel} | {ResultLabel.TERMINAL: ResultLabel.ERROR.value}
 
 

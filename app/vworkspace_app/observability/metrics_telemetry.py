@@ -1,4 +1,4 @@
-"""The telemetry of the manager: statistics taken every second, and events counted at once (RUN-5)."""
+"""The telemetry for the metrics: it takes statistics of the process every second, and counts events at once (RUN-5)."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -46,7 +46,7 @@ class MetricsTelemetry:
     latest: LatestStats
     metrics: Metrics
     names: int = 0
-    """The maximum number of objects of each kind that metrics name while they are not Ready."""
+    """The maximum number of objects of each kind that metrics list by name because they are not Ready."""
     _components: Components | None = attrs.field(default=None, init=False)
     _gated: set[str] = attrs.field(factory=set, init=False)
     _instances: ConditionCounts = attrs.field(factory=instance_conditions, init=False)

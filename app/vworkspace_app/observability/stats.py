@@ -1,4 +1,7 @@
-"""The statistics of the process as one value, which the event loop takes every second, and the metrics made of it."""
+"""The statistics of the process as one immutable value, and their conversion to metrics.
+
+The event loop takes new statistics every second.
+"""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -53,12 +56,12 @@ class ProcessStats:
     instances: tuple[ConditionSample, ...] = ()
     operations: tuple[ConditionSample, ...] = ()
     parents: tuple[tuple[Kind, tuple[ConditionSample, ...]], ...] = ()
-    """The counts by condition of each kind that a box or a pure reconciler owns."""
+    """The counts by condition for each kind whose objects a box or a pure reconciler reconciles."""
     unready: tuple[Unready, ...] = ()
     shard: Shard = WHOLE
     boxes: tuple[ConditionSample, ...] = ()
     rollouts: tuple[tuple[str, Mapping[str, int]], ...] = ()
-    """The numbers of objects of each applied box, by the state of its rollout."""
+    """The names of the applied boxes, each with the numbers of its objects by the state of the rollout."""
 
 
 class LatestStats:

@@ -63,13 +63,16 @@ AWAITED_KINDS: Final = (NAMESPACE, *dict.fromkeys((*LOOKED_UP_KINDS, *ENGINE_KIN
 A HelmRelease is not among them, since its instance's status shows its changes.
 """
 _QUEUE_NEWS: Final = Urgency(after=2.0)
-"""The delay before a waiting Operation's status shows which one is ahead now: a long queue is read less often."""
+"""The urgency of Operations that still have to wait, and are reconciled only to show which one is ahead of them now.
+
+Because of the delay in seconds, a long queue is read less often.
+"""
 _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 
 
 @attrs.frozen
 class ApprovalChecks:
-    """The functions that return the data by which approval claims are checked (OPS-4). They are called for every pass.
+    """The functions that return the data by which approval claims are checked (OPS-4), in every reconcile.
 
     `secret` returns the present approval secret, or None if there is none. `skew` returns how far the control plane's
     clock is ahead of this machine's (PULL-12). `required_bindings` are the fields to which every claim must be bound.
@@ -262,7 +265,7 @@ class OperationReconciler:
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operations on the changed Operation's target that cannot start after the change either.
+        """Yield the waiting Operations on the changed Operation's target that cannot start after the change either.
 
         They are reconciled because they may now wait for another Operation than before.
         """

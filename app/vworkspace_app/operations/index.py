@@ -40,7 +40,7 @@ class AwaitedObjects:
 
 
 BY_UID: Final = "uid"
-"""The index by uid, to find the Operation that an engine object names in the label `operation-uid`."""
+"""The index of Operations by uid. An engine's object names its Operation by uid, in the label `operation-uid`."""
 
 OPEN: Final = "open"
 """The index of Operations that have not ended, by namespace; the key `EVERYWHERE` holds all of them."""
@@ -49,7 +49,7 @@ OPEN_ON: Final = "open-on"
 """The index of Operations that have not ended, by target."""
 
 UPGRADES_OF: Final = "upgrades-of"
-"""The index of helm Operations that have started, including ended ones, by target (REC-9)."""
+"""The index of Operations with the engine helm that have started, including ended ones, by target (REC-9)."""
 
 EVERYWHERE: Final = "*"
 

@@ -1,4 +1,4 @@
-"""Reports on objects of our kinds that lack the label by which the operator acts on them (RES-5)."""
+"""Events about objects of the operator's kinds that it ignores, because they lack its label (RES-5)."""
 
 import attrs
 import structlog
