@@ -1,1 +1,1 @@
-"""The overview of `status`: our objects in a cluster, read once or watched, as text or data (SEE-1)."""
+"""The parts of the commands `status`, `check` and `diff`: they read a cluster and show objects as text (SEE-1)."""

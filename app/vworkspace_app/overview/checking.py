@@ -1,4 +1,4 @@
-"""The requests of `check` to a cluster: reads, and reviews of rights. It changes nothing (SEE-1)."""
+"""The requests that the command `check` sends to a cluster: reads, and access reviews. It changes nothing (SEE-1)."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -41,7 +41,7 @@ _SELF_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 _AT_ONCE: Final = 16
-"""The maximum number of concurrent reviews."""
+"""The maximum number of access reviews that are sent to the API server at once."""
 
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
@@ -52,7 +52,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """Yield findings about the requirements on the cluster before the operator is installed."""
+    """Yield findings about the requirements on the cluster, for a user who has not installed the operator yet."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
@@ -63,7 +63,10 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
 
 
 async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
-    """Yield findings about the objects that `manifests` installs with these options: whether they exist and work."""
+    """Yield findings about an installed operator: its objects and rights, and its connection to the control plane.
+
+    `options` are those for which the command `manifests` prints the objects to install.
+    """
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()

@@ -61,7 +61,7 @@ class Difference:
     present: Manifest
     is_held: bool = False
     afterwards: Decision = attrs.field(factory=Decision)
-    """The effects of a later pass, when the change has taken effect: deletes of replaced objects."""
+    """The operator's decision after the change has taken effect: deletes of objects that were replaced."""
 
 
 @attrs.frozen

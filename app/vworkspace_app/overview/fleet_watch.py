@@ -1,4 +1,4 @@
-"""All objects of `status -w`: one watch per kind, and a callback after every change (SEE-1)."""
+"""The objects of `status -w`: one watch per kind follows them, and a callback gets them after changes (SEE-1)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,7 +11,7 @@ from purekube.ports import KubeApi, WatchEventType
 from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
 _GATHER: Final = 0.2
-"""The seconds for which further changes are gathered before they are shown together."""
+"""The seconds for which further changes are awaited, to show them together."""
 
 _PAUSE: Final = 1.0
 """The seconds before a failed watch is started again."""

@@ -1,4 +1,4 @@
-"""The reads of `status`: all objects of our kinds, or one object with the objects created for it (SEE-1).
+"""The reads of the command `status`: all objects of the operator's kinds, or one with its children (SEE-1).
 
 No running operator is needed. Objects that the user may not read are left out, and their kinds reported.
 """
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 FLEET: Final = (CLUSTER, APPLICATION_INSTANCE, OPERATION)
-"""Our kinds, in the order in which they are listed."""
+"""The operator's own kinds, in the order in which `status` lists them."""
 
 _INSTALLED: Final = (
     DEPLOYMENT,
@@ -56,7 +56,7 @@ _INSTALLED: Final = (
     SERVICE,
     INGRESS,
 )
-"""The kinds of objects that `status` looks for among those that a chart installed."""
+"""The kinds that `status` reads of all objects that a chart installed."""
 
 _LAST_EVENTS: Final = 5
 
@@ -85,7 +85,7 @@ class ObjectContext:
     unreadable: tuple[str, ...] = ()
     box: "Box | None" = None
     snapshot: Snapshot | None = None
-    """The input of the box's decision about the object; None without a box, or if the user may not read all of it."""
+    """The objects that the box's decision reads; None without a box, or if the user may not read all of them."""
 
     def tree(self, now: datetime) -> Branch:
         """Return the object and all objects created for it, as a tree."""
@@ -176,7 +176,7 @@ class PermittedReader:
 async def read_own_objects(
     api: KubeApi, *, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()
 ) -> OwnObjects:
-    """Return all objects of the operator's own kinds and of the kinds `boxes`.
+    """Return all objects of the operator's own kinds and of `boxes`, which are kinds that boxes define.
 
     Only objects in `namespace` are returned, or objects in all namespaces if it is None. Raises the errors of
     `KubeApi.list` except Forbidden.
@@ -298,9 +298,10 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
 
 
 async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
-    """Return the kinds whose CRD has the label of a box or a controller, and the kind of applied boxes.
+    """Return the kinds that boxes and controllers define, and the kind OperatorBox if it is installed.
 
-    The commands `box init`, `box manifests --crds-only` and `controllers crds` set the label.
+    They are found by a label of their CRDs, which the commands `box init`, `box manifests --crds-only` and `controllers
+    crds` set.
     """
     applied = await reader.one(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, OPERATOR_BOX.crd_name))
     labels = (BOX_NAME, CONTROLLER_NAME)

@@ -8,7 +8,7 @@ from typing import Final, Self
 import attrs
 
 WIDEST: Final = 100_000
-"""The width of output to a file or program: text is not wrapped."""
+"""The width in columns of output to a file or program, so large that no text is wrapped."""
 
 
 @attrs.frozen

@@ -27,7 +27,7 @@ _COLOURS: Final = {
     OverviewState.WAITING: _MAGENTA,
     OverviewState.NOT_READY: _MAGENTA,
 }
-"""The colours of states, readable on light and dark backgrounds; the state's word has the same meaning."""
+"""The colours of states, readable on light and dark backgrounds. A colour says no more than the state's word."""
 
 _HEAD: Final = ("NAMESPACE", "OBJECT", "STATE", "WANTED", "DEPLOYED", "SINCE", "REASON")
 _VERSIONS: Final = ("WANTED", "DEPLOYED")
@@ -108,7 +108,7 @@ def _is_well(summary: Summary) -> bool:
 
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> list[str]:
-    """Return the last lines: the number of objects in each state, which operators run, and what could not be read."""
+    """Return the last lines of a list: the objects in each state, the operators that run, and what cannot be read."""
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
@@ -123,7 +123,7 @@ def _is_seen(workers: Workers, now: datetime) -> bool:
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
-    """Return a line that says whether an operator runs, or one line for each of several shards (RUN-13)."""
+    """Return a line that says whether an operator runs, or how many shards run, with a line for each (RUN-13)."""
     shards = workers.shards
     if not shards:
         return [f"operator: {_without_lease(workers.heartbeat, now)}"]

@@ -1,5 +1,5 @@
-"""The page: the state of everything, in a browser (SEE-3). It is read-only, and loads nothing from other hosts.
+"""The web page of the operator, which shows the state of all objects in a browser (SEE-3).
 
-`Site` serves what a `Source` shows: the operator's caches (`operator`), a control plane's jobs (`jobs`), a trace
-(`trace`).
+The page is read-only, and loads nothing from other hosts. `Site` serves the screens of a source: the operator's caches
+(`operator_page`), a control plane's jobs (`jobs_page`), or a recorded trace (`drawing`).
 """

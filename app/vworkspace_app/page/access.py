@@ -1,7 +1,7 @@
-"""Access to a page that is not open to everyone: a token that the API server knows is required (SEE-3).
+"""Access to a web page that is not open to everyone: each visitor needs a token that the API server knows (SEE-3).
 
-It comes as a bearer token, or from a browser as the password of its login dialog. A TokenReview returns the user, and a
-SubjectAccessReview says whether that user may `get` the path `/page`, like for metrics of controller-runtime.
+The token is a bearer token, or the password of the browser's login dialog. A TokenReview returns the token's user, and
+a SubjectAccessReview says whether that user may `get` the path `/page`, as for metrics of controller-runtime.
 """
 
 import base64
@@ -31,7 +31,7 @@ from vworkspace_app.page.screens import Unanswered
 # Tokens of service accounts take about a kilobyte; those of OIDC providers with many groups take several.
 LONGEST: Final = 16 * 1024
 BURST: Final = 10
-"""The number of unknown tokens that a client address may try at once."""
+"""The number of unknown tokens that a client address may try in quick succession."""
 REFILL_SECONDS: Final = 5.0
 """The seconds after which a client address may try one more unknown token."""
 # Bounded, since an attacker may use many addresses; forgetting one only gives it its first tries again.
@@ -113,13 +113,13 @@ ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
 PATH: Final = "/page"
-"""The path for which a user needs the verb `get`, by `nonResourceURLs` of a ClusterRole."""
+"""The URL path that a user must be allowed to `get`, by `nonResourceURLs` of a ClusterRole."""
 
 VERDICT_SECONDS: Final = 10.0
-"""The seconds for which a verdict on a token is cached: so long a revoked right still works."""
+"""The seconds for which the result of a token review is cached. A revoked right still works for that long."""
 _REMEMBERED: Final = 256
 _AT_ONCE: Final = 4
-"""The maximum number of concurrent reviews."""
+"""The maximum number of tokens that the API server reviews at once."""
 _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the password", charset="UTF-8"'}
 _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
 
@@ -175,7 +175,7 @@ class TokenAccess:
         self._limit: anyio.CapacityLimiter | None = None
 
     def attach(self, reviews: Reviews) -> None:
-        """Review tokens by this API server from now on. It must be called on the event loop of `reviews`."""
+        """Review tokens by `reviews`, a client of the API server, from now on. Call this on the client's event loop."""
         self._reviews, self._ask = reviews, OtherLoop()
 
     async def refusal(self, request: Request) -> Response | None:

@@ -16,17 +16,17 @@ from vworkspace_core.overview.trace import Moment, Trace
 from vworkspace_core.overview.trace_differences import differences
 
 FRAME: Final = 1132
-"""The maximum width of a drawing on a screen of 1280 pixels."""
+"""The maximum width in pixels of a drawing on a screen of 1280 pixels."""
 NARROW: Final = 300
-"""The maximum width of a drawing on a phone of 360 pixels."""
+"""The maximum width in pixels of a drawing on a phone of 360 pixels."""
 NODE_WIDTH: Final = 200
 NODE_HEIGHT: Final = 92
 GATED_HEIGHT: Final = 110
-"""The height of nodes in a drawing with gates, which take an additional line of text."""
+"""The height in pixels of nodes in a drawing where a node has gates (conditions), which need one more line of text."""
 _SLIM_WIDTH: Final = 160
-"""The width of a node if six are side by side."""
+"""The width in pixels of a node if six are side by side."""
 _GAP: Final = 30
-"""The space that an edge between two adjacent nodes crosses, in pixels."""
+"""The space in pixels between two adjacent nodes, which an edge crosses."""
 _BESIDE: Final = 16
 _PADDING: Final = 6
 _MOST_ABREAST, _MOST_SLIM = 5, 6
@@ -239,7 +239,7 @@ def _distance_to_cause(node: ObjectGraphNode) -> tuple[int, bool, int]:
 
 _TABS: Final = (Tab("trace", "Trace", ""),)
 _LATEST: Final = 30
-"""The number of recent moments whose messages are shown next to the present moment."""
+"""The maximum number of moments whose messages are shown: the present moment and the ones before it."""
 _MOST_ROWS: Final = 200
 """The maximum number of rows of a table, and of differences, that are shown."""
 _MOST_MARKS: Final = 20
@@ -247,7 +247,7 @@ _MOST_MARKS: Final = 20
 
 @attrs.frozen
 class TracePage:
-    """The source of the page of a recorded trace, which never changes."""
+    """The source of the screens of a recorded trace. Its content never changes."""
 
     trace: Trace
 
@@ -262,7 +262,7 @@ class TracePage:
         return Extent("one recorded run")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, because a trace never changes."""
+        """Return a function without effect. A trace never changes, so `heard` is never called."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

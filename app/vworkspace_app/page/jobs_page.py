@@ -22,8 +22,8 @@ Entries = Callable[[], Iterable[Any]]
 class JobsPage:
     """The content of a page that shows the jobs and events of a control plane.
 
-    `jobs` and `events` return objects as the admin API does, in order of arrival. `path` is the URL path of the page. A
-    page must be created on the event loop that owns the jobs and events.
+    `jobs` and `events` return the same JSON values as the control plane's admin API, in order of arrival. `path` is the
+    URL path of the page. A page must be created on the event loop that owns the jobs and events.
     """
 
     jobs: Entries
@@ -42,7 +42,7 @@ class JobsPage:
         return Extent("every job of this control plane")
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Do nothing, since changes are not reported: an open page is rendered again every second instead."""
+        """Return a function without effect. `heard` is never called: an open page is rendered every second instead."""
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:

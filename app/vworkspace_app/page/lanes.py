@@ -14,7 +14,7 @@ from vworkspace_core.overview.lanes import RANGES, Bar, Lane, LaneQuery, LaneVie
 _DIVISIONS: Final[Mapping[str, int]] = {"1m": 4, "15m": 3, "1h": 4, "6h": 3, "1d": 4, "7d": 7, "30d": 3}
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _LEAST: Final = 0.5
-"""The minimum width of a bar in percent, so that short ones are visible."""
+"""The minimum width of a bar in percent of the timeline, so that short ones are visible."""
 _WIDE, _NARROW = 9.0, 2.9
 """The number of pixels in one percent, on a screen of 1280 pixels and on a phone of 360 pixels."""
 _CHARACTER: Final = 6.9
@@ -54,7 +54,7 @@ class Tick:
 
 
 def lane_query(query: Mapping[str, str]) -> LaneQuery:
-    """Return the time range in the query of a URL, and whether only lanes with problems are to be shown."""
+    """Return the options of a timeline in a URL's query: the time range, and whether to show only problems."""
     return LaneQuery(query.get("range", ""), "problems" in query)
 
 

@@ -11,7 +11,7 @@ from vworkspace_app.page.screens import Unanswered
 T = TypeVar("T")
 
 _PATIENCE: Final = 5.0
-"""The seconds after which the other loop counts as blocked."""
+"""The seconds without an answer after which the other event loop counts as blocked."""
 
 
 class OtherLoop:

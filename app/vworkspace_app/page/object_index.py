@@ -1,4 +1,4 @@
-"""The rows of the list of objects, which follow changes while the page is open and are dropped when it is idle.
+"""The rows of the page's list of objects. They follow changes while the page is open, and are dropped afterwards.
 
 If the page is not open, a change costs one comparison. This runs on the event loop that owns the caches.
 """

@@ -1,6 +1,6 @@
-"""The page of an operator: the list of objects, one object, a timeline, and the operator itself (SEE-3).
+"""The web page of an operator: the list of objects, one object, a timeline, and the operator itself (SEE-3).
 
-Everything is read from the caches of its informers, except pods, which are read from the API server.
+Everything is read from the caches of the operator's informers, except pods, which are read from the API server.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -70,7 +70,8 @@ def object_screen(
 ) -> Screen:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
-    The lanes are in the order of cause and effect: first `jobs`, then the object, then the objects created for it.
+    The lanes (rows of the timeline) are in the order of cause and effect: first `jobs`, then the object, then the
+    objects created for it.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
@@ -148,7 +149,7 @@ def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_faile
 
 
 def job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
-    """Yield the events of jobs that the agent has settled."""
+    """Yield an entry of the timeline for each job that the agent has settled."""
     for job in agent.settled if agent is not None else ():
         severity = _OUTCOMES.get(job.outcome, Severity.QUIET)
         yield TimelineEntry(

@@ -1,6 +1,7 @@
-"""The pods of releases and Jobs, the only objects that the page reads from the API server: at most every ten seconds.
+"""The pods of Helm releases and Jobs, which the web page reads from the API server, at most every ten seconds.
 
-Pods are many and change often, so no informer caches them. This runs on the event loop that owns the caches.
+Pods are many and change often, so no informer caches them: all other objects come from the caches. This runs on the
+event loop that owns the caches.
 """
 
 from collections import OrderedDict

@@ -25,7 +25,7 @@ _BADGES: Final = {
     Severity.GOOD: '<circle cx="22" cy="22" r="9" fill="#1a8a48" stroke="#fff" stroke-width="2"/>',
     Severity.QUIET: "",
 }
-"""The badge on the icon of the browser tab, by severity, in the shape of the signs below."""
+"""The badge on the icon of the browser tab, by severity, in the same shape as the sign in `_SIGNS`."""
 _SIGNS: Final = {
     Severity.BAD: "▲",
     Severity.WAITING: "◆",

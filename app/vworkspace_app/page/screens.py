@@ -1,4 +1,7 @@
-"""The screens that sources return: parts that can be replaced one by one, and paths below the page's root."""
+"""The types of a website's content: screens, their parts, which can be replaced one by one, and sources of screens.
+
+All paths are below the root of the site.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeAlias
@@ -15,7 +18,7 @@ STREAMS: Final = frozenset((EVENTS,))
 
 
 def list_query(query: Mapping[str, str]) -> ListQuery:
-    """Return the filters in a URL's query. An invalid page number becomes 1."""
+    """Return the filters of the object list in a URL's query. An invalid page number becomes 1."""
     page = query.get("page", "")
     number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
     kind, state, namespace, text = (query.get(name, "") for name in ("kind", "state", "namespace", "q"))
@@ -93,7 +96,10 @@ class Extent:
 
 
 Heard: TypeAlias = Callable[[str | None], None]
-"""A callback for a change in a namespace (None: cluster-wide). It is called in any thread, and must not block."""
+"""A callback that gets the namespace of a change, or None for a cluster-wide one.
+
+It is called in any thread, and must not block.
+"""
 
 
 class ScreenSource(Protocol):

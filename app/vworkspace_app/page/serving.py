@@ -1,4 +1,4 @@
-"""The page of an operator process, which is served on the same port as its metrics.
+"""The web page of an operator process, which is served on the same port as its metrics.
 
 If there is no page, its code is not imported: templates and their library need memory.
 """

@@ -1,7 +1,7 @@
-"""An object with the objects created for it, from the caches alone.
+"""An object for the web page, with the objects created for it, from the caches alone.
 
-Objects that are not cached, such as those that a release installed, are missing: `status` reads them, and `pods.py`
-reads the pods. This runs on the event loop that owns the caches.
+Objects that are not cached, such as those that a release installed, are missing: the command `status` reads them, and
+`pods.py` reads the pods. This runs on the event loop that owns the caches.
 """
 
 import re
@@ -39,8 +39,9 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 class CachedObject:
     """An object and the objects created for it, from the caches.
 
-    `composite` and `observed` are set only for an object of a box or pure reconciler. `remark` describes which objects
-    are missing; it is empty if none are.
+    If a box or pure reconciler has the object, and all of it is cached, `composite` describes that controller, and
+    `observed` has what its decision reads; otherwise both are None. `remark` describes which objects are missing; it is
+    empty if none are.
     """
 
     kind: Kind

@@ -26,10 +26,10 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
-    """Return the manner in which the operator in this namespace was installed, by the labels of its service account.
+    """Return how the operator in `namespace` was installed, by the labels of its service account.
 
-    If these cannot be read, the result assumes that the printed manifests were applied. Raises Unavailable and
-    Unauthorized.
+    `agent` says whether it has a job agent. If the labels cannot be read, the result assumes that the printed manifests
+    were applied. Raises Unavailable and Unauthorized.
     """
     try:
         account = await find(api, ObjectRef(SERVICE_ACCOUNT, namespace, FIELD_MANAGER))
@@ -47,7 +47,7 @@ _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
 """The minimum similarity to a setting's variable at which an unknown variable counts as misspelt."""
 _OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
-"""The variables that other commands read."""
+"""The variables that other commands read, which are therefore not reported as unknown."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")
 """The suffixes of the variables by which Kubernetes describes Services to a pod, whatever a Service is called."""
 

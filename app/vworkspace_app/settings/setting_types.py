@@ -42,7 +42,7 @@ class Setting:
     default: Any
     about: str
     also: str = ""
-    """An alternative name, written like `name`."""
+    """An alternative name of the setting, in the same form as `name`; empty if there is none."""
 
     @property
     def flag(self) -> str:
@@ -87,7 +87,7 @@ class Setting:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as a user would write it."""
+    """Return a setting's value as text, in the form in which a user would write it."""
     if isinstance(value, tuple):
         return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -129,7 +129,7 @@ class Inventory:
 
 
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
-    """Read all objects that are to be uninstalled from the cluster.
+    """Return the operator's objects and all HelmReleases, which it reads from the cluster.
 
     Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
     """

@@ -28,7 +28,7 @@ from vworkspace_core.overview.replicas import is_held
 
 _POLL_SECONDS: Final = 0.5
 _LAST_PODS_SECONDS: Final = 120.0
-"""The seconds after which the pods of a deleted Deployment have ended, and their Lease has expired."""
+"""The seconds within which the pods of a deleted Deployment end, and their Lease expires."""
 _OURS: Final = (OPERATION, APPLICATION_INSTANCE)
 
 
@@ -56,8 +56,8 @@ class Waiting:
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return the time at which a wait that begins now must end: after `patience` seconds, or earlier after
-        `longest`.
+        """Return the time at which a wait that begins now must end: after `patience` or `longest` seconds, whichever is
+        less.
         """
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 

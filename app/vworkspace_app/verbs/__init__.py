@@ -1,1 +1,4 @@
-"""The actions of users on objects, which set annotations and fields: retry, suspend, resume, cancel, approve; logs."""
+"""The commands by which users act on objects: retry, suspend, resume, cancel and approve; and the command `logs`.
+
+An action sets annotations and fields of an object.
+"""

@@ -30,9 +30,10 @@ async def execute_verb(
 
 
 async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
-    """Write the change `decided` to exactly that object, and return a message. Raises CommandError for a refusal.
+    """Write the change `decided` to the object in `manifest`, and return a message.
 
-    A new object of the same name is not changed.
+    A new object of the same name is not changed. Raises CommandError for a refusal, unless the change is done already:
+    then its text is the message.
     """
     match decided:
         case Refusal(why, is_done=True):
@@ -67,9 +68,10 @@ class ApprovalRequest:
 
 
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
-    """Approve exactly this Operation by a claim in it, as the control plane would do, and return a message.
+    """Approve an Operation by an approval claim in it, as the control plane would do, and return a message.
 
-    The API server's RBAC decides who may approve: these are all users who may read the operator's credentials.
+    The claim is valid only for this Operation. The API server's RBAC decides who may approve: these are all users who
+    may read the operator's credentials.
     """
     kind, manifest = await find_named_object(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

@@ -1,4 +1,4 @@
-"""Names of objects on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
+"""The search for objects by their names on the command line: `NAME`, `op/NAME`, `operation/NAME`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -19,10 +19,10 @@ _WORDS: Final = {
     "cluster": CLUSTER,
     "clusters": CLUSTER,
 }
-"""The names of our kinds that users may write, like for kubectl: kind, plural and short name."""
+"""The words by which users may name the operator's kinds, as in kubectl: kind, plural and short name."""
 
 NOTHING: Final[Mapping[str, Kind]] = {}
-"""No kinds other than our own."""
+"""No kinds other than the operator's own."""
 
 
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:

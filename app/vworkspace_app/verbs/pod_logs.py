@@ -22,7 +22,7 @@ from vworkspace_core.api.labels import OPERATION_UID
 _OF_JOB: Final = "batch.kubernetes.io/job-name"
 _OF_WORKFLOW: Final = "workflows.argoproj.io/workflow"
 _OF_RELEASE: Final = "app.kubernetes.io/instance"
-"""The label of a release's pods, which charts set by convention. The labels above are set by controllers."""
+"""The label that charts set by convention on the pods of a release. No controller sets it."""
 
 
 @attrs.frozen

@@ -26,7 +26,7 @@ SMALL: Final = 64 * 1024
 """The number of first bytes of each review that do not count towards the budget."""
 
 _LONG: Final = 0.005
-"""The seconds above which a part of a review counts as a load on the event loop."""
+"""The seconds above which a part of a review is followed by a pause, so that other tasks get a turn."""
 _OLDEST_EVERY: Final = 8
 """Every eighth turn goes to the oldest waiting review, so that large ones are judged, too."""
 
