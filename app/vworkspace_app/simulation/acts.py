@@ -1,6 +1,6 @@
-"""The acts of the operator's users, drawn from a seed or taken from the recording of a cluster (SIM-1).
+"""The actions of simulated users, drawn from a seed or taken from the recording of a cluster (SIM-1).
 
-From a recording come the kinds of acts, their order and their times; names and versions are those of a simulation.
+A recording determines the kinds of actions, their order and their times; names and versions are those of a simulation.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 
 
 class Do(StrEnum):
-    """The kinds of acts that users carry out."""
+    """The kinds of actions that simulated users carry out."""
 
     CREATE = "create"
     UPGRADE = "upgrade"

@@ -26,16 +26,16 @@ _FLUX: Final = "helm-controller"
 _FLAPS: Final = ("False", "True", "Unknown", "True", "False", "True")
 _GARBAGE: Final = f"\x00\ufffd release failed: password={PASSWORD} " + "x" * 30_000
 _PHASE: Final = "Superposition"
-"""A phase that no engine knows."""
+"""The phase that a fault writes into the status of an engine's object. No engine knows it."""
 _INJECTED: Final = "Injected"
 """The reason of the condition Ready in a status that a fault has written."""
 _DEFINED: Final = (
     *(VELERO_BACKUP, WORKFLOW, VOLUME_SNAPSHOT, REPLICATION_SOURCE),
     *(OCI_REPOSITORY, HELM_REPOSITORY, HELM_RELEASE),
 )
-"""The kinds whose CRDs are removed or changed."""
+"""The kinds whose CRDs faults remove or change."""
 _AGAIN: Final = 5.0
-"""The seconds between two attempts to create a CRD again, whose deletion may not be complete."""
+"""The seconds between two attempts to create a removed CRD again, because its deletion may not be complete."""
 
 
 def _chosen(at: _Strike, kinds: Sequence[Kind]) -> tuple[ObjectRef, Manifest] | None:

@@ -1,7 +1,7 @@
-"""Runs on many machines: an Indexed Job, in which each index runs a range of seeds, and what its pods leave (SIM-1).
+"""Simulations on many machines: an Indexed Job, each index of which runs a range of seeds, and its results (SIM-1).
 
-A pod's verdict is its termination message; each run that broke a law (required property) is in a ConfigMap. A pod may
-create ConfigMaps in its namespace, and has no other right.
+A pod writes its verdict as its termination message, and creates a ConfigMap for each run that broke a law (required
+property). A pod may create ConfigMaps in its namespace, and has no other right.
 """
 
 import re
@@ -22,7 +22,10 @@ VERDICT: Final = "/dev/termination-log"
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
 _INDEX: Final = "batch.kubernetes.io/job-completion-index"
 _MOST_INDICES: Final = 10_000
-"""The maximum number of indices: the Job's status lists all of them, and more than 12,500 ended pods are collected."""
+"""The maximum number of indices.
+
+The Job's status lists all of them, and Kubernetes deletes ended pods if there are more than 12,500.
+"""
 _BROKEN_LAW: Final = 1
 """The exit status of a pod in which a run broke a law. The pod is not retried: the run would break it again."""
 _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
@@ -32,7 +35,8 @@ _NAME: Final = re.compile(r"[a-z](?:[-a-z0-9]{0,40}[a-z0-9])?")
 class IndexedRuns:
     """The options of an Indexed Job that runs simulations on many machines.
 
-    They are the number of runs, and the arguments of `simulate` that all pods get.
+    `runs` is the number of simulations, `parallelism` that of pods at the same time, `seed` the first seed. All pods
+    get `arguments`, the arguments of the command `simulate`.
     """
 
     name: str

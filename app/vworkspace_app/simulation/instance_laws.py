@@ -58,7 +58,7 @@ class JobLaws:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that an answered job has no further effect, when the instance `ref` changes from `was` to `live`."""
+        """Check that a job that was answered before did not change the instance `ref` from `was` to `live`."""
         key = _key(live)
         if key and (was is None or _key(was) != key) and not self._was_restored:
             told = f"{key} was answered before"
@@ -108,7 +108,7 @@ def _key(live: Manifest) -> str:
 
 _NO_FIELDS: Final[Any] = {}
 BY_US: Final = f'"manager":"{labels.FIELD_MANAGER}"'.encode()
-"""The bytes that an object contains if the operator wrote it; an object from a backup lacks them."""
+"""The bytes that an object's JSON contains if the operator wrote the object; an object from a backup lacks them."""
 
 
 @attrs.define
@@ -297,7 +297,7 @@ def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
 
 
 _REQUESTS: Final = "/f:metadata/f:annotations/f:reconcile.fluxcd.io"
-"""The prefix of annotations that request a reconcile from Flux, which no manager owns (REC-14)."""
+"""The path in managedFields of the annotations that request a reconcile from Flux. No manager owns them (REC-14)."""
 
 
 def _entries(live: Manifest) -> list[Mapping[str, Any]]:

@@ -24,11 +24,11 @@ MARK: Final = "masked-"
 """The prefix of every masked value."""
 _VALUES: Final = frozenset({"values", "valuesPatch"})
 _OF_INSTANCES: Final = frozenset({"inline", "valuesPatch"})
-"""The fields of an instance below which everything is a value. Its `values` also names their source."""
+"""The fields of an instance that contain only chart values. Its field `values` also names their source."""
 _DIGESTS: Final = frozenset({"configDigest", "lastAttemptedConfigDigest", "specHash"})
 _DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
 _TEXTS: Final = frozenset({"message", "note", "reason"})
-"""The fields whose texts may quote a value."""
+"""The fields whose texts may quote a chart value."""
 _SHORTEST_QUOTED: Final = 4
 _MOST_QUOTED: Final = 5_000
 

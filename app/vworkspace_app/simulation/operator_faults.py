@@ -24,9 +24,9 @@ SIDES: Final = ("before", "after")
 POINTS: Final = tuple(
     sorted({f"{verb} {right.resource}" for right in _RIGHTS for verb in right.verbs if verb in _WRITES})
 )
-"""The write points: every verb and resource of a write that the operator has a right to."""
+"""The kinds of writes that the operator has a right to, as verb and resource, such as `patch helmreleases`."""
 CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SIDES)
-"""The points at which a process can crash: before and after each sort of write."""
+"""The points at which a simulated process can crash: before and after each kind of write."""
 
 
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:

@@ -122,7 +122,7 @@ class OperatorLaws(OperatorChecks):
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each object for which a law (required property) does not hold yet, of the laws that need some time."""
+        """Yield each object for which a law (required property) that needs some time does not hold yet."""
         return unsettled(self.operator_world)
 
     def compare(self) -> None:

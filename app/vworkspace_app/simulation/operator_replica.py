@@ -1,4 +1,4 @@
-"""A replica of the operator: the code of `run` on a simulated machine, with its connection to the control plane."""
+"""A simulated replica of the operator: the code of the command `run`, with its connection to the control plane."""
 
 from collections.abc import Awaitable, Callable
 from types import TracebackType

@@ -53,7 +53,7 @@ UNHURRIED: Final = RunSettings(
 )
 """The settings of `run`, with a tenth of the default's Lease renewals and a sixth of Flux's regular reconciles.
 
-Those only confirm what is known, and would be half of a simulation's cost.
+Renewals and regular reconciles only confirm what is known, and would be half of a simulation's cost.
 """
 
 

@@ -74,7 +74,7 @@ class ReplayedRecording:
     decided: int
 
     def verdict(self) -> Iterator[str]:
-        """Yield the lines of the verdict: one for each difference."""
+        """Yield the lines of the verdict: one for each difference, or a single line if there is none."""
         for difference in self.differences:
             yield f"differs  {difference}"
         if not self.differences:

@@ -1,4 +1,7 @@
-"""The simulation of the operator, or of a user's boxes and controllers, and the running of a script (SIM-1, SIM-5)."""
+"""The simulations of the operator, and of a user's boxes and controllers, and the running of scripts (SIM-1, SIM-5).
+
+A script has the actions and faults of a run.
+"""
 
 from collections.abc import Callable, Collection
 from functools import lru_cache
@@ -76,7 +79,7 @@ def draw(
 def drawn(script: SimulationScript, objects: int, faults: Collection[str]) -> SimulationScript:
     """Return `script` with the random actions and faults that its seed determines for a number of `objects`.
 
-    Raises CommandError.
+    Raises CommandError if a box or controller of the script cannot be loaded.
     """
     simulation = simulation_for(script)
     steps = simulation.draw(

@@ -32,12 +32,12 @@ from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.operations.engines import engine_kinds
 
 SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KINDS, *engine_kinds())))
-"""The kinds whose objects are shown at a moment."""
+"""The kinds whose objects are shown at a moment of a run."""
 
 
 @attrs.frozen
 class RunDecision:
-    """A decision of a controller about the object `ref`: the row of the decision table, its writes, and its error."""
+    """A controller's decision about the object `ref`: the row of the decision table, the writes, and the error."""
 
     controller: str
     ref: ObjectRef

@@ -1,6 +1,7 @@
-"""The verdict on a range of seeds: what was tried, and which runs broke a law, a required property (SIM-1).
+"""The verdict on simulations with a range of seeds: what was tried, and which runs broke a law (SIM-1).
 
-A pod's verdict is its termination message, of which the kubelet keeps 4,096 bytes; `collect` adds up all verdicts.
+A law is a required property. A pod's verdict is its termination message, of which the kubelet keeps 4,096 bytes;
+`collect` adds up all verdicts.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""The users' acts of a script, carried out in a simulated cluster: with kubectl, a GitOps tool, and jobs."""
+"""The simulated users, who carry out the actions of a script with kubectl, a GitOps tool, and jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -78,7 +78,7 @@ class SimulatedWorkload:
 
     world: SimulatedWorld
     done: int = 0
-    """The number of acts that had an effect."""
+    """The number of actions that the API server did not refuse."""
     jobs: JobRequests = attrs.field(init=False)
     operations: OperationRequests = attrs.field(init=False)
     _retried: set[str] = attrs.field(factory=set, init=False)
@@ -101,8 +101,8 @@ class SimulatedWorkload:
     def help_out(self) -> None:
         """Carry out the actions that only users can take, once faults have ended.
 
-        They retry stalled instances, give up fields and take over releases. After a restore of etcd, the control plane
-        also offers open jobs again.
+        They retry stalled instances, let the GitOps tool give up its fields of HelmReleases, and let instances take
+        over Helm releases. After a restore of etcd, the control plane also offers open jobs again.
         """
         self.jobs.offer_again()
         for name, uid in self._stalled():
@@ -140,7 +140,7 @@ class SimulatedWorkload:
                 yield live["metadata"]["name"], live["metadata"]["uid"]
 
     def counts(self) -> Mapping[str, int]:
-        """Return the numbers of requested jobs and Operations."""
+        """Return the numbers of requested jobs and Operations, under the keys `jobs` and `Operations`."""
         asked = sum(len(refs) for refs in self.operations.asked.values())
         return {"jobs": sum(1 for _ in self.world.control.jobs), "Operations": asked}
 

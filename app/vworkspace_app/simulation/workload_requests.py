@@ -1,4 +1,7 @@
-"""The users' requests: Operations of every engine, and jobs, some of them repeated under new ids or forged."""
+"""The requests of simulated users: Operations of every engine, and jobs, some of them repeated or forged.
+
+A repeated job has a new id.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
@@ -35,7 +38,7 @@ _TEMPLATES: Final = {template.name: template for template in builtin_templates()
 _BACKUPS: Final = ("velero", "volsync", "snapshot")
 _MIGRATIONS: Final = ("workflow", "helmHookJob")
 _EARLIER: Final = {"velero": "backupName", "snapshot": "snapshotName"}
-"""The parameter of a restore that names a backup's object, by engine."""
+"""The parameter by which a restore names the object of an earlier backup, by engine."""
 _HOUR: Final = timedelta(hours=1)
 
 
