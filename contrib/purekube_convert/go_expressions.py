@@ -463,4 +463,7 @@ _FUNCTIONS: Final[Mapping[str, _Maker]] = {
     "resourceName": _field("metadata.name", STRING),
     "resourceUID": _field("metadata.uid", STRING),
 }
-"""The translations by the names of Orkestra's functions, with arguments in its order."""
+"""The functions of Orkestra's templates by name, each with the translation of a call to CEL.
+
+The arguments are in Orkestra's order.
+"""

@@ -26,7 +26,7 @@ from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Pro
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
 _NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
-"""Keys for what a box does by default, or that are read elsewhere."""
+"""The keys of a Katalog that are not reported: a box does what they say by default, or they are read elsewhere."""
 
 _REASONS: Final[Mapping[str, str]] = {
     "admission": "a box has `validation` and `mutation`: write the rules there",
@@ -57,7 +57,7 @@ _TAKEN: Final = frozenset(("self", "children", "each", "in", "true", "false", "n
 _MOST: Final = 1_000
 _DEEPEST: Final = 16
 _LONGEST_NAME: Final = 512
-"""The most characters of a name that are read."""
+"""The maximum length of a name in characters; longer names are cut."""
 
 
 @attrs.frozen

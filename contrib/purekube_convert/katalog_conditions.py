@@ -49,7 +49,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "between": "between",
     "notBetween": "notBetween",
 }
-"""Orkestra's operators and their short keys."""
+"""The operators of Orkestra's conditions, which may also be keys in them, each with the comparison that it means."""
 
 _NEGATED: Final[Mapping[str, str]] = {
     "notContains": "contains",

@@ -106,7 +106,10 @@ class KatalogEntry:
                 self.problems.add(path, "must be an object")
 
     def report_unread(self, reasons: Mapping[str, str]) -> None:
-        """Report a problem for each key that was not read, and was therefore not converted."""
+        """Report a problem for each key that was not read, and was therefore not converted.
+
+        `reasons` has messages for some keys; for all others the message is that a box has nothing like it.
+        """
         for key in self.raw:
             if key not in self.asked:
                 self.problems.add(join(self.path, str(key)), reasons.get(str(key), "has no counterpart in a box"))
@@ -122,15 +125,18 @@ class EntryContext:
     """The resources to which an entry of a Katalog refers: for a Service the workload, for an Ingress the Service."""
 
     pods: Mapping[str, Any] | None = None
-    """Labels that select the pods of all workloads; None if there is no workload."""
+    """The labels that select the pods of all workloads; None if there is no workload."""
     service: tuple[str, Any] | None = None
-    """Name and port of the only Service, as expressions."""
+    """The name and port of the only Service, as expressions."""
     labels: Mapping[str, Any] = attrs.field(factory=dict)
-    """Labels that the pods of every workload get in addition to their own."""
+    """The labels that the pods of every workload get in addition to their own."""
 
 
 Builder = Callable[[KatalogEntry, str, EntryContext], dict[str, Any]]
-"""A function from an entry, the name of its object and its context to `spec`, `data` and so on."""
+"""A function that returns the fields of a manifest, such as `spec` or `data`.
+
+Its arguments are the entry of the Katalog, the name of the object, and the entry's context.
+"""
 
 
 def _pod(entry: KatalogEntry, name: str, labels: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -359,12 +365,12 @@ class KatalogList:
     api_version: str
     kind: str
     suffix: str
-    """The suffix of the default name."""
+    """The suffix of an object's default name, after the name of the parent."""
     build: Builder
     once: bool = False
-    """True if created when missing, never changed: Orkestra does not apply these again."""
+    """True if missing objects are created but existing ones never changed, as in Orkestra."""
     pods: bool = False
-    """True if it runs pods that a Service may expose."""
+    """True if the objects run pods, which a Service may expose."""
     namespaced: bool = True
 
 
@@ -386,4 +392,4 @@ FORMS: Final[Mapping[str, KatalogList]] = {
 """The lists of resources in a Katalog, in the order in which Orkestra processes them."""
 
 ALIASES: Final = {key.lower(): key for key in FORMS} | {"pvcs": "persistentVolumeClaims"}
-"""Older spellings of the keys of these lists."""
+"""The older spellings of the keys in `FORMS`, each with the present key."""

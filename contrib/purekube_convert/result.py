@@ -1,4 +1,4 @@
-"""The result of a conversion: boxes, notes about their lines, and everything that has no counterpart in a box."""
+"""The result of a conversion: boxes, notes about parts of a box, and everything that has no counterpart in a box."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
@@ -8,10 +8,10 @@ import attrs
 from purekube.apimachinery.problems import Problem
 
 MOST: Final = 500
-"""The most problems of one file that are reported."""
+"""The maximum number of problems that are reported for one file."""
 
 BoxPath: TypeAlias = tuple[str | int, ...]
-"""Keys and indices that lead to a part of a document."""
+"""The keys and indices that lead to a part of a document."""
 
 
 @attrs.frozen

@@ -40,12 +40,12 @@ _LABEL: Final = 63
 _DEEPEST: Final = 64
 _MOST: Final = 1_000
 _LONGEST: Final = 65_536
-"""The most characters of a text with expressions."""
+"""The maximum length in characters of a text with expressions."""
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
 _COMBINED: Final = "item"
-"""The variable that has a combination of several iterators."""
+"""The usual name of the loop variable that has one combination of the items of several iterators."""
 _AT: Final = "n"
-"""The number of a combination, in the expression for all of them."""
+"""The name of the CEL variable that has the number of a combination, in the expression that lists all combinations."""
 _CONDITION: Final[Mapping[str, Any]] = {
     "type": "object",
     "required": ["type", "status", "reason", "lastTransitionTime"],

@@ -159,7 +159,7 @@ _KEYWORDS: Final[Mapping[str, Callable[[dict[str, Any], str], Any]]] = {
     "immutable": _immutable,
     "validation": _rule,
 }
-"""Functions that apply a marker to a schema."""
+"""The functions that apply a marker of a short schema, such as `default=3`, to an OpenAPI schema, by marker."""
 
 
 def _markers(text: str) -> Iterator[tuple[str, str]]:

@@ -21,7 +21,7 @@ _ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "patch": ("patch", "apply"),
     "write": (*WRITES, "apply status", "patch status"),
 }
-"""The verbs in tests that mean several actions of requests, with these actions."""
+"""The verbs for tests that mean several actions of requests, each with these actions."""
 VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply status", *_ACTIONS)
 
 
