@@ -39,9 +39,9 @@ LOOK_SECONDS: Final = 0.25
 class BackgroundEvents:
     """An EventSink that accepts Events at once, and writes them through `api` in the background while `run` runs.
 
-    While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds; new warnings do not wait. An Event
-    that reports progress is not written if it still waits when the Event about the result comes. Events that are not
-    yet written are lost when the process is killed. `instance` names this process in each Event. `link`
+    An Event that reports progress waits for two seconds, and is not written if the Event about the result comes
+    meanwhile. While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds. New warnings never wait.
+    Events that are not yet written are lost when the process is killed. `instance` names this process in each Event. `link`
     returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the object.
     """
 
@@ -94,7 +94,7 @@ class BackgroundEvents:
             with anyio.move_on_after(_LAST_SECONDS, shield=True):
                 if self._under_way is not None:
                     await self._write(self._under_way)  # an earlier try may have succeeded; then the server says so
-                while (write := self._series.take(self._clock.now())) is not None:
+                while (write := self._series.take(self._clock.now(), waited=None)) is not None:
                     await self._write(write)
 
     async def _write_due(self) -> None:

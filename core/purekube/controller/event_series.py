@@ -115,6 +115,8 @@ _REFILL: Final = timedelta(seconds=300)
 # As in client-go, a series ends after 6 minutes without a repeat, and the next repeat is a new Event.
 _ENDS: Final = timedelta(seconds=360)
 _AGAIN: Final = timedelta(seconds=30)
+_PROGRESS_HOLD: Final = timedelta(seconds=2)
+"""The time for which an Event about progress waits for an Event about the end, which then is the only one written."""
 
 
 class Observed(StrEnum):
@@ -258,16 +260,16 @@ class EventSeries:
         """The number of Events that wait for their first write or an update."""
         return len(self._due)
 
-    def take(self, now: datetime, *, waited: timedelta = timedelta(0)) -> Write | None:
+    def take(self, now: datetime, *, waited: timedelta | None = timedelta(0)) -> Write | None:
         """Return the next write among Events that have waited for at least `waited`; None if no write is possible now.
 
-        A new warning does not wait, since it may be the last message of a process that is about to be killed. The
-        caller must report the result with `wrote` or `failed`.
+        A new Event about progress waits for at least two seconds. A new warning does not wait, since it may be the last
+        message of a process that is about to be killed. If `waited` is None, no Event waits, because the process ends.
+        The caller must report the result with `wrote` or `failed`.
         """
         for event, since in self._due.items():
             series = self._series[event]
-            is_urgent = event.type == "Warning" and not series.written
-            if waited and now - since < waited and not is_urgent:
+            if waited is not None and _held(event, series, now - since, waited) > timedelta(0):
                 continue
             bucket = self._bucket(_event_object(event), now)
             held = series.not_before is not None and now < series.not_before
@@ -304,12 +306,14 @@ class EventSeries:
 
     def next_look(self, now: datetime) -> timedelta | None:
         """Return the time until `take` may return a write again; None if no Event waits to be written."""
-        waits = [self._wait(event, now) for event in self._due if self._series[event].wants]
+        waits = [self._wait(event, since, now) for event, since in self._due.items() if self._series[event].wants]
         return min(waits, default=None)
 
-    def _wait(self, event: KubernetesEvent, now: datetime) -> timedelta:
+    def _wait(self, event: KubernetesEvent, since: datetime, now: datetime) -> timedelta:
         series, bucket = self._series[event], self._bucket(_event_object(event), now)
-        held = series.not_before - now if series.not_before is not None else timedelta(0)
+        held = _held(event, series, now - since, timedelta(0))
+        if series.not_before is not None:
+            held = max(held, series.not_before - now)
         # A little longer than necessary: timedelta rounds, and so does the bucket.
         return max(held, max(0.0, series.price - bucket.tokens) * _REFILL) + timedelta(milliseconds=1)
 
@@ -355,6 +359,18 @@ class EventSeries:
                 return
             if not series.asked and not series.wants:
                 yield event
+
+
+def _held(event: KubernetesEvent, series: _Series, age: timedelta, waited: timedelta) -> timedelta:
+    """Return for how long an Event of this age is still held back, if Events in general wait for `waited`.
+
+    A negative age means that the clock went back: then an Event about progress is not held back for its own sake.
+    """
+    if event.type == "Warning" and not series.written:
+        return timedelta(0)
+    is_new_progress = event.is_progress and not series.written and age >= timedelta(0)
+    hold = max(waited, _PROGRESS_HOLD) if is_new_progress else waited
+    return max(timedelta(0), hold - age) if hold else timedelta(0)
 
 
 def _event_object(event: KubernetesEvent) -> _Object:

@@ -257,7 +257,7 @@ def test_progress_is_not_told_when_its_end_comes_first(
 def test_progress_that_is_written_or_under_way_stays() -> None:
     site = Site()
     site.observe(PROGRESS)
-    written = site.series.take(site.now)
+    written = site.series.take(site.now, waited=None)
     site.observe(READY)
     assert isinstance(written, CreateEvent)
     run_sync(site.api.create(written.manifest, kind=EVENT, field_manager="test"))

@@ -39,7 +39,7 @@ def after(seconds: float) -> datetime:
 
 
 def created(series: EventSeries, now: datetime = NOW) -> CreateEvent:
-    write = series.take(now)
+    write = series.take(now, waited=None)
     assert isinstance(write, CreateEvent)
     return write
 
@@ -417,6 +417,28 @@ def test_progress_that_is_superseded_may_begin_again() -> None:
         assert series.observe(each, NOW) is Observed.NEW
 
     assert [created(series).event.note, created(series).event.note] == ["there", "note"]
+
+
+def test_progress_waits_two_seconds_for_its_end() -> None:
+    series = EventSeries("operator-0")
+    series.observe(event(progress=True), NOW)
+
+    assert series.next_look(NOW) == timedelta(seconds=2, milliseconds=1)
+    assert series.take(after(1.9)) is None
+    assert series.next_look(after(1.9)) == timedelta(seconds=0.1, milliseconds=1)
+    assert series.take(after(3), waited=timedelta(seconds=4)) is None
+    assert series.take(after(2)) is not None
+
+
+def test_progress_waits_neither_at_the_end_of_the_process_nor_for_a_clock_that_went_back() -> None:
+    series = EventSeries("operator-0")
+    series.observe(event(progress=True), NOW)
+    series.observe(event("later", progress=True), after(60))
+
+    first, second = series.take(NOW, waited=None), series.take(after(59))
+    assert first is not None
+    assert second is not None
+    assert (first.event.note, second.event.note) == ("note", "later")
 
 
 def test_the_next_look_is_at_the_first_that_may_be_written() -> None:
