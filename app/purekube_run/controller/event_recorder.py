@@ -41,8 +41,9 @@ class BackgroundEvents:
 
     An Event that reports progress waits for two seconds, and is not written if the Event about the result comes
     meanwhile. While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds. New warnings never wait.
-    Events that are not yet written are lost when the process is killed. `instance` names this process in each Event. `link`
-    returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the object.
+    Events that are not yet written are lost when the process is killed. `instance` names this process in each Event.
+    `link` returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the
+    object.
     """
 
     def __init__(
