@@ -27,10 +27,13 @@ def test_an_instance_that_somebody_creates_is_told_from_its_first_write_to_Ready
             create(world)
             await world.until(lambda: world.conditions().get("Ready") == "True/HelmReleaseReady", "Ready")
             await world.clock.sleep(1)
-        told = [(line["verb"], line["object"].split()[0]) for line in events(logs, "written")]
-        assert told[0] == ("add finalizer", "ApplicationInstance")
-        assert ("apply", "OCIRepository") in told
-        assert ("apply", "HelmRelease") in told
+        (written,) = events(logs, "written")
+        assert written["object"] == str(INSTANCE)
+        assert [write.rpartition(" ")[0] for write in written["writes"]] == [
+            "add finalizer ApplicationInstance",
+            "apply OCIRepository",
+            "apply HelmRelease",
+        ]
         changes = [condition for line in events(logs, "status changed") for condition in line["conditions"]]
         assert "Ready=True/HelmReleaseReady" in changes
         assert {line["log_level"] for line in events(logs, "status changed")} == {"info"}

@@ -27,10 +27,9 @@ _pass_log = structlog.get_logger("reconcile")
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
-    """Log a line for each write of a pass, and a line if the pass wrote the status."""
-    for verb, ref in result.executed:
-        if verb != STATUS:
-            _pass_log.info("written", verb=verb, object=str(ref))
+    """Log a line that names the objects that a pass wrote, and a line if the pass wrote the status."""
+    if writes := [f"{verb} {ref}" for verb, ref in result.executed if verb != STATUS]:
+        _pass_log.info("written", object=str(key), writes=writes)
     if result.status is not None:
         log_status(key, result.decision)
 

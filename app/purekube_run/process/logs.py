@@ -62,13 +62,16 @@ class Logs:
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
         # Important fields come first.
         ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
-        if not all(map(_is_short_text, ordered.values())):
+        if not all(map(_is_plain, ordered.values())):
             ordered = {name: _plain(value) for name, value in ordered.items()}
         shown: EventDict = self.secrets.mask(redact(ordered))
         return shown
 
 
-def _is_short_text(value: Any) -> bool:
+def _is_plain(value: Any) -> bool:
+    """Report whether a value is a text, or a list of texts, that `_plain` would not change."""
+    if type(value) is list:
+        return all(type(item) is str and len(item) <= _LONGEST for item in value)
     return type(value) is str and len(value) <= _LONGEST
 
 

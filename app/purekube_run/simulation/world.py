@@ -255,9 +255,11 @@ class World(MemoryCluster):
     def _log(self, event: Any) -> None:
         if "object" in event:
             fields = " ".join(f"{name}={event[name]}" for name in sorted(event) if name not in ("object", "event"))
-            line = self.decisions[str(event["object"])] = f"{event['event']} {fields}"
-            for observe in self.on_decision:
-                observe(str(event["object"]), line)
+            written = (" ".join(write.split()[-2:]) for write in event.get("writes", ()))  # "apply Secret ns/name"
+            for ref in dict.fromkeys((str(event["object"]), *written)):
+                line = self.decisions[ref] = f"{event['event']} {fields}"
+                for observe in self.on_decision:
+                    observe(ref, line)
 
     # --- misfortune --------------------------------------------------------------------------------------------------
 
