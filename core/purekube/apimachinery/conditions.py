@@ -31,7 +31,10 @@ class DesiredCondition:
 
 @attrs.frozen
 class Transition:
-    """A change of one condition's status or reason. `previous` is the former condition; None for a new condition."""
+    """A change of one condition's status or reason, or a new condition.
+
+    `previous` is the former condition, None for a new one; `condition` is the condition after the change.
+    """
 
     previous: Condition | None
     condition: Condition
@@ -119,7 +122,10 @@ def _facts(conditions: Sequence[Condition], silent: Container[str]) -> dict[str,
 
 
 def transitions(before: Sequence[Condition], after: Sequence[Condition]) -> tuple[Transition, ...]:
-    """Return the changes from `before` to `after`, in the order of `after`. A removed condition is not a transition."""
+    """Return a Transition for each condition of `after` that is new, or whose status or reason is not as in `before`.
+
+    They have the order of `after`. A changed message, a changed time or a removed condition is not a transition.
+    """
     old = {condition.type: condition for condition in before}
     return tuple(
         Transition(previous, condition)

@@ -16,7 +16,10 @@ OPERATOR_BOX: Final = Kind(BOX_DOMAIN, "v1alpha1", "OperatorBox", "operatorboxes
 PIN: Final = f"{BOX_DOMAIN}/revision"
 """The annotation by which a user pins a parent (object of a box's kind) to one revision of the box."""
 BROUGHT_TO: Final = f"{BOX_DOMAIN}/brought-to"
-"""The annotation of a parent (object of a box's kind) with the parent's revision, and since when it has it."""
+"""The annotation of a parent (object of a box's kind) that records which revision of the box the parent has.
+
+It also records since when the parent has that revision.
+"""
 CONTROLLER_DOMAIN: Final = "controller.vworkspace.io"
 CONTROLLER_NAME: Final = f"{CONTROLLER_DOMAIN}/name"
 """The label on a CRD and on every child object that names the controller to which the object belongs."""

@@ -104,6 +104,7 @@ def observed_request_field() -> Any:
     """Return the field `observedRequest` of a status, which identifies the last request that the status takes into
     account.
 
+    A request is a job of the control plane (the server that offers jobs), with the retry that the job asks for, if any.
     The generation cannot show this, since a request may arrive without a new generation (PULL-3).
     """
     return schema_field(

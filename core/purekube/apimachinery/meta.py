@@ -120,7 +120,8 @@ ABANDON: Final = "vworkspace.io/abandon"
 APPLIED_HASH: Final = "vworkspace.io/applied-hash"
 """The annotation with the hash of the content that was last applied to an object.
 
-Every object that is applied from a graph (the children of a parent and their dependencies) has it.
+Every object that is applied from a dependency graph has it. Such a graph has the children of one parent object, and
+what these depend on.
 """
 
 

@@ -44,7 +44,7 @@ def bounded_name(name: str, limit: int = LONGEST_LABEL) -> str:
 
 
 def engine_object_name(operation_name: str, uid: str, limit: int = LONGEST_LABEL) -> str:
-    """Return the name of the object that an engine (such as Velero) gets for an Operation (OPS-1).
+    """Return the name of the object that carries out an Operation, such as a Velero Backup (OPS-1).
 
     It is `<operation name>-<first 8 hex digits of the uid>`; only the Operation's name is shortened to fit the limit.
 

@@ -66,7 +66,10 @@ _Steps = tuple[Any, str | int] | None
 
 
 LONGEST_MESSAGE = 1024
-"""The largest part of a message from another controller that is kept, in bytes (REC-5 row 4)."""
+"""The largest part of a message from another controller that is kept, in bytes.
+
+Row 4 of the decision table for HelmReleases (REC-5) repeats such messages.
+"""
 
 
 def is_secret_key(key: str) -> bool:
@@ -206,9 +209,9 @@ def visible(text: str) -> str:
 def redact(value: Any) -> Any:
     """Return `value` (text or JSON) with `***` in place of every secret in it. Never raises.
 
-    Secrets in a text are private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims,
-    well-known forms of tokens, and anything after a secret key and `=` or `:`. In JSON, values under secret keys are
-    secrets too. A second call changes nothing more.
+    Secrets in a text are private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims (signed
+    texts `vws1.…` that approve an Operation), well-known forms of tokens, and anything after a secret key and `=` or
+    `:`. In JSON, values under secret keys are secrets too. A second call changes nothing more.
     """
     if type(value) is dict and _is_harmless(value):
         return value

@@ -31,9 +31,9 @@ def exact_time(instant: datetime) -> str:
 def later_of(now: datetime, skew: timedelta) -> datetime:
     """Return the present time by the clock that is ahead: this process's clock or the control plane's (PULL-12).
 
-    `now` is this process's time. `skew` is how far the control plane's clock is ahead, taken from an unsigned header.
-    With the later time, an expiry is reached as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is
-    ignored.
+    The control plane is the server that offers jobs to the operator. `now` is this process's time. `skew` is how far
+    the control plane's clock is ahead, taken from an unsigned header. With the later time, an expiry is reached as soon
+    as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 
@@ -85,7 +85,10 @@ def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
 
 
 def shifted(instant: datetime, by: timedelta) -> datetime:
-    """Return `instant + by`, limited to the range of datetime. An absurd time from a peer must not raise (PULL-7)."""
+    """Return `instant + by`, limited to the range of datetime.
+
+    An absurd time from another system must not raise (PULL-7).
+    """
     try:
         return instant + by
     except OverflowError:
