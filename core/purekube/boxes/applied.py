@@ -1,9 +1,9 @@
 """The decision about an applied box, an OperatorBox object in the cluster: its revision, roll-out and removal (PH-10).
 
 Expected flow
-    A pass does what is due, in this order: add the finalizer; store the definition as a ControllerRevision; apply the
-    CRD; once the process serves the revision, try it by dry runs on the parents (objects of the box's kind); move
-    parents to it; record on the revision that a parent was Ready at it, or that it is given up; write the status.
+    A reconcile pass does what is due, in this order: add the finalizer; store the definition as a ControllerRevision;
+    apply the CRD; once the process serves the revision, try it by dry runs on the parents (objects of the box's kind);
+    move parents to it; record on the revision that a parent was Ready at it, or that it is given up; write the status.
 Guarantees
     Pure. No part of a definition is written unless the definition is accepted and permitted. A parent moves by one
     write, which fails if the parent has changed since it was read. All durable state is on the objects: a process that
@@ -62,14 +62,14 @@ from purekube.controller.decision import (
 MANAGER: Final = "vworkspace-boxes"
 """The field manager of applied boxes, their CRDs and ControllerRevisions."""
 FINALIZER: Final = f"{BOX_DOMAIN}/objects"
-"""The finalizer that keeps an applied box until the objects of its kind are deleted or released."""
+"""The finalizer that keeps an applied box until the objects of its kind are deleted, or freed of its finalizer."""
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
 """The delay before another attempt at a dry run that an obstacle prevented, such as a lost connection."""
 _CURED_SECONDS: Final = 10.0
 """The delay before a box with problems is examined again: another object, such as a policy, may have solved them."""
 _AT_ONCE: Final = 50
-"""The largest number of parents from which one pass removes the box's finalizer."""
+"""The largest number of parents (objects of the box's kind) from which one pass removes the box's finalizer."""
 
 
 @attrs.frozen
@@ -130,7 +130,10 @@ class BoxSnapshot(Snapshot):
 
 
 class BoxPhase(Enum):
-    """The states of an applied box, in the order in which they are tested."""
+    """The states of an applied box, from its deletion to its roll-out, in the order in which they are tested.
+
+    The first state that applies selects the decision about the box.
+    """
 
     GOING = "it is being deleted"
     UNGUARDED = "it has no finalizer yet"
@@ -171,8 +174,8 @@ class BoxState:
     def target(self) -> str:
         """The name of the revision to which the rollout moves parents (objects of the box's kind).
 
-        It is the present revision. If the rollout gave that one up, it is the newest revision that was neither given up
-        nor refused.
+        It is the present revision. If the rollout gave that one up because a parent failed at it, it is the newest
+        revision that was neither given up nor refused.
         """
         sound = [each.name for each in self.history if each.is_sound or (each == self.present and not each.given_up)]
         return sound[-1] if sound else self.applied.revision
@@ -206,8 +209,9 @@ class BoxState:
 
     @cached_property
     def foresight(self) -> Foresight:
-        """The recorded result of a dry run of the target revision. Parents move to that revision only if the result is
-        SOUND.
+        """The recorded result of a dry run of the target revision over the parents (objects of the box's kind).
+
+        Parents move to that revision only if the result is SOUND: no write for any of them would be refused.
         """
         return foresight_of(self.applied.manifest, self.target)
 
@@ -233,7 +237,7 @@ class BoxState:
 
     @cached_property
     def phase(self) -> BoxPhase:
-        """The phase of the box, which selects the decision to make about it."""
+        """The present state of the box, such as "rights are missing", which selects the decision to make about it."""
         applied, observed = self.applied, self.observed
         if applied.metadata.deletion_timestamp is not None:
             return BoxPhase.GOING

@@ -76,7 +76,7 @@ class Iteration:
 
 @attrs.frozen(eq=False)
 class BoxNode:
-    """A compiled resource of a box, from which a node of the graph engine is made.
+    """A compiled resource of a box, from which a node of the graph engine (which orders the writes) is made.
 
     It has the template and the compiled expressions of the resource, and the settings by which its objects are written
     and removed.

@@ -43,8 +43,8 @@ class Evaluation:
     """The data and the step budget that all expressions of one decision share.
 
     `parent` is the value of the variable `self`. `now` is read only by `when` gates (conditions for writes), and is
-    None if no gate is evaluated. `observed` has the other namespaces and the Secrets, which say whether the box may use
-    them. `due` is the earliest time at which a closed gate will open.
+    None if no gate is evaluated. `observed` has the other namespaces and the Secrets, whose annotations say whether
+    the box may use them. `due` is the earliest time at which a closed gate will open.
     """
 
     box: Box
@@ -224,7 +224,8 @@ def together(
 ) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
     """Return a function that tests whether all expressions are true, in order.
 
-    The function returns a Hold (a reason to wait) if the evaluation of an expression fails.
+    The function takes the scope of variables, and values that take precedence over the scope's. It returns True if all
+    are true, False if one is not, and a Hold (a reason to wait) if the evaluation of an expression fails.
     """
     names = [(expression, variables((expression,))) for expression in expressions]
 

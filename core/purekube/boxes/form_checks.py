@@ -19,7 +19,7 @@ from purekube.boxes.templates import Template
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 """Fields of metadata that only the API server writes."""
 _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
-"""Fields of metadata that change on every write: a name that contains one would give a new object in each pass."""
+"""Fields of metadata that change on every write: a name with one would give a new object in each reconcile pass."""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
 _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
 """The pattern of an expression that is only the path of a field, so that `!` before it negates the whole expression."""
@@ -27,7 +27,7 @@ _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
 
 @attrs.frozen(eq=False)
 class FormChecks:
-    """The checks of a box's resources that need no types of expressions.
+    """The checks of a box's resources that need no types of expressions. Errors and warnings are added to `findings`.
 
     `names` are the ids of the externals (objects that the box only reads) and of the resources that exist as long as
     the parent (object of the box's kind) does.

@@ -96,7 +96,7 @@ class BoxAdmission:
                 yield Problem(rule.field or _WHOLE, rule.message)
 
     def patch(self, new: Manifest) -> tuple[Patch, tuple[Problem, ...]]:
-        """Return two answers: the patch (RFC 6902) that fills in absent fields of `new`, and the problems.
+        """Return a pair: the patch (RFC 6902) that fills in absent fields of the object `new`, and the problems.
 
         There is a problem for each field whose value cannot be computed.
         """

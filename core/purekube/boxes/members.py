@@ -47,7 +47,8 @@ class BoxParent:
     def takes_part(self) -> bool:
         """Report whether the rollout moves the parent (object of the box's kind).
 
-        It does not if the parent is pinned, is being deleted, or is in a namespace that is not selected.
+        It does not if the parent is pinned to a revision, is being deleted, or is in a namespace that the box does not
+        select.
         """
         is_outside = self.ready is not None and self.ready.reason == NOT_SELECTED
         return not (self.is_pinned or self.is_going or is_outside)
@@ -117,7 +118,10 @@ class ParentReadings:
 
 
 def parent_of(reading: ParentReading, assignments: Assignments, policy: BoxRollout, now: datetime) -> BoxParent:
-    """Return a parent (object of the box's kind) with its revision and health."""
+    """Return a parent (object of the box's kind) with its revision and its health at the time `now`.
+
+    `assignments` gives the revision. `policy` gives the time after which a parent that is not Ready counts as failed.
+    """
     meta = reading.metadata
     revision = assignments.of(meta)
     due, health = _due(reading, revision, policy), _health(reading, revision)

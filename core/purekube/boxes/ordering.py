@@ -33,9 +33,9 @@ class Target:
 
 
 def wait_condition(target: Target, rest: VariablePath, *, soft: bool) -> Until:
-    """Return the state that a target must reach before another resource may read its field at the path `rest`.
+    """Return the state that `target` (a resource or external) must reach before others may read its field at `rest`.
 
-    `soft` says that the reader tolerates the absence of the field.
+    `rest` is a path; empty for the whole object. `soft` says that the reader tolerates the absence of the field.
     """
     if soft:
         return Until.NOTHING
@@ -60,7 +60,7 @@ def inferred(
 ) -> Iterator[Edge]:
     """Yield the dependencies of a resource that follow from the paths that its expressions read.
 
-    Each item of `reads` is a path, and whether the expression tolerates that nothing is at the path. `targets` are the
+    Each item of `reads` is a path, with True if the expression tolerates that nothing is at the path. `targets` are the
     resources on which others may depend, by id. `lists` maps the name of a list, such as `children.deployment[*]`, to
     the ids of its resources. `place` is the place in the file to name in messages about these dependencies.
     """
@@ -121,7 +121,10 @@ def _circle(path: Sequence[str]) -> str:
 
 
 def descendants(reads: Mapping[str, Sequence[VariablePath]]) -> Mapping[str, set[str]]:
-    """Return for each id the ids of all resources that its template reads, directly or through other resources."""
+    """Return for each id the ids of all resources that its template reads, directly or through other resources.
+
+    `reads` has the paths that each resource's template reads, by the resource's id.
+    """
     direct = {name: {path[0] for path in paths if path[0] in reads} for name, paths in reads.items()}
     found: dict[str, set[str]] = {}
     for name in direct:

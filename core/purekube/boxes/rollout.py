@@ -20,7 +20,7 @@ from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder
 
 
 class Health(Enum):
-    """The state of a parent (object of a box's kind) since it got its present revision."""
+    """The state of a parent (object of a box's kind) since it got its revision: Ready, progressing or failed."""
 
     READY = "ready"
     PROGRESSING = "on its way"

@@ -70,8 +70,8 @@ class Variables:
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 
     def places_of(self, checked: Checked) -> Iterator[tuple[VariablePath, bool]]:
-        """Yield every path that the expression `checked` reads, each with whether the expression works if the path is
-        absent. A variable of `forEach` is replaced by the path of its list.
+        """Yield every path that the expression `checked` reads, each with True if the expression works although the
+        path is absent. A variable of `forEach` is replaced by the path of its list.
         """
         for read in sorted(checked.reads):
             alias = self.aliases.get(read.path[0])
@@ -95,6 +95,8 @@ class ExpressionCompiler:
         self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
         """Compile an expression that is part of a text of the file; report an invalid expression and return None.
+
+        `path` is the path of the text in the file. `wanted` is the type that the value must have; None for any type.
         `secret` permits the value to reveal data of Secrets.
         """
         return self.text(piece.text, path, variables, begin=piece.at, wanted=wanted, secret=secret)
@@ -111,7 +113,8 @@ class ExpressionCompiler:
     ) -> BoxExpression | None:
         """Compile an expression from its text; report an invalid expression and return None.
 
-        `begin` is the expression's position in the field's text, None for an expression generated from a `when` gate.
+        `path` is the path of the field in the file. `begin` is the expression's position in the field's text, None for
+        an expression generated from a `when` gate. `wanted` is the type that the value must have; None for any type.
         `secret` permits the value to reveal data of Secrets.
         """
         try:
@@ -203,7 +206,10 @@ def _article(cel_type: CelType) -> str:
 
 
 def read_by(expression: BoxExpression, variables: Variables) -> Iterator[tuple[VariablePath, bool]]:
-    """Yield the paths that an expression reads, each with whether the expression works if the path is absent."""
+    """Yield the paths that an expression reads, each with True if the expression works although the path is absent.
+
+    `variables` are the variables that the expression may use.
+    """
     checked = expression.program.checked
     return iter(()) if checked is None else variables.places_of(checked)
 

@@ -37,7 +37,7 @@ _FITTING: Final[Mapping[JsonType, frozenset[str]]] = {
 def misfits(raw: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
     """Yield a problem for each literal in the template `raw` that its schema refuses.
 
-    Expressions are checked elsewhere.
+    `path` is the path of the template in the file. Expressions are checked elsewhere.
     """
     match raw:
         case Mapping():
@@ -108,6 +108,9 @@ def _type_name(schema: Schema) -> str:
 def mismatch(actual: CelType, schema: Schema, path: str = "", deep: int = 0) -> Problem | None:
     """Return the reason why no value of the CEL type `actual` can satisfy `schema`. Return None if a value can satisfy
     it, or if type or schema is unknown.
+
+    `path` is the path of the value, for the message. `deep` is the number of levels above the value that were compared
+    already; beyond a limit nothing is compared, since schemas may be recursive.
     """
     if actual.name == "optional":
         return mismatch(actual.item, schema, path, deep)
@@ -152,7 +155,10 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
 
 
 def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield the path and the schema of every text in a template that contains an expression, except keys."""
+    """Yield the path and the schema of every text in a template that contains an expression, except keys.
+
+    `raw` is the template, `schema` the schema of its value, and `path` its path in the file.
+    """
     match raw:
         case Mapping():
             for key, value in raw.items():
@@ -170,7 +176,7 @@ Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool],
 """A function that reports a problem if an expression gives power to the authors of parents.
 
 Its arguments are the compiled expression, the path of its field, its position in the field's text, the variables, the
-field's schema if known, and whether the expression is only a part of the text.
+field's schema if known, and True if the expression is only a part of the text.
 """
 
 
@@ -184,7 +190,10 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile the text of a field that must be exactly one expression; report any other text and return None."""
+        """Compile the text of a field that must be exactly one expression; report any other text and return None.
+
+        `path` is the path of the field in the file. `cel_type` is the type that the value must have; None for any type.
+        """
         try:
             piece = whole_expression(text)
         except CelSyntaxError as error:
@@ -196,7 +205,10 @@ class TemplateCompiler:
         return self.expressions.piece(piece, path, variables, wanted=cel_type)
 
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
-        """Compile expressions that must be true or false. Report invalid expressions as problems and omit them."""
+        """Compile expressions that must be true or false. Report invalid expressions as problems and omit them.
+
+        `path` is the path of the list of `texts` in the file.
+        """
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
 
@@ -213,8 +225,9 @@ class TemplateCompiler:
     ) -> Template:
         """Compile a template, checking each expression against the schema.
 
-        `secret_below` are paths below which values are permitted to reveal data of Secrets. `judge` is called for each
-        expression, with the schema of its field if known.
+        `raw` is the template's content in the file, `path` its path there. `wanted` is the type of every expression
+        that is the whole of its text; None for any type. `secret_below` are paths below which values are permitted to
+        reveal data of Secrets. `judge` is called for each expression, with the schema of its field if known.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

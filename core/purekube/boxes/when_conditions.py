@@ -67,8 +67,10 @@ _FILLED: Final = "dyn(v) != null && dyn(v) != '' && dyn(v) != [] && dyn(v) != {}
 
 @attrs.frozen
 class WhenCondition:
-    """A `when` gate (a condition for writes) as written in the file: the path of a value, a test of the value, and
-    whether the result is negated.
+    """A `when` gate (a condition for writes) as written in the file: the path `field` of a value, and a test of the
+    value. If `negated` is true, the gate is open when the test is false.
+
+    The test has an `operator`, such as `equals`, and the `value` to compare with.
     """
 
     field: str
@@ -164,7 +166,8 @@ def place_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve =
 
 def time_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
     """Return the CEL text for the time from which the delay `after` of a `when` gate (a condition for writes) counts.
-    The time is an optional if the gate names a field instead of an expression.
+    The time is an optional if the gate names a field instead of an expression. `variables` and `resolve` are those of
+    `place_of`.
     """
     match = _WHOLE.fullmatch(gate.field)
     return match[1] if match is not None else place_of(gate, variables, resolve)
@@ -178,6 +181,8 @@ def path_of(gate: WhenCondition) -> list[str | int]:
 def comparison_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str | None:
     """Return the comparison that a `when` gate (a condition for writes) makes, as CEL text for the type checker. Return
     None if the gate compares no values.
+
+    `variables` and `resolve` are those of `place_of`.
     """
     form = _TYPED.get(gate.operator)
     if form is None:
