@@ -68,14 +68,16 @@ class TypeValue:
 
 @attrs.frozen
 class Network:
-    """The value of the function `cidr()` in Kubernetes' library: an address with the length of its prefix."""
+    """The value of the function `cidr()` in Kubernetes' library: an address, whose host bits may be set, with the
+    length of its prefix.
+    """
 
     address: Address
     prefix: int
 
     @property
     def network(self) -> IPv4Network | IPv6Network:
-        """The network in which the address is, as an object of Python's `ipaddress`."""
+        """The CIDR block as an object of Python's `ipaddress`, with the host bits of the address cleared."""
         if isinstance(self.address, IPv4Address):
             return IPv4Network((self.address, self.prefix), strict=False)
         return IPv6Network((self.address, self.prefix), strict=False)

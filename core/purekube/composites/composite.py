@@ -1,4 +1,6 @@
-"""The description of a parent kind: its names, labels, child kinds and decision function (PH-9)."""
+"""The description of a parent kind, a kind whose objects have children: its names, labels, child kinds and decision
+function (PH-9).
+"""
 
 from collections.abc import Callable, Container, Iterable, Mapping
 from datetime import datetime
@@ -20,21 +22,26 @@ from purekube.graph import Graph, Marks, Owner, Plan
 from purekube.ports import Entropy
 
 MOST_ROUNDS: Final = 16
-"""The largest number of rounds (decide, then write) in one pass.
+"""The largest number of rounds (decide, then write) in one reconcile pass.
 
 A pass needs a round for each wave (depth in the graph of children): a wave that is ready at once lets the next begin.
 """
 
 
 def peers_annotation(marks: Marks) -> str:
-    """Return the name of the annotation by which a namespace admits children from elsewhere. The annotation lists the
-    other namespaces whose parents may have children there.
+    """Return the name of the annotation by which a namespace admits children of parents in other namespaces.
+
+    A parent is an object for which a controller creates others, its children. The annotation lists the namespaces of
+    the parents that may have children there. `marks` gives the domain of the name.
     """
     return f"{marks.domain}/peers"
 
 
 class SecretUse(StrEnum):
-    """The part of child Secrets that the controller reads. Data that it does not read is not requested or not kept."""
+    """The part of child Secrets (Secrets that a controller creates for an object) that the controller reads.
+
+    Data that it does not read is not requested or not kept.
+    """
 
     METADATA = "metadata"
     TYPE = "type"
@@ -93,7 +100,8 @@ class Composite:
     the namespaces of children are computed, and each must consent (RUN-12). `secrets` says how much is read of children
     that are Secrets. `kinds_of`, if given, returns the kinds of one parent's children, since they differ between
     parents. Without `references` no child has an owner reference. `account` returns the ServiceAccount that acts for a
-    parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent.
+    parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent: a
+    child, or an object that is only read.
     """
 
     name: str
@@ -164,7 +172,10 @@ class Composite:
         return peers_annotation(self.marks)
 
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
-        """Return the names of the other namespaces that admit children of this parent."""
+        """Return the names of the other namespaces that admit children of this parent.
+
+        `namespaces` are the Namespace objects to choose from, whose annotations are read.
+        """
         letting = (
             namespace for namespace in namespaces if parent.namespace in names_in(namespace, self.peers_annotation)
         )

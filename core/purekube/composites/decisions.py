@@ -63,7 +63,8 @@ def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
 
 
 def reconcile_children(composite: Composite, parent: Parent, observed: Snapshot, plan: Plan) -> Decision:
-    """Return the decision that carries out a plan for a parent, without a status.
+    """Return the decision that carries out `plan` (the graph engine's result for the parent's children), without a
+    status.
 
     Its writes are those of the plan, of the parent's finalizer, and of the annotations in which the parent records its
     children.

@@ -45,8 +45,9 @@ def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:
     """Read a parent's children of one kind from the API server into `reading`. Raises the errors of `KubeApi.list`.
 
-    A missing right is not raised but recorded if only an earlier definition used the kind. It then only delays the
-    pruning of objects of that kind.
+    If the API server does not serve the kind, this is recorded in `reading` and nothing is raised. A missing right is
+    not raised but recorded if only an earlier definition used the kind. It then only delays the pruning of objects of
+    that kind.
     """
     selector = f"{composite.marks.owner_uid}={parent.metadata.uid}"
     namespace = composite.namespace_of_children(parent, kind)

@@ -82,7 +82,7 @@ def _sort(budget: Budget, items: Any) -> list[Any]:
 
 
 def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
-    """Return `items` sorted by the `keys` at the same positions."""
+    """Return `items` sorted by the `keys` at the same positions. The cost of the sort is subtracted from `budget`."""
     budget.spend(len(keys) * max(1, len(keys).bit_length()))
     in_order = cmp_to_key(_compare)
     ordered = sorted(enumerate(keys), key=lambda pair: in_order(pair[1]))
