@@ -1,4 +1,7 @@
-"""The rights of a composite's controller by kind and namespace, and the command that grants them (RUN-7, REC-13)."""
+"""The rights of a composite's controller by kind and namespace, and the command that grants them (RUN-7, REC-13).
+
+A composite is the description of a kind whose objects (parents) have children, which the controller creates.
+"""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
@@ -19,7 +22,10 @@ FOLLOWED: Final = ("list", "watch")
 """The verbs that an informer needs on a kind."""
 LEASE: Final = (Access(known.LEASE, ("get", "create", "update")),)
 FORMER: Final = ("list", "patch", "delete")
-"""The verbs for pruning a kind that the definition no longer names; `patch` orphans the objects that are kept."""
+"""The verbs for pruning objects of a kind that the composite's definition no longer names.
+
+`patch` is for objects that must be kept: they are orphaned instead of deleted.
+"""
 _MADE: Final = ("get", "create", "patch", "delete")
 
 
@@ -95,7 +101,10 @@ def owner_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 HIDDEN: Final = "Forbidden"
-"""The reason of the condition Stalled while the operator may not list a kind that only an earlier definition used."""
+"""The reason of a parent's condition Stalled while the operator may not list a former kind of its children.
+
+Only an earlier definition of the composite (the parent kind) used the former kind.
+"""
 _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 

@@ -14,7 +14,9 @@ _PREFIXES: Final = {"vworkspace-box.": "box", "vworkspace-controller.": "control
 
 @attrs.frozen
 class StatusWriter:
-    """A controller that writes the statuses of a kind. `title` is its name in messages, such as `box webapp`."""
+    """A controller that writes the statuses of a kind. `title` is its name in messages, such as `box webapp` (a box is
+    an operator that a file declares).
+    """
 
     kind: Kind
     title: str
@@ -39,6 +41,8 @@ def shared_statuses(writers: Iterable[StatusWriter]) -> Iterator[str]:
 def other_writer(owner: StatusOwner, live: Manifest) -> str:
     """Return the name of another controller of this project that writes the object's conditions, as managedFields show.
     Return "" if there is none. A manual edit does not count, because it does not recur.
+
+    `owner` holds this controller's own field manager and the types of its conditions.
     """
     return next((title for manager in owner.condition_holders(live) if (title := _title(manager))), "")
 

@@ -46,7 +46,7 @@ def jitter_of(key: object, attempt: int) -> float:
 
 
 LONGEST_RETRY: Final = 60.0
-"""The longest delay between two tries of a step, in seconds."""
+"""The longest delay between two tries of a step of a state machine, in seconds."""
 
 
 @attrs.frozen
@@ -69,8 +69,10 @@ class LogLevel(StrEnum):
 
 @attrs.frozen
 class LogNote:
-    """A note for the administrator who reads the operator's log. `job_id` is the id of the job that the note is about;
-    it is empty for other notes.
+    """A note for the administrator who reads the operator's log.
+
+    `job_id` is the id of the control plane's job (a unit of work that Odoo sends) that the note is about; it is empty
+    for other notes.
     """
 
     level: LogLevel
@@ -80,8 +82,9 @@ class LogNote:
 
 @attrs.frozen
 class Retry:
-    """The retry state of a step: the number of consecutive failures, and the time `at` of the next try (None if no
-    retry is pending).
+    """The retry state of a step of a state machine, such as a request that is sent until it succeeds.
+
+    It has the number of consecutive failures, and the time `at` of the next try (None if no retry is pending).
     """
 
     failures: int = 0

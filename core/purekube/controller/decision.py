@@ -251,9 +251,9 @@ class Decision:
     the status may be delayed while other keys need the API server; it is set when the status reports only that
     something has begun.
 
-    `awaits` are other owners' objects that block progress and that no cache shows; a change of one of them must wake
-    the source. `row` names the row of the decision table, for people only: decisions that differ in nothing else are
-    equal.
+    `awaits` are other owners' objects that block progress and that no cache shows; a change of one of them must cause a
+    reconcile of the source. `row` names the row of the decision table, for people only: decisions that differ in
+    nothing else are equal.
     """
 
     finalizer: Finalizer | None = None

@@ -111,6 +111,9 @@ async def run_pass(
 ) -> ReconcileResult:
     """Decide and write in rounds until nothing except the status is left to write; then write the status.
 
+    `reconciler` has the rules of the kind, `source` is the object to reconcile, and `observed` the state from which the
+    first decision is made. `events` receives the Events once the status is written.
+
     `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
     (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass. What the
     rules would decide now is not even computed then, if they are idempotent.

@@ -45,8 +45,8 @@ class Shard:
 
     @property
     def is_first(self) -> bool:
-        """True for the first shard. It also does the work needed once per cluster: the agent that pulls jobs, the
-        status of the Cluster object, and the credential.
+        """True for the first shard. It also does the work needed once per cluster: it pulls jobs (units of work that
+        Odoo sends), writes the status of the Cluster object, and keeps the credential for Odoo.
         """
         return self.index == 0
 

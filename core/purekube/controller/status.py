@@ -63,7 +63,10 @@ class LiveStatus:
         conditions: tuple[Condition, ...],
         fields: Mapping[str, Any],
     ) -> "LiveStatus":
-        """Return the present status of the object with this metadata; `observed` is its `observedGeneration`."""
+        """Return the present status of the object with this metadata; `observed` is its `observedGeneration`.
+
+        `conditions` and `fields` have the same meaning as in `LiveStatus`.
+        """
         ref = ObjectRef(kind, meta.namespace or None, meta.name)
         return cls(ref, meta.resource_version, meta.generation, observed, conditions, fields, meta.uid)
 

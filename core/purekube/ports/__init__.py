@@ -1,8 +1,8 @@
 """The ports: the interfaces that the core requires of its surroundings, and the errors that their calls may raise.
 
-Adapters such as `purekube_http` and `kubelab` implement the ports; applications connect them to the core. All calls may
-be awaited under any event loop; the in-memory fakes never suspend except in `watch`, `fetch` with a wait, and
-`Clock.sleep`. The calls raise no other errors than those that this package exports.
+Adapters such as `purekube_http` (HTTP) and `kubelab` (a cluster in memory) implement the ports; applications connect
+them to the core. All calls may be awaited under any event loop; the in-memory fakes never suspend except in `watch`,
+`fetch` with a wait, and `Clock.sleep`. The calls raise no other errors than those that this package exports.
 """
 
 from purekube.apimachinery.errors import (

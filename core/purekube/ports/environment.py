@@ -1,4 +1,4 @@
-"""The ports for time, random text and Kubernetes Events (RUN-5)."""
+"""The ports (interfaces that adapters implement) for time, random text and Kubernetes Events (RUN-5)."""
 
 from datetime import datetime
 from typing import Protocol

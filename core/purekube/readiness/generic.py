@@ -15,7 +15,7 @@ ReadinessRule: TypeAlias = Callable[[Manifest], Readiness]
 """A function that returns the readiness of an object of one kind.
 
 It is called only for an object that exists and is not being deleted. If the object's status has an observedGeneration,
-that is the present one.
+it equals the object's generation.
 """
 
 RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {

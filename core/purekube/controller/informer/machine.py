@@ -113,7 +113,8 @@ def resume_or_relist(
 ) -> InformerStep:
     """Return the step (state and effects) that waits and then resumes a broken watch.
 
-    If the wait is too long to resume, the informer lists again.
+    `trouble` is the report of the failure, which the effects include. The wait is at least `at_least` seconds. If the
+    wait is too long to resume, the informer lists again.
 
     A failure after a long-lived stream counts as the first failure, since load balancers and proxies cut idle
     connections. The stream is long-lived if it lasted for at least the longest backoff.

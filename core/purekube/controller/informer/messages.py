@@ -125,7 +125,7 @@ class InformerState:
 
 
 DEFAULT_POLICY: Final = InformerPolicy()
-"""The policy for real clusters."""
+"""The default time limits and intervals of an informer, for real clusters."""
 
 
 class RelistCause(StrEnum):

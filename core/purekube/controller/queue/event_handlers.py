@@ -87,14 +87,19 @@ def at_once(change: CacheChange) -> Urgency:
 
 
 def in_background(change: CacheChange) -> Urgency:
-    """Return the urgency with the priority BACKGROUND and no delay, for kinds whose changes never count as backlog."""
+    """Return the urgency with the priority BACKGROUND and no delay, whatever the change.
+
+    It is for kinds whose waiting keys never count as a backlog (`WorkQueue.is_backlogged`), which postpones statuses.
+    """
     return Urgency(Priority.BACKGROUND)
 
 
 def verdict_first(change: CacheChange) -> Urgency:
-    """Return the urgency of a change of a downstream object. A final status is reconciled at once and before other
-    changes, except for an object of the first list, which can wait. An intermediate status is reconciled after a short
-    delay, so that several are reconciled together.
+    """Return the urgency of a change of a downstream object (one that the reconciled object requires).
+
+    A final status (`is_in_progress` is False), or a deletion, is reconciled at once and before other changes, except
+    for an object of the first list, which can wait. An intermediate status is reconciled after a short delay, so that
+    several are reconciled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
@@ -102,7 +107,8 @@ def verdict_first(change: CacheChange) -> Urgency:
 
 
 def started_runs_first(change: CacheChange) -> Urgency:
-    """Return the urgency of a change of an object that carries out a started run, such as the Job of an Operation.
+    """Return the urgency of a change of an object that carries out a started run, such as the Job of an Operation (one
+    action on an application, for example a backup).
 
     Such a change is reconciled before ordinary changes, except for an object of the first list, which can wait.
     """

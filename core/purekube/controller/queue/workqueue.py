@@ -41,7 +41,7 @@ class Priority(IntEnum):
     VERDICT = 2
     """A downstream controller has reported a final result: only the status is left to write."""
     URGENT = 3
-    """A person or a job requested the reconcile."""
+    """A person, or a job of the control plane (a unit of work that Odoo sends), requested the reconcile."""
 
 
 @attrs.frozen
@@ -219,7 +219,10 @@ class WorkQueue(Generic[K]):
         self._adds = 0
 
     def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
-        """Add `key` to the queue, due in at most `after` seconds. Return False after `shutdown`."""
+        """Add `key` to the queue, due in at most `after` seconds, and return True.
+
+        After `shutdown`, return False and add nothing.
+        """
         if self._closed:
             return False
         self._adds += 1
