@@ -1,5 +1,6 @@
-"""The conditions of an owner, derived from the plan of its objects. Their messages name the graph node that is the
-obstacle.
+"""The conditions of an owner (the object for which a graph's objects exist), derived from the plan of its objects.
+
+Their messages name the graph node (the child resource) that keeps the owner from being ready.
 """
 
 from collections.abc import Iterable, Sequence

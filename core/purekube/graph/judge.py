@@ -1,6 +1,7 @@
 """The second half of planning: the `NodeState` of each desired object, and the writes that follow from it.
 
-The checks have a fixed order, and the first that applies decides. A blocked node blocks only what depends on it.
+The checks have a fixed order, and the first that applies decides. A node is a resource of the graph, with its child
+objects; a blocked node blocks only what depends on it.
 """
 
 from collections.abc import Mapping
@@ -59,7 +60,10 @@ class NodeEvaluation:
     patches: list[MergePatch] = attrs.field(factory=list)
     deletes: list[Delete] = attrs.field(factory=list)
     records: dict[tuple[str, str], CreateRecord] = attrs.field(init=False)
-    """The create records for the owner's status, by node id and item key. None is ever removed."""
+    """The records, for the owner's status, of objects that are created only once, by node id and item key.
+
+    No record is ever removed.
+    """
     requeues: list[Requeue] = attrs.field(factory=list)
     taken: list[ObjectRef] = attrs.field(factory=list)
     """Objects that the graph requires, but whose names are taken by objects of other owners."""
@@ -72,7 +76,10 @@ class NodeEvaluation:
         self.records = {(record.node, record.item): record for record in self.owner.records}
 
     def judge(self, desired: WantedNode) -> None:
-        """Add the states and writes of one graph node. The nodes on which it depends must have been judged before."""
+        """Add the states and writes of the graph node in `desired`, which holds its desired objects.
+
+        The nodes on which it depends must have been judged before.
+        """
         self.observations[desired.node.id] = _NodeJudgement(self, desired, desired.node).observations()
 
 

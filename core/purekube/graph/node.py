@@ -1,4 +1,7 @@
-"""The input of the graph engine: nodes, their dependencies, and what their functions read and return (PH-1)."""
+"""The input of the graph engine: nodes, their dependencies, and what their functions read and return (PH-1).
+
+A node is a resource that should exist for an owner: any number of child objects of one kind.
+"""
 
 from collections.abc import Callable, Mapping, Set
 from enum import Enum
@@ -85,7 +88,7 @@ class Scope:
 
 
 NOWHERE: Final = Place()
-"""The empty place, for nodes that come from no file."""
+"""The empty place (position in a file), for graph nodes that were not read from a file."""
 
 
 class Until(Enum):

@@ -1,4 +1,7 @@
-"""A graph's nodes in dependency order, and their waves; a cycle is refused with its path (PH-1)."""
+"""A graph's nodes in dependency order, and their waves (depths in the graph); a cycle is refused with its path (PH-1).
+
+A node is a resource of the graph, with its child objects.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush

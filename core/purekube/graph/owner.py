@@ -91,7 +91,10 @@ class Marks:
 
     @cached_property
     def roll(self) -> str:
-        """The name of the annotation on a pod template with the hash of `roll_on`: a change replaces the pods."""
+        """The name of the annotation on a pod template with the hash of the objects of the nodes in `roll_on`.
+
+        A change of the hash replaces the pods.
+        """
         return f"{self.domain}/roll-hash"
 
 

@@ -1,5 +1,7 @@
 """The graph engine: the writes that bring a graph's objects into existence and make them ready (PH-1, PH-2, PH-3).
 
+A node of the graph is a resource with its child objects, which exist for the graph's owner.
+
 Expected flow
     evaluate all nodes → judge the state of each → prune → writes, observations, records for the status.
 Guarantees
@@ -57,8 +59,9 @@ def plan(
 ) -> Plan:
     """Return the state of each object of a graph, and the writes, given the observed objects.
 
-    `observed.objects` must have every object with the owner's label, and every object that the graph writes or reads.
-    `before_delete` returns the patch that an object needs before it is deleted.
+    `owner` is the object for which the graph's objects exist. `scope` holds the caller's values for the nodes'
+    functions. `observed.objects` must have every object with the owner's label, and every object that the graph writes
+    or reads. `before_delete` returns the patch that an object needs before it is deleted.
     """
     held = tuple(owner.held(observed))
     whole, desired = evaluate(graph, owner, observed, scope, held)

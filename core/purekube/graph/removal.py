@@ -88,7 +88,8 @@ def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: Be
     """Return the next step of removing the objects in `held`.
 
     The step orphans all objects that are marked to be orphaned. Of the other objects it deletes those of the highest
-    wave (depth in the graph).
+    wave (depth in the graph). `observed` tells which writes were refused in this pass. `before_delete` returns the
+    patch that an object needs before it is deleted.
     """
     failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
     orphans = [(ref, live) for ref, live in held if owner.is_orphaned(live) and not is_terminating(live)]

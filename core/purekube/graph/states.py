@@ -67,8 +67,9 @@ class Observation:
 
     `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
     nodes that block the object; an unready object without any is itself the obstacle. `counts` is False if the object
-    does not affect whether the owner is ready, for example because it is excluded, or held by choice. `place` is where
-    in the file its expression is. `is_external` says that the object belongs to another owner and is only read.
+    does not affect whether the owner is ready, for example because it is excluded, or its gate is closed by choice
+    (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file. `is_external` says
+    that the object belongs to another owner and is only read.
     """
 
     node: str

@@ -2,7 +2,8 @@
 
 `resource` makes a kind from two attrs classes: its CRD, and the code that reads and writes its objects as fully typed
 `Object`s. `pure_reconciler` makes a controller from a function that takes an object and its `Children`, and returns the
-`Desired` state: `Node`s and a status. `Reconciler` and `Watcher` are for systems outside the cluster; `Request` and
+`Desired` state: `Node`s (objects that should exist) and a status. `Reconciler` (called until the cluster matches an
+object) and `Watcher` (called for each change of an object) are for systems outside the cluster; `Request` and
 `Result` are the input and output of a `Reconciler`.
 """
 

@@ -36,7 +36,10 @@ class Feature(StrEnum):
     SYNC = "sync"
     """An object that existed before this process started is reported as synced (`Cause.SYNCED`), not as created."""
     FILTER = "filter"
-    """An update is dropped if it changes no part of the object that `filters` selects; a deletion is never dropped."""
+    """An update is dropped if it changes no part of the object that the attribute `filters` selects.
+
+    A deletion is never dropped.
+    """
     RETRY = "retry"
     """A call that raised an error is repeated after the delay that the retry policy gives."""
     STATE = "state"
@@ -76,10 +79,13 @@ class Controller(ABC, Generic[O]):
     workers: ClassVar[int] = 8
     """The number of objects that are reconciled at the same time."""
     owns: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds whose objects the controller creates, with owner references. A change of such an object wakes its owner."""
+    """Kinds whose objects the controller creates, with owner references.
+
+    A change of such an object causes a reconcile of its owner.
+    """
     reads: ClassVar[Sequence[Kind | Watched]] = ()
-    """Kinds that the controller reads. A change of an object of such a kind wakes two groups of objects: those whose
-    `refers_to` returns it, and those that `wakes` returns for it.
+    """Kinds that the controller reads. A change of an object of such a kind causes a reconcile of two groups of
+    objects: those whose `refers_to` returns it, and those that `wakes` returns for it.
     """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:

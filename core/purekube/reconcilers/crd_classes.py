@@ -28,7 +28,7 @@ _IN_A_RULE: Final = frozenset(("rule", "message", "fieldPath", "reason"))
 _INT_OR_STRING_BRANCHES: Final = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "integer"}])
 _JUNCTORS: Final = ("allOf", "anyOf", "oneOf", "not")
 _LONGEST_LITERAL: Final = 60
-"""The longest enumeration, in characters, that has no name of its own."""
+"""The longest `Literal` of an enumeration, in characters, that is written in a field; a longer one gets a name."""
 USED: Final = (
     "Any",
     "ClassVar",
@@ -113,7 +113,10 @@ class Classes:
     notes: list[Note] = attrs.field(factory=list)
     _known: dict[str, list[ClassSource]] = attrs.field(factory=dict)
     _of_status: set[str] = attrs.field(factory=set)
-    """The names of classes that are part of a status, where a default is published only if it says so."""
+    """The names of classes that are part of a status.
+
+    In these a default is also in the schema only if the field has `publish_default=True`.
+    """
     _status: bool = False
 
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:

@@ -203,7 +203,10 @@ def _readable(pure: AnyPureReconciler, parent: Parent) -> Object[Any, Any]:
 
 
 def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any], observed: Snapshot) -> Children:
-    """Return the existing child objects in the form that the user's function receives."""
+    """Return the existing child objects, and the objects that are read, in the form that the user's function receives.
+
+    `found` is the parent as an object of the kind's classes.
+    """
     owner = composite_of(pure).owner_of(parent)
     seen: dict[str, list[Manifest]] = {}
     for _, live in owner.held(observed):

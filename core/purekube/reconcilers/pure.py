@@ -1,7 +1,8 @@
 """Pure reconcilers: controllers made from a function that returns the objects which should exist for an object (PH-7).
 
 The decorator `@pure_reconciler(SHOP, owns=[…])` makes the controller. The function decides which objects should exist;
-the graph engine applies those that differ, in order, waits for readiness, prunes, and tears down, as for boxes.
+the graph engine applies those that differ, in order, waits for readiness, prunes, and tears down, as for boxes
+(operators that a file declares).
 """
 
 import base64
