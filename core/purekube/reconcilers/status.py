@@ -34,12 +34,14 @@ _BAD: Final = (FAILED, TIMED_OUT)
 
 
 def status_owner(controller: AnyController) -> StatusOwner:
-    """Return the field manager that writes the controller's statuses, and the condition types that it owns."""
+    """Return the field manager that writes the status of the controller's objects, with the condition types that it
+    owns.
+    """
     return StatusOwner(manager_of(controller), {kind_of(controller): frozenset(condition_types(controller))})
 
 
 def condition_types(controller: AnyController) -> tuple[str, ...]:
-    """Return the condition types that the controller owns."""
+    """Return the condition types that only the controller writes: the standard ones, then those of its reconciler."""
     own = controller.conditions if isinstance(controller, Reconciler) else ()
     return (*STANDARD, *own)
 
@@ -65,8 +67,9 @@ def status_to_write(
 ) -> Decision | None:
     """Return a decision that writes the status of the object `manifest`; None if no write is needed.
 
-    `conditions` are the conditions after the call, None if the object is about to be removed. `result` is None if the
-    call failed; the status then keeps its fields. `generation` is the reconciled generation.
+    `conditions` are the object's conditions after the call of the user's reconcile function, None if the object is
+    about to be removed. `result` is what the function returned, None if it failed; the status then keeps its fields.
+    `generation` is the reconciled generation, and `now` the time for new conditions.
     """
     resource = resource_of(controller)
     if resource is None or not isinstance(controller, Reconciler) or conditions is None:

@@ -85,7 +85,7 @@ def finalizers_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def has_new_content(old: Manifest, new: Manifest) -> bool:
-    """Report whether an object's generation differs.
+    """Report whether the generation of an object differs between `old` and `new`.
 
     For a kind without generations, report whether any field except metadata and status differs.
     """

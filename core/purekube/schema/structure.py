@@ -55,7 +55,10 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 
 
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
-    """Return a cause for each violation of format, bounds or enumeration, and for the first of length or pattern."""
+    """Return the causes why a scalar is invalid by its own schema node; the result is empty if it is valid.
+
+    Violations of format, bounds and enumeration are all reported. Of a violated length and pattern only one is.
+    """
     causes: list[StatusCause] = []
     if isinstance(value, str):
         causes += _string(checks, value, path)
