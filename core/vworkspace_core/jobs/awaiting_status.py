@@ -1,4 +1,6 @@
-"""Steps of a job that had its effect and waits for the outcome in its object's status (PULL-2 steps 6 to 8)."""
+"""Steps of a control plane's job that had its effect and waits for the outcome in its object's status (PULL-2 steps 6
+to 8).
+"""
 
 from datetime import timedelta
 from typing import Final
@@ -74,7 +76,10 @@ def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
 
 
 def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) after an informer received a change of the job's object."""
+    """Return the step (state and effects) after an informer received a change of the job's object.
+
+    `live` is the changed object, None if it is gone.
+    """
     if _is_gone(job, live):
         # The event may be of an earlier object with this name: only a read of the server can decide.
         return job, (inspect(job),)

@@ -1,4 +1,4 @@
-"""Events for the control plane about objects that belong to no open job (PULL-6).
+"""Events for the control plane about objects that belong to no open job, which is a request from there (PULL-6).
 
 ConditionTransition events report a change of status. In addition there are life-cycle events of Operations (a run
 started, and how it ended), so that a control plane that counts runs need not know the conditions. The key of such an
@@ -40,7 +40,7 @@ By condition type it has the condition's status, its reason, and the time at whi
 def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ...]:
     """Return the conditions of `new_status` whose status or reason differs from that in `old_status`.
 
-    Both statuses are raw JSON.
+    A condition that `old_status` lacks counts as changed; a new message does not. Both statuses are raw JSON.
     """
     return tuple(_changed(reported_conditions({"status": old_status}), {"status": new_status}))
 
@@ -71,7 +71,7 @@ def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str
 
 
 def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
-    """Return events for condition changes since `before`.
+    """Return an event for each condition of `live` whose status or reason has changed since `before`.
 
     If `before` is None the object is seen for the first time, and events for recent changes are returned.
     """
@@ -118,7 +118,8 @@ def _transition_event(
 def event_key(live: Manifest, condition: Mapping[str, Any], moment: str = "") -> str:
     """Return `condition/<apiVersion>/<kind>/<namespace>/<name>/<uid>/<type>/<status>/<reason>@<generation>/<moment>`.
 
-    A replay of the same change has the same key. A later change to the same status or reason has another key.
+    `moment` is the time of the change; if it is empty, the condition's own time is used. A replay of the same change
+    has the same key. A later change to the same status or reason has another key.
     """
     meta = metadata(live)
     generation = condition.get("observedGeneration", get_path(live, "status", "observedGeneration"))
@@ -158,7 +159,8 @@ def event_body(
 ) -> dict[str, Any]:
     """Return the body of an event about `live` for the request `POST events`.
 
-    Further keyword arguments become fields of the body.
+    `kind` is the kind of event, such as `ConditionTransition`, and `key` identifies the event. Further keyword
+    arguments become fields of the body.
     """
     return {
         "kind": kind,

@@ -1,4 +1,5 @@
-"""The life of one job: the table of what each event means in each stage (PULL-2, PULL-3).
+"""The life of one job (a request of the control plane): the table of what each event means in each stage (PULL-2,
+PULL-3).
 
 `advance` is one transition. The steps that it returns are made by `work_slot` up to the job's effect, and by
 `awaiting_status` after it. The event Inspected in the stage INSPECTING is handled by `machine`, which knows the other

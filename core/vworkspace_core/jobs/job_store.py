@@ -1,4 +1,4 @@
-"""The durable store of open jobs, and of tombstones, which are records of closed jobs (PULL-4)."""
+"""The durable store of the control plane's open jobs, and of tombstones, which are records of closed jobs (PULL-4)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ import attrs
 
 @attrs.frozen
 class JobRecord:
-    """An open job as it is stored, to survive a crash between ack and result (PULL-4).
+    """An open job of the control plane as it is stored, to survive a crash between ack and result (PULL-4).
 
     `raw` is the job as it was offered, `state` its progress.
     """
@@ -20,7 +20,7 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The record that a closed job had its effect and must not be repeated (PULL-3, PULL-4).
+    """The record that a closed job of the control plane had its effect and must not be repeated (PULL-3, PULL-4).
 
     It is found by the job's idempotency key. `object_uid` is the uid of the object, and `generation` is the
     generation in the key.
@@ -34,7 +34,7 @@ class Tombstone:
 
 
 class JobStore(Protocol):
-    """The durable store of open jobs, and of tombstones (records of what closed jobs have done).
+    """The durable store of the control plane's open jobs, and of tombstones (records of what closed jobs have done).
 
     A record is written before the job is acked, and deleted after its result was accepted. Tombstones are kept longer.
     Methods raise Unavailable; `put` raises Invalid for a record that is too large.

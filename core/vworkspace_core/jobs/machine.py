@@ -1,8 +1,10 @@
-"""The agent's jobs from offer to result, as a sans-I/O machine: `step(state, event, now) -> (state, effects)`.
+"""The jobs of the control plane from offer to result, as a sans-I/O machine.
 
-Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object, the
-object is inspected, the intent recorded, the effect performed; the object's status settles it; the result is posted;
-the record is removed and a tombstone stays (PULL-2, PULL-4).
+Its function is `step(state, event, now) -> (state, effects)`.
+
+Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object (the right
+to be the only job that works on it), the object is inspected, the intent recorded, the effect performed; the object's
+status settles it; the result is posted; the record is removed and a tombstone stays (PULL-2, PULL-4).
 
 Guarantees. One effect and one result per job, whatever is repeated, lost or reordered. One job at a time works on an
 object. A newer generation is never overwritten by an older one.

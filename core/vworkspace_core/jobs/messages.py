@@ -1,4 +1,6 @@
-"""Events and effects of the job machine: two closed sets of immutable values."""
+"""Events and effects of the job machine, which carries out the control plane's jobs: two closed sets of immutable
+values.
+"""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -16,7 +18,7 @@ from vworkspace_core.jobs.plan import Inspection
 
 @attrs.frozen
 class Offered:
-    """The event that the control plane offers a job, for the first time or again."""
+    """The event that the control plane offers a job (a request to the operator), for the first time or again."""
 
     raw: Any = attrs.field(repr=False)
 
@@ -47,14 +49,14 @@ class SecurityChanged:
 
 @attrs.frozen
 class Recorded:
-    """The event that the job's record was written: the answer to PutRecord."""
+    """The event that the job's record was written to a Secret of the job store: the answer to PutRecord."""
 
     job_id: str
 
 
 @attrs.frozen
 class RecordRefused:
-    """The event that the job's record is too large ever to be written: an answer to PutRecord."""
+    """The event that the job's record is too large ever to be written to the job store: an answer to PutRecord."""
 
     job_id: str
     message: str
@@ -167,7 +169,7 @@ class ResultAccepted:
 
 @attrs.frozen
 class RecordClosed:
-    """The event that the job's record was removed, and its tombstone (record of what the job has done) stored."""
+    """The event that the job's record was removed from the job store, and a tombstone (what the job has done) kept."""
 
     job_id: str
 
@@ -207,7 +209,8 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """The effect that writes a job's record, from which the job can be resumed after a restart.
+    """The effect that writes a job's record to a Secret of the job store, from which the job can be resumed after a
+    restart.
 
     The answer is Recorded, RecordRefused or StepFailed.
     """
@@ -231,8 +234,8 @@ class SendAck:
 class Inspect:
     """The effect that reads a job's live object, its namespace and its tombstones (records of closed jobs).
 
-    The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key` is the argument
-    of `JobStore.newest`.
+    The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key`
+    (`<kind>/<namespace>/<name>`) finds the newest tombstone of the object.
     """
 
     job_id: str
@@ -312,7 +315,8 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The effect that removes a job's record, and stores the tombstone (record of what the job has done), if any.
+    """The effect that removes a job's record from the job store, and stores the tombstone (what the job has done), if
+    any.
 
     The answer is RecordClosed or StepFailed.
     """

@@ -1,4 +1,4 @@
-"""The state of ApplicationInstances and Operations, read from raw JSON, for the results and reports of jobs."""
+"""The state of ApplicationInstances and Operations, read from raw JSON, for the results of control plane jobs."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -35,7 +35,10 @@ def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
 
 
 def phase_of(live: Manifest) -> str:
-    """Return one word for the state of `live`. The word is posted as the status of the object's job (PULL-2 step 6)."""
+    """Return one word for the state of `live`: an Operation's phase, or a word such as `Ready` or `Blocked`.
+
+    The word is posted as the status of the object's job (PULL-2 step 6).
+    """
     if live.get("kind") == "Operation":
         return (
             "phase" not in OWN_STATUS.held_fields(live) and text_or_empty(get_path(live, "status", "phase"))

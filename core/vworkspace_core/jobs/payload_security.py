@@ -1,4 +1,4 @@
-"""Authenticity of a job's payload, and its decryption (PULL-9).
+"""Authenticity of the payload of a control plane's job, and its decryption (PULL-9).
 
     the job has               the cluster requires     result
     ------------------------  -----------------------  --------------------------------------------------
@@ -28,7 +28,9 @@ from vworkspace_core.jobs.result import JobResult, Reason
 
 
 class Signatures(StrEnum):
-    """The operator's setting for whether jobs must be signed, in addition to the requirements of the Cluster object."""
+    """The operator's setting for whether jobs of the control plane must be signed, in addition to the requirements of
+    the Cluster object.
+    """
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -63,7 +65,7 @@ class PayloadOpener(Protocol):
 
 @attrs.frozen
 class Security:
-    """The requirements on payloads of jobs, with the keys that verify and decrypt payloads."""
+    """The requirements on payloads of the control plane's jobs, with the keys that verify and decrypt payloads."""
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False

@@ -1,4 +1,4 @@
-"""The interpreter of the job machine's effects on the cluster and the job store.
+"""The interpreter of the effects on cluster and job store that the machine for the control plane's jobs returns.
 
 Every OperatorError of a call becomes an event. Effects on the control plane are performed elsewhere, since they are
 repeated in queues until there is an answer.
@@ -37,7 +37,10 @@ The argument names the request; each request gets only one credential. The funct
 
 
 class JobPerformer:
-    """An interpreter of the job machine's effects. `rotate` is None if no credential can be stored durably."""
+    """An interpreter of the job machine's effects. `rotate` renews the operator's credential.
+
+    It is None if no credential can be stored durably.
+    """
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:
         self._kube = kube

@@ -1,4 +1,6 @@
-"""The plan of a job that has its object's work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+"""The plan of a job that has the work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
+
+A job is a request of the control plane. Only the job that has the work slot of an object may write it.
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
@@ -148,7 +150,7 @@ Plan: TypeAlias = (
 def plan(holder: SlotHolder, seen: Inspection, scope: JobScope) -> Plan:
     """Return the next action of the job `holder`, which has its object's work slot. Never raises.
 
-    `seen` is the result of reading the object.
+    `seen` is the result of reading the object. `scope` has the limits of what the job may touch.
     """
     if holder.intent is None and _is_replay(holder, seen):
         return FinishJob(_replayed(holder, seen))

@@ -1,4 +1,4 @@
-"""The result of a job, derived from its object's status by tables (PULL-3).
+"""The result of a control plane's job, derived from its object's status by tables (PULL-3).
 
 `result_of` judges a live object that carries this job's apply. It returns None while the outcome is open: a status of
 an older generation proves nothing (REC-7), nor does one from before the request, whatever it says.
@@ -36,7 +36,9 @@ LONGEST_ERROR: Final = 1024
 
 
 class JobOutcome(StrEnum):
-    """The outcome of a job: it succeeded, failed, did nothing (`noop`), or conflicted with other field managers."""
+    """The outcome of a control plane's job: it succeeded, failed, did nothing (`noop`), or conflicted with other field
+    managers.
+    """
 
     SUCCEEDED = "succeeded"
     FAILED = "failed"
@@ -70,7 +72,7 @@ class Reason(StrEnum):
 
 @attrs.frozen
 class JobResult:
-    """The result of a job.
+    """The result of a control plane's job, which is sent back as the answer.
 
     `error` is `<Reason>: <message>`, redacted and shortened, or an empty text for a plain success.
     """

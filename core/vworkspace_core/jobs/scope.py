@@ -1,4 +1,4 @@
-"""Limits of what a job may touch (PULL-10), and the manifest that a permitted job applies.
+"""Limits of what a job of the control plane may touch (PULL-10), and the manifest that a permitted job applies.
 
 There are two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
 webhook applies too. `namespace_refusal` and `may_touch` need the cluster's state: whether the namespace is managed, and
@@ -29,7 +29,7 @@ _KEPT: Final = ("name", "namespace", "labels", "annotations")
 Admission = Callable[[Manifest], Iterable[Problem]]
 """A function that returns every problem of a manifest by the admission rules; none if it is valid (RUN-6)."""
 Link = Callable[[ObjectRef], str]
-"""A function that returns the URL of an object's page; empty if there is none."""
+"""A function that returns the URL of the operator's web page about an object; empty if there is none."""
 
 
 def _no_link(ref: ObjectRef) -> str:
@@ -38,9 +38,10 @@ def _no_link(ref: ObjectRef) -> str:
 
 @attrs.frozen
 class JobScope:
-    """The limits on jobs: the cluster for which jobs are accepted, the rules for admission, and the keys for payloads.
+    """The limits on jobs of the control plane: the cluster for which jobs are accepted, the rules for admission, and
+    the keys for payloads.
 
-    `link` returns the URL of an object's page, which the job's result contains.
+    `link` returns the URL of the operator's web page about an object, which the job's result contains.
     """
 
     cluster_id: str
@@ -87,7 +88,7 @@ class DeleteTask:
 
     @property
     def namespace_path(self) -> str:
-        """The path of the namespace's field in the job."""
+        """The path in the job of the field that names the namespace, for error messages."""
         return "payload.namespace"
 
 
@@ -226,7 +227,12 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
-    """Return a refusal if the task may not change the existing object, or None if the task may change it."""
+    """Return a refusal if the task may not change its object, or None if the task may change it.
+
+    `live` is the object, and `namespace` its Namespace, each None if it does not exist. An object of another cluster is
+    refused, an object without the managed-by label and the operator's finalizer is not deleted, and nothing is applied
+    without a Namespace.
+    """
     match task:
         case RotateTask():
             return None

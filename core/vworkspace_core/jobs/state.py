@@ -1,4 +1,5 @@
-"""The state of one job as an immutable value, and its conversion to and from the stored record (PULL-2, PULL-4).
+"""The state of one job of the control plane as an immutable value, and its conversion to and from the stored record
+(PULL-2, PULL-4).
 
     RECORDING ── ACKING ── READY ── INSPECTING ── RECORDING_INTENT ── ACTING ── RECORDING_EFFECT ── WAITING ──┐
                              └─ WAITING_DELETED ─┘                                   CLOSING ── ANSWERING ────┘
@@ -60,7 +61,7 @@ class AppliedRef:
 
 @attrs.frozen
 class JobState:
-    """The state of a job from its offer until its record is closed.
+    """The state of a control plane's job from its offer until its record is removed.
 
     `retry` says when a failed step is tried again. `refusals` counts how often a right was missing. `missed_tombstones`
     are tombstones (records of closed jobs) that were stored while this job read its object, so that the read may have

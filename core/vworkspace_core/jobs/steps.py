@@ -1,4 +1,4 @@
-"""Parts that the transitions of a job share: their context, the bodies of status and result, and steps (PULL-1)."""
+"""Parts that the transitions of a control plane's job share: their context, the bodies to post, and steps (PULL-1)."""
 
 import hashlib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Jobs as they come over the wire, and the problems of malformed ones (PULL-1, PULL-7).
+"""Jobs (requests of the control plane) as they come over the wire, and the problems of malformed ones (PULL-1, PULL-7).
 
 `parse_job` never raises: a job with an id that cannot be read is answered `failed` with every problem and its path; one
 without an id is dropped by the caller with a log line. Unknown fields are ignored.
@@ -70,7 +70,9 @@ JobRequest: TypeAlias = ApplyRequest | DeleteRequest | RotateRequest
 
 @attrs.frozen
 class Job:
-    """A job that could be parsed. Times are in UTC. It has not been checked against any rule yet (see `scope`)."""
+    """A job of the control plane that could be parsed. Times are in UTC. It has not been checked against any rule yet
+    (see `scope`).
+    """
 
     id: str
     request: JobRequest
@@ -83,7 +85,7 @@ class Job:
 
 @attrs.frozen
 class BadJob:
-    """A job that could not be parsed, with its problems.
+    """A job of the control plane that could not be parsed, with its problems.
 
     `id` is empty if the job has none and so cannot be answered.
     """

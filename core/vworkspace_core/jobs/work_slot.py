@@ -1,7 +1,7 @@
 """Steps of a job that has the work slot of its object: inspect, plan, record the intent, perform the effect (PULL-4).
 
-One job at a time has the slot (REC-6). The job gives the slot back once its effect is recorded, or when
-it can only wait.
+A job is a request of the control plane. One job at a time has the slot, and only it may write the object (REC-6). The
+job gives the slot back once its effect is recorded, or when it can only wait.
 """
 
 from typing import assert_never

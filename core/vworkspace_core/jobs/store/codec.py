@@ -1,4 +1,6 @@
-"""Conversion of the records of open jobs to Secrets and back (PULL-4). Pure. The format has a version number.
+"""Conversion of the records of the control plane's open jobs to Secrets and back (PULL-4).
+
+Pure. The format has a version number.
 
     vworkspace-job-<hash of the job's id>                     the head: the whole record, or the names of its parts
     vworkspace-job-<hash>-<uid>-<digest>-<number>             a part of a payload that does not fit one Secret
@@ -30,14 +32,20 @@ FORMAT: Final = 1
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
-    """Return a Secret of the job store with a single value, whose key is the Secret's role."""
+    """Return a Secret of the job store with a single value, whose key is the Secret's role.
+
+    The role is `record`, `part` (of a record), or `tombstones`.
+    """
     made = SECRET.manifest(name, namespace)
     made["metadata"]["labels"] = {labels.JOB_STORE: role}
     return {**made, "type": SECRET_TYPE, "data": {role: base64.b64encode(value).decode()}}
 
 
 def role_of(secret: Manifest) -> str:
-    """Return the role of the Secret in the job store, or an empty string if the Secret does not belong to the store."""
+    """Return the role of the Secret in the job store: `record`, `part` (of a record), or `tombstones`.
+
+    Return an empty string if the Secret does not belong to the store.
+    """
     if secret.get("type") != SECRET_TYPE:
         return ""
     role = get_path(secret, "metadata", "labels", labels.JOB_STORE)

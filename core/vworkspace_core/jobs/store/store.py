@@ -32,7 +32,10 @@ _PAGE = 50
 
 
 class KubeJobStore:
-    """A job store that keeps records of open jobs, and tombstones of closed jobs, in Secrets of `namespace`.
+    """A store that keeps records of the control plane's open jobs, and of what closed jobs did, in Secrets of
+    `namespace`.
+
+    The latter records are called tombstones.
 
     `lock` is held while tombstones are written. `report` gets a line about every Secret that cannot be used. A record
     has at most `longest` bytes, and one Secret at most `room`. The store needs the rights get, list, create, update and

@@ -1,4 +1,7 @@
-"""The log of tombstones (records of closed jobs) in the cluster: group commit, concurrent writers, pruning (PULL-4)."""
+"""The log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4).
+
+A tombstone is the record of a closed job, which was a request of the control plane. The log is kept in Secrets.
+"""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
@@ -31,7 +34,7 @@ _AT_ONCE: Final = 64
 
 @attrs.define
 class TombstoneLog:
-    """The writer of the log of tombstones (records of what closed jobs have done) in one namespace.
+    """The writer of the log of tombstones (records of the control plane's closed jobs) in one namespace.
 
     `index` has the tombstones that are stored durably.
     """

@@ -1,4 +1,6 @@
-"""The log of tombstones (records of closed jobs): Secrets called segments, the last of which grows (PULL-4). Pure.
+"""The log of tombstones (records of the control plane's closed jobs), as Secrets called segments (PULL-4). Pure.
+
+Only the last segment grows:
 
     vworkspace-job-tombstones-00000001, -00000002, …    some hundred tombstones each, in the order of their arrival
 
@@ -42,7 +44,7 @@ _PREFIX: Final = "vworkspace-job-tombstones-"
 
 @attrs.frozen
 class TombstoneEntry:
-    """A tombstone (record of what a closed job has done), with the uid of the main Secret of the job's record.
+    """A tombstone (record of a closed job of the control plane), with the uid of the main Secret of the job's record.
 
     The uid identifies a record that a crash left after the job was closed.
     """
@@ -53,7 +55,7 @@ class TombstoneEntry:
 
 @attrs.define
 class Segment:
-    """One Secret of the log of tombstones (records of closed jobs), which holds several tombstones.
+    """One Secret of the log of tombstones (records of the control plane's closed jobs), which holds several tombstones.
 
     `version` is its resourceVersion, None while its content in the cluster is unknown.
     """
@@ -159,7 +161,7 @@ def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> t
 
 @attrs.define
 class TombstoneIndex:
-    """An index of all stored tombstones (records of what closed jobs have done).
+    """An index of all stored tombstones (records of what the control plane's closed jobs have done).
 
     It finds a tombstone by its idempotency key (`by_key`), or by its object (`newest`); `closed` has the uids of
     the job records whose jobs have tombstones here. If several tombstones have the same key, the last of them counts.
