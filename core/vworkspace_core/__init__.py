@@ -1,7 +1,8 @@
 """The operator's core: pure decisions about ApplicationInstances, Operations and Clusters.
 
 `reconcile` and `reconcile_operation` decide from what was observed; `purekube.run_pass` carries a decision out.
-`operations` has the engines and their templates. `docs/embedding.md` has an example of most uses.
+`operations` has the engines (adapters that carry out an Operation, such as Velero's) and their templates.
+`docs/embedding.md` has an example of most uses.
 """
 
 from typing import TYPE_CHECKING

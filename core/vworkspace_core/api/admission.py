@@ -1,8 +1,8 @@
 """Admission: the rules that an ApplicationInstance or Operation must meet to be acted on (RUN-6, PULL-10).
 
-The webhook, the agent and the reconciler all apply them, so that the operator is as safe without the webhook. Rules
-that the CRD can express are declared in the attrs classes and checked by `validation.check`; this module has the rest,
-which CEL cannot express.
+The webhook, the agent (which applies objects for the control plane) and the reconciler all apply them, so that the
+operator is as safe without the webhook. Rules that the CRD can express are declared in the attrs classes and checked by
+`validation.check`; this module has the rest, which CEL cannot express.
 """
 
 import re
@@ -57,9 +57,9 @@ _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"
 
 
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
-    """Return a problem for each place in a Job's `env`, `command` and `args` that contains a secret.
+    """Return a problem for each place in `env`, `command` and `args` of an Operation's `parameters` that has a secret.
 
-    At most 32 problems are returned.
+    `path` is the path of `parameters`, with which the paths of problems begin. At most 32 problems are returned.
     """
     return tuple(islice(_problems(parameters, path), _MOST))
 
@@ -110,7 +110,8 @@ def _word_problems(words: list[Any] | tuple[Any, ...], path: str) -> Iterator[Pr
 class AdmissionSettings:
     """The settings that limit admitted objects. Sizes are bytes of canonical JSON.
 
-    The default sizes leave room for status, managedFields and a values patch below etcd's limit of 1.5 MiB per request.
+    The default sizes leave room for status, managedFields and an Operation's values patch below etcd's limit of 1.5 MiB
+    per request.
     """
 
     allow_http: bool = False

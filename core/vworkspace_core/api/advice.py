@@ -58,8 +58,8 @@ _CONFLICT: Final = "The command in the message hands the fields back, or whoever
 def given_up(source: str = "", version: str = "the version that is deployed") -> Advice:
     """Return the advice for a release that Flux has stopped retrying.
 
-    `source` names the place where the object is maintained, such as a Git repository. `version` is a chart version to
-    return to. Both may be empty.
+    `source` names the place where the ApplicationInstance is maintained, such as a Git repository. `version` is a chart
+    version to return to. Both may be empty.
     """
     where = "where the object comes from" + (f" ({source})" if source else "")
     former = f", or return to {version}" if version else ""

@@ -1,4 +1,4 @@
-"""Cluster: the operator's own configuration and state towards its control plane (RES-3)."""
+"""Cluster: the operator's own configuration and state towards its control plane, the server that sends jobs (RES-3)."""
 
 import attrs
 

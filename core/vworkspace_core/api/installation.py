@@ -42,8 +42,8 @@ class InstallTool(StrEnum):
 class Installation:
     """One installation of the operator. `keeper` is the tool that manages the operator's objects, if there is one.
 
-    `name` and `place` are name and namespace of the tool's own object, such as a HelmRelease. Without the job agent
-    (`agent` is False) the operator's roles have fewer rights.
+    `name` and `place` are name and namespace of the tool's own object, such as a HelmRelease. Without the agent
+    (`agent` is False), which fetches jobs from the control plane, the operator's roles have fewer rights.
     """
 
     namespace: str = "vworkspace-system"
@@ -65,7 +65,8 @@ PRINTED: Final = Installation()
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
     """Return the installation that the labels of the operator's own service account describe.
 
-    `account` is the manifest of that service account; with None, no managing tool is assumed.
+    `account` is the manifest of that service account; with None, no managing tool is assumed. `agent` says that the
+    operator fetches jobs from a control plane.
     """
     keeper, name, place = managing_tool(account)
     if keeper is InstallTool.NOBODY and (application := _mark(account, "labels", _INSTANCE)):

@@ -46,9 +46,12 @@ IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"
 TRACEPARENT: Final = "vworkspace.io/traceparent"
 """An annotation with the span of the job or pipeline that applied the object, in W3C Trace Context format (SEE-7)."""
 JOB_ANNOTATIONS: Final = (IDEMPOTENCY_KEY, LAST_APPLIED_GENERATION)
-"""The annotations that only the job agent writes, when it applies the object of a job."""
+"""The annotations that only the agent writes, when it applies the object of a job of the control plane."""
 JOB_STORE: Final = "vworkspace.io/job-store"
-"""A label of the job store's Secrets. Its value is the Secret's role: `record`, `part` or `tombstones` (PULL-4)."""
+"""A label of the Secrets in which the operator stores the control plane's jobs (PULL-4).
+
+Its value is the Secret's role: `record`, `part` (of a record), or `tombstones` (records of closed jobs).
+"""
 JOB_ID: Final = "vworkspace.io/job-id"
 KEPT_FROM: Final = "vworkspace.io/kept-from"
 """An annotation of an object that was orphaned. Its value is the uid of the instance that owned the object."""
@@ -58,7 +61,7 @@ RETRY_SENT: Final = "vworkspace.io/retry-sent"
 """An annotation of a HelmRelease. Its value is the time at which the operator last requested a retry from Flux."""
 
 FINALIZER: Final = "vworkspace.io/operator"
-"""The finalizer that keeps an ApplicationInstance or Operation until its downstream objects have been deleted."""
+"""The finalizer that keeps an ApplicationInstance or Operation until the objects created for it have been deleted."""
 
 _MARK_DIGITS: Final = 16
 _RETRY_TOKEN: Final = re.compile(r"[A-Za-z0-9][-A-Za-z0-9_.:+]*")
@@ -79,7 +82,10 @@ def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[st
 def operation_labels(
     operation: ObjectMeta, target_name: str, cluster_id: str, *, target_uid: str = ""
 ) -> dict[str, str]:
-    """Return the labels of all objects created for an Operation: the labels of its target, and its own name and uid."""
+    """Return the labels of all objects created for an Operation.
+
+    They name the application on which it acts (`target_name`, and `target_uid` unless empty), and the Operation itself.
+    """
     return {
         **_target_labels(target_name, target_uid, cluster_id),
         OPERATION: bounded_name(operation.name),
@@ -122,7 +128,8 @@ def cluster_id_of(meta: ObjectMeta) -> str | None:
 
 
 def capabilities(meta: ObjectMeta) -> Mapping[str, str]:
-    """Return a mapping from each capability of an application, such as `backup`, to the engine that provides it.
+    """Return a mapping from each capability of an application, such as `backup`, to the engine (such as Velero) that
+    provides it.
 
     It is read from the annotations in `meta`. Unknown capabilities and empty values are left out.
     """
@@ -205,9 +212,9 @@ def is_retry_token(token: str) -> bool:
 def request_mark(annotations: Mapping[str, Any]) -> str | None:
     """Return a hash that identifies the last request on the object, or None if there is no request.
 
-    The hash is made from the key of the object's job and the retry token. `status.observedRequest` repeats it, so that
-    a status from before the request is not mistaken for the request's result (PULL-3). The generation cannot serve for
-    this, since a request need not change the spec.
+    The hash is made from the key of the control plane's job that wrote the object, and the retry token.
+    `status.observedRequest` repeats it, so that a status from before the request is not mistaken for the request's
+    result (PULL-3). The generation cannot serve for this, since a request need not change the spec.
     """
     asked = [str(annotations.get(name) or "") for name in (IDEMPOTENCY_KEY, RETRY)]
     return _digest("\n".join(asked), _MARK_DIGITS) if any(asked) else None

@@ -1,4 +1,4 @@
-"""Operation: one day-2 action on an application, run once by one engine (RES-2)."""
+"""Operation: one day-2 action on an application, run once by one engine such as Velero (RES-2)."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -201,7 +201,7 @@ class Operation:
 
 
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""The reason of Running while a recurring Operation waits for its next sync.
+"""The reason of the condition Running while a recurring Operation waits for its next sync.
 
 Such an Operation does not block other Operations.
 """

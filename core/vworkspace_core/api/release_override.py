@@ -197,7 +197,10 @@ def _sum(
 
 
 def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the values patch that would be in force if `patch` were merged over the one in the target's status."""
+    """Return the values patch that would be in force if `patch` were merged over the one in the status of `target`.
+
+    `target` is the ApplicationInstance that a helm Operation changes.
+    """
     standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
 

@@ -62,7 +62,11 @@ def cluster_command(ref: ObjectRef, cluster_id: str) -> str:
 
 
 def capability_command(target: str, namespace: str, capability: str, engine: str) -> str:
-    """Return the command that records which engine provides an application's capability, such as `backup` (RES-5)."""
+    """Return the command that records which engine provides a capability of an application (RES-5).
+
+    `target` is the name of the ApplicationInstance, `capability` a word such as `backup`, `engine` one such as
+    `velero`.
+    """
     return f"kubectl annotate appinst {target} -n {namespace} {CAPABILITY_PREFIX}{capability}={engine} --overwrite"
 
 

@@ -45,9 +45,10 @@ class TraceContext:
 
 
 def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
-    """Return two answers: the trace context of a job's span, and the id of its parent span.
+    """Return two answers: the trace context of the span of a control plane's job, and the id of its parent span.
 
-    A valid `traceparent` names the parent; otherwise the span is a root and the id is empty.
+    The span's id is made from `cluster`, the cluster's id, and `key`, the job's idempotency key. A valid `traceparent`
+    names the parent; otherwise the span is a root and the id is empty.
     """
     above = TraceContext.parsed(traceparent)
     return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

@@ -27,8 +27,8 @@ class VocabularyEntry:
     """One row of the vocabulary, the table of all conditions that the operator may write.
 
     It has the reasons that a condition of type `type` may have while its status is `status`. `foreign` names a
-    component whose own reasons are passed on unchanged as well, such as an engine's `WorkflowInProgress`. It is empty
-    if `reasons` is complete.
+    component whose own reasons are passed on unchanged as well, such as `WorkflowInProgress` of the engine for Argo
+    Workflows. It is empty if `reasons` is complete.
     """
 
     type: StrEnum

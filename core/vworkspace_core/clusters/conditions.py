@@ -2,7 +2,8 @@
 
 Connected turns False once polls have failed for a while (ten seconds) and True at the first round trip: a single poll
 that a proxy drops does not count. A restart changes nothing: until the first answer, the status stays as the former
-process left it. Without an agent there is no connection to lose, and Connected and Disconnected say so (SEE-4).
+process left it. Without the agent (the part that polls the control plane for jobs) there is no connection to lose, and
+Connected and Disconnected say so (SEE-4).
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,17 @@ _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 _NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
 
 OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW})
-"""The condition types that concern the job agent. An operator without an agent removes them from the Cluster."""
+"""The condition types that concern the agent, which fetches jobs from the control plane.
+
+An operator without an agent removes them from the Cluster.
+"""
 
 
 def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]) -> tuple[DesiredCondition, ...]:
     """Return the conditions that the Cluster object should have, in the order in which they are written.
 
-    `previous` are its present conditions. Conditions whose status is unknown now are left out.
+    `inventory` is the observed state of the operator. `previous` are the object's present conditions. Conditions whose
+    status is unknown now are left out.
     """
     agent = inventory.agent
     controllers = controllers_condition(inventory.watched, inventory.installation)

@@ -1,10 +1,10 @@
 """Availability of the controllers that the operator relies on: ControllersHealthy and `installedEngines`.
 
-A controller counts as missing if a CRD of its kinds is missing, and only if instances need it: a missing engine is no
-fault of the cluster (an Operation that requires it reports that). It counts as degraded if the operator cannot watch
-its kinds: their informer has failed several times in a row, which takes at least half a minute, so that a passing
-failure changes nothing. A missing right is named, with the command that grants it. The controller's pods are not
-checked: only its objects show whether they work.
+A controller counts as missing if a CRD of its kinds is missing, and only if instances need it: a missing engine (a
+controller such as Velero that carries out Operations) is no fault of the cluster (an Operation that requires it reports
+that). It counts as degraded if the operator cannot watch its kinds: their informer has failed several times in a row,
+which takes at least half a minute, so that a passing failure changes nothing. A missing right is named, with the
+command that grants it. The controller's pods are not checked: only its objects show whether they work.
 """
 
 from collections.abc import Iterator, Mapping
@@ -73,7 +73,7 @@ _NAMES: Final = {kind: controller.name for controller in _CONTROLLERS for kind i
 
 
 def installed_engines(watched: Mapping[Kind, InformerReport]) -> tuple[str, ...]:
-    """Return the names of the engines whose kinds the API server serves, in alphabetical order.
+    """Return the names of the engines (such as `velero`) whose kinds the API server serves, in alphabetical order.
 
     `watched` has the states of all informers by kind.
     """

@@ -105,7 +105,10 @@ def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
 
 
 def cluster_manifest(cluster_id: str, endpoint: str) -> dict[str, Any]:
-    """Return the Cluster object that the operator creates if there is none. A password in `endpoint` is left out."""
+    """Return the Cluster object that the operator creates if there is none.
+
+    `endpoint` is the URL of the control plane, or empty. A password in it is left out.
+    """
     manifest = CLUSTER.manifest(cluster_name(cluster_id))
     where = {"controlPlaneEndpoint": without_user(endpoint)} if endpoint else {}
     return {**manifest, "spec": {"clusterId": cluster_id, **where}}

@@ -27,7 +27,7 @@ class WeakSettings:
     """The settings of this cluster that are weaker than recommended.
 
     `settings` are sentences, one per setting. `unguarded` are managed namespaces without Pod Security. `unsigned` says
-    that jobs are accepted without a signature.
+    that jobs of the control plane are accepted without a signature.
     """
 
     settings: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def weak_settings_of_cluster(
     """Return the weak settings of this cluster.
 
     `settings` are sentences about settings, `unguarded` the managed namespaces without Pod Security. `unsigned` says
-    that unsigned jobs are accepted. `policy` shows whether charts may come from any source.
+    that unsigned jobs of the control plane are accepted. `policy` shows whether charts may come from any source.
     """
     return WeakSettings(tuple(settings), tuple(sorted(unguarded)), unsigned, not policy.chart_source_lists)
 
@@ -118,7 +118,8 @@ class PendingDeliveries:
 
 @attrs.frozen
 class AgentReport:
-    """The state of the job agent's connection. `overflow` is the condition BufferOverflow of its buffer of events.
+    """The state of the connection between the operator's agent and the control plane. `overflow` is the condition
+    BufferOverflow of its buffer of events.
 
     `apart` says by how much the clocks of control plane and operator differ, if too much; it is empty otherwise.
     """

@@ -18,7 +18,7 @@ _VERSIONED: Final = re.compile(r"\A(?P<object>[^@]+)@(?P<generation>[1-9][0-9]{0
 
 
 def object_key(ref: ObjectRef) -> str:
-    """Return `<kind>/<namespace>/<name>`, the part of a job's idempotency key before the generation."""
+    """Return `<kind>/<namespace>/<name>`, which is the part before the generation in the idempotency key of a job."""
     return f"{ref.kind.kind}/{ref.namespace or ''}/{ref.name}"
 
 

@@ -67,7 +67,7 @@ def seconds_of(retry_after: str | None, now: datetime) -> float | None:
 
 @attrs.frozen
 class OversizedJob:
-    """A job that is too large to decode, reduced to a reason and the fields needed to answer the control plane."""
+    """A job of the control plane that is too large to decode, reduced to a reason and the fields needed to answer."""
 
     fields: Mapping[str, Any] = attrs.field(repr=False)
     reason: str
@@ -75,7 +75,7 @@ class OversizedJob:
 
 @attrs.frozen
 class Fetched:
-    """The result of a long poll: jobs as raw JSON values, not yet validated.
+    """The result of a long poll: jobs (requests of the control plane) as raw JSON values, not yet validated.
 
     A job too large to decode is an `OversizedJob`. `server_time` is the time in the control plane's `Date` header
     (PULL-12), None if there was none.
@@ -86,7 +86,7 @@ class Fetched:
 
 
 class ControlPlane(Protocol):
-    """The vWorkspace control plane, seen from the agent (PULL-1).
+    """The vWorkspace control plane (the server that sends jobs), seen from the operator's agent (PULL-1).
 
     Every call may raise Unauthorized, Forbidden, Unavailable (network, 429 with retry_after, 5xx, a body
     that is not the expected JSON), NotFound and Permanent.

@@ -299,7 +299,7 @@ def forget(state: CredentialState) -> CredentialStep:
 
 
 def write(state: CredentialState) -> CredentialStep:
-    """Return the step (state and effects) that writes `state.writing` into the Secret."""
+    """Return the step (state and effects) that writes `state.writing`, the Secret's next content, into the Secret."""
     assert state.writing is not None
     number, begun = _next_effect(state)
     return begun, (r.WriteSecret(number, state.stored.token, state.writing),)

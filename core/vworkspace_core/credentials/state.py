@@ -101,7 +101,7 @@ def retry(
 ) -> CredentialStep:
     """Return the step (state and effects) that schedules another try of the last effect after `wait` seconds.
 
-    If `wait` is None, the delay is a backoff. Only the first of several retries is logged.
+    If `wait` is None, the delay is a backoff. Only the first of several retries is logged, with `message` at `level`.
     """
     seconds = _BACKOFF.delay(state.retry.failures + 1, 1.0) if wait is None else max(1.0, wait)
     note = (LogNote(level, f"{message}; tried again"),) if state.retry.failures == 0 else ()
@@ -111,7 +111,7 @@ def retry(
 def with_requests_failed(state: CredentialState, message: str, now: datetime) -> CredentialStep:
     """Return the step (state and effects) that reports the pending rotation requests of jobs as failed.
 
-    A request of the Cluster object, or a renewal, is retried later.
+    `message` is the reason that is reported. A request of the Cluster object, or a renewal, is retried later.
     """
     failed = (r.RequestsFailed(state.requests, message),) if state.requests else ()
     return attrs.evolve(state, requests=(), not_before=shifted(now, SLOW)), failed

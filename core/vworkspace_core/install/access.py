@@ -1,4 +1,6 @@
-"""The access to each kind that the operator needs, by place, from which its RBAC is generated (RUN-7).
+"""The access to each kind that the operator needs, from which its RBAC is generated (RUN-7).
+
+The lists are by place: the whole cluster, a managed namespace, Velero's namespace, the operator's own.
 
 It also finds the RBAC objects by which Flux may install releases.
 """
@@ -22,7 +24,8 @@ _Account: TypeAlias = tuple[str | None, str]
 def named_by_releases(rights: Mapping[ObjectRef, Manifest], releases: Iterable[Manifest]) -> frozenset[ObjectRef]:
     """Return the objects in `rights` that HelmReleases (`releases`) use.
 
-    These are service accounts, their bindings, and the bound roles.
+    `rights` has live RBAC objects and service accounts. The result has the service accounts of the releases, their
+    bindings, and the bound roles.
     """
     accounts = {
         (metadata(release).get("namespace"), str(name))
@@ -97,7 +100,9 @@ TENANT: Final[tuple[Access, ...]] = (
 """The operator's rights in each managed namespace, by a Role in that namespace (RES-5)."""
 
 JOBS: Final[tuple[Access, ...]] = tuple(Access(kind, ("create", "delete")) for kind in OWNERS)
-"""Further rights of an operator with a job agent, to create and delete ApplicationInstances and Operations (SEE-4).
+"""Further rights of an operator with an agent, which creates and deletes ApplicationInstances and Operations (SEE-4).
+
+The agent carries out jobs of the control plane.
 
 An operator without an agent never creates or deletes such objects.
 """
@@ -136,7 +141,9 @@ OWN: Final[tuple[Access, ...]] = (
     _LEASES,
     _ACCOUNT,
 )
-"""The operator's rights in its own namespace: for the credential, the job records and the lease (PULL-4, RUN-4)."""
+"""The operator's rights in its own namespace: for the credential, the records of the control plane's jobs, and the
+lease (PULL-4, RUN-4).
+"""
 
 LOCAL_OWN: Final[tuple[Access, ...]] = (
     # The approval secret is there, and used approvals are recorded (OPS-4). A right to create cannot be limited to a

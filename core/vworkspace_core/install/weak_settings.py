@@ -10,7 +10,11 @@ from vworkspace_core.operations.settings import OperationSettings
 def weak_settings_of(
     decisions: Settings, operations: OperationSettings, required_bindings: frozenset[str]
 ) -> Iterator[str]:
-    """Yield a sentence for each setting that is too weak for a cluster with several tenants, with its consequence."""
+    """Yield a sentence for each setting that is too weak for a cluster with several tenants, with its consequence.
+
+    `decisions` are the settings for instances. `required_bindings` are the claims that bind an approval to its use,
+    such as the namespace.
+    """
     if not decisions.default_service_account and decisions.allow_unimpersonated_releases:
         yield "--allow-unimpersonated-releases: charts are installed with Flux's own rights"
     if not operations.allowed_images:

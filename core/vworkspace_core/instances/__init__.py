@@ -1,1 +1,1 @@
-"""The pure reconciliation core: `reconcile(source, observed, context) -> Decision` (REC-2)."""
+"""The pure reconciliation core of ApplicationInstances: `reconcile(source, observed, context) -> Decision` (REC-2)."""

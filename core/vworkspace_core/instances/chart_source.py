@@ -1,4 +1,6 @@
-"""Availability of the chart: what Flux's sources report about the operator's latest request (rows 5 and 6 of REC-5).
+"""Availability of the chart: what Flux's sources report about the operator's latest request.
+
+It decides rows 5 and 6 of the table of release states (REC-5).
 
 A failed source keeps reporting the failure until its next attempt has ended, and the HelmRelease repeats the failure
 even longer. Only reports on the source's present generation count.
@@ -88,8 +90,8 @@ def _is_of_before(chart: Manifest, observed: ObservedRelease) -> bool:
 def is_blamed_on_source(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
     """Report whether the release's Ready=False is caused by the present state of the chart's source.
 
-    It may also be caused by an earlier state: helm-controller checks again only after 30 seconds, and a new tag does
-    not change the HelmRelease's generation.
+    `ready` is the condition Ready of the HelmRelease. Ready=False may also be caused by an earlier state:
+    helm-controller checks again only after 30 seconds, and a new tag does not change the HelmRelease's generation.
     """
     reason = ready.get("reason")
     if ready.get("status") != "False" or reason not in ("SourceNotReady", "ArtifactFailed"):

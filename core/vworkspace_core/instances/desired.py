@@ -1,4 +1,6 @@
-"""The downstream objects of an ApplicationInstance, computed from it, its override and the settings (REC-3, REC-4).
+"""The objects that the operator creates for an ApplicationInstance, such as a HelmRelease (REC-3, REC-4).
+
+They are computed from the instance, its override (changes that helm Operations request) and the settings.
 
 Every manifest is complete: owner reference, labels, annotations and spec are in one apply. Objects that the HelmRelease
 reads are immutable, with names derived from their content (`naming`): the apply of the HelmRelease is the one step in

@@ -1,14 +1,14 @@
 """The whole decision about an ApplicationInstance (REC-1 to REC-13).
 
 Expected flow
-    not ours → nothing; being deleted → `deletion`; a blocker → Blocked, nothing applied; a placeholder → Ready;
+    not ours → nothing; being deleted → `deletion`; an obstacle → Blocked, nothing applied; a placeholder → Ready;
     otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
     that follows from Flux's reports on exactly this request. If others hold fields of the HelmRelease, its apply
     is sent as a dry run before anything is written.
 Guarantees
     Pure: the same input gives the same output, byte for byte. Decided again after its execution, the decision is
-    empty. Objects of others are never applied over, fields of others never forced. Nothing is written downstream
-    for an outdated copy of the source.
+    empty. Objects of others are never applied over, fields of others never forced. No object of the
+    instance is written for an outdated copy of it.
 Assumptions
     `observed` was read no earlier than the last write of this instance (read-your-writes, RUN-3).
 """

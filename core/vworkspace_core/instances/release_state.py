@@ -39,7 +39,7 @@ _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
 
 
 class ReleaseState(Enum):
-    """The state of the requested release; each state is one row of the table in REC-5."""
+    """The state of the requested release; each state is one row of the decision table for HelmReleases (REC-5)."""
 
     PENDING = "Pending"
     """The state in row 1 of REC-5: the HelmRelease is absent, being deleted, or not processed by Flux yet."""
@@ -64,7 +64,7 @@ class ReleaseState(Enum):
 
     @property
     def row(self) -> str:
-        """The number of the table row in REC-5 and the state's name, such as `REC-5 row 5 Ready`."""
+        """The state's name with its row in the decision table for HelmReleases (REC-5), such as `REC-5 row 5 Ready`."""
         return f"REC-5 row {_ROWS[self]} {self.value}"
 
 
