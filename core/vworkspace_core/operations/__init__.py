@@ -1,7 +1,8 @@
 """The day-2 Operations of an application, such as backup, restore and upgrade, as pure decisions (OPS-1 to OPS-12).
 
-The entry point is `operations.reconcile`: `reconcile_operation(operation, observed, context) -> Decision`. This package
-exports what an engine of your own and templates need: see `docs/extending.md`.
+The entry point is `operations.reconcile`: `reconcile_operation(operation, observed, context) -> Decision`. An engine is
+the adapter that carries out an Operation, such as Velero or Job. This package exports what an engine of your own and
+templates need: see `docs/extending.md`.
 """
 
 from typing import TYPE_CHECKING

@@ -25,8 +25,8 @@ from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.used_approvals import Redemption, UsedApprovals
 
 BINDINGS: Final = frozenset({"cluster", "ns", "uid", "params"})
-"""The payload fields that bind a claim to a cluster, namespace, Operation or parameters. A claim may lack some of
-them; each that it has must match.
+"""The payload fields that bind an approval claim to a cluster, namespace, Operation or parameters. A claim may lack
+some of them; each that it has must match.
 """
 
 DEFAULT_BINDINGS: Final = frozenset({"ns", "params"})

@@ -1,7 +1,8 @@
 """Mutual exclusion of Operations on the same target, and the order in which they run (OPS-5).
 
-Conflict is symmetric. Operations are ordered by creation time, then by uid, so that no two can wait for each other. A
-running Operation delays all that it conflicts with. One that is blocked for another reason than a conflict delays none.
+A target is the application (ApplicationInstance) on which an Operation acts. Conflict is symmetric. Operations are
+ordered by creation time, then by uid, so that no two can wait for each other. A running Operation delays all that it
+conflicts with. One that is blocked for another reason than a conflict delays none.
 """
 
 from collections.abc import Iterable

@@ -31,9 +31,10 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 class OperationObserved(Snapshot):
     """The cluster state on which a decision about an Operation is based.
 
-    `objects` has the target, the engine object (such as a Job), and the objects that the engine's `looks_up` names.
-    `siblings` are the other Operations on the same target. `missing_places` are namespaces that do not exist. `claims`
-    has the data for checking approval claims. The reconcile pass sets it after reading; before that it is None.
+    `objects` has the target (an ApplicationInstance), the engine object (such as a Job), and the objects that the
+    engine's `looks_up` names. `siblings` are the other Operations on the same target. `missing_places` are the
+    namespaces that the decision needs and that do not exist. `claims` has the data for checking approval claims. The
+    reconcile pass sets it after reading; before that it is None.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -101,7 +102,8 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
     """Yield the well-formed Operations on `target` for which this operator is responsible.
 
-    A run that has begun counts even if the Operation's cluster label has changed since.
+    These are the managed Operations whose cluster label is `cluster_id`. A run that has begun counts even if the label
+    has changed since.
     """
     for manifest in manifests:
         try:

@@ -38,7 +38,10 @@ class Listing:
 
 
 class Progress(Enum):
-    """The progress of a run, as read from its engine object. An unknown phase counts as running, never as failed."""
+    """The progress of a run, as read from its engine object (such as a Job).
+
+    An unknown phase counts as running, never as failed.
+    """
 
     RUNNING = "Running"
     SUCCEEDED = "Succeeded"
@@ -46,15 +49,18 @@ class Progress(Enum):
 
 
 OPERATION_UID: Final = "(uid of the Operation)"
-"""The placeholder in a `Row` sample for the uid of the Operation that created the object."""
+"""The placeholder for the uid of the Operation that created the object, in the `sample` of a `Row`.
+
+A sample is an example of an engine object (such as a Job) in one phase.
+"""
 
 OBJECT_UID: Final = "(uid of the engine object)"
-"""The placeholder in a `Row` sample for the uid of the engine object itself."""
+"""The placeholder for the uid of the engine object (such as a Job) itself, in the `sample` of a `Row`."""
 
 
 @attrs.frozen
 class Row:
-    """One row of an engine's table: the meaning of one phase of the engine object, such as a Job.
+    """One row of an engine's table: what one phase of the engine object, such as a Job, means for the run.
 
     `sample` is an example of that phase: a merge patch which, applied to the created object, puts it into the phase.
     The last field has other objects that must exist in that phase. Documentation and tests pass both to `observe`.

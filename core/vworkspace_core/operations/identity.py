@@ -36,7 +36,10 @@ def name_of(operation: Operation) -> str:
 
 
 def name_taken(ref: ObjectRef) -> str:
-    """Return the message that `ref`, an object that the Operation did not create, has the name of its engine object."""
+    """Return the message that `ref`, not created by the Operation, has the name of the Operation's engine object.
+
+    An engine object is, for example, the Job that carries out the Operation.
+    """
     return (
         f"{ref} exists and was not made for this Operation. To fix: delete it if nobody needs it, or create the "
         "Operation again under another name"

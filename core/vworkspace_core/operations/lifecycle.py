@@ -103,7 +103,7 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return `wanted_status`, with the condition Blocked added if one of `failures` is due to a missing right."""
+    """Return `wanted_status`, with the condition Blocked added if one of `failures` (refused writes) lacked a right."""
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -113,7 +113,11 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """Return how to requeue after refused writes. The result is `Requeue.NO` if `failures` is empty."""
+    """Return how to requeue after refused writes.
+
+    The result is `Requeue.REFUSED` if one of them lacked a right, `Requeue.BACKOFF` for other failures, and
+    `Requeue.NO` if `failures` is empty.
+    """
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
     return Requeue.BACKOFF if failures else Requeue.NO
@@ -194,9 +198,10 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return the status and the requeue after a create was refused (REC-13).
+    """Return the status and the requeue after a refused creation of the engine object, such as a Job (REC-13).
 
-    The status is failed, blocked, or still running with a message that the create is retried.
+    The status is failed if the object is invalid, and blocked if its kind, its namespace or a right is missing.
+    Otherwise it is still running, with a message that the create is retried.
     """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     match error:

@@ -1,7 +1,7 @@
 """The validation of an Operation by its template, independent of the cluster's state (OPS-2, OPS-3, RUN-6).
 
 It has three users: the reconciler reports problems as Accepted=False/ValidationFailed, and the webhook and the job
-agent refuse Operations with problems.
+agent (which carries out the jobs of the control plane) refuse Operations with problems.
 """
 
 from purekube.apimachinery.manifest import Manifest

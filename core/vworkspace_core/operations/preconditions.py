@@ -1,7 +1,8 @@
 """The preconditions for the start of an Operation, in the order of OPS-3. The first that does not hold is reported.
 
-A check depends only on the Operation, the snapshot and the context. A blocked Operation is checked again when one of
-the objects in its snapshot changes, and starts automatically once all preconditions hold.
+A check depends only on the Operation, the snapshot (the observed objects) and the context (settings and time). A
+blocked Operation is checked again when one of the objects in its snapshot changes, and starts automatically once all
+preconditions hold.
 """
 
 from collections.abc import Callable

@@ -4,9 +4,9 @@ Expected flow
     belongs to another operator → nothing; being deleted → `deletion`; ended → only cleanup; not started → check of the
     preconditions, then the intent; started → create the engine object once, then follow its status.
 Guarantees
-    Pure: the same input gives the same output. At most one engine object is ever created for a uid: the intent is in
-    the status before the create, the create happens from the newest copy of the Operation only, and the object cannot
-    vanish before its uid is recorded. A terminal phase is final.
+    Pure: the same input gives the same output. At most one engine object (such as a Job) is ever created for a uid: the
+    intent (the reference to the object) is in the status before the create, the create happens from the newest copy of
+    the Operation only, and the object cannot vanish before its uid is recorded. A terminal phase is final.
 Assumptions
     Where `needs_live_view` says so, `observed` and the Operation were read from the API server, not from a cache.
 """

@@ -61,7 +61,10 @@ class UsedApprovals:
         return entry[0] if entry is not None else None
 
     def covers(self, redemption: Redemption) -> bool:
-        """Report whether the approval is recorded as used, with an expiry that is not before that of `redemption`."""
+        """Report whether the approval is recorded as used, with an expiry not before that of `redemption`.
+
+        It does not matter which Operation used it.
+        """
         entry = self.entries.get(_hashed(redemption.rid))
         return entry is not None and entry[1] >= int(redemption.expires.timestamp())
 
@@ -113,7 +116,8 @@ def _decoded(value: Any) -> bytes:
 class UsedApprovalStore:
     """The store of the used approvals in a Secret.
 
-    Each write requires the resourceVersion that was read, so that two shards cannot use the same approval (RUN-13).
+    Each write requires the resourceVersion that was read, so that two shards (operator replicas that divide the
+    namespaces) cannot use the same approval (RUN-13).
     """
 
     _api: KubeApi

@@ -45,7 +45,10 @@ _STATES: Final[Mapping[NodeState, OverviewState]] = {
     NodeState.READY: OverviewState.READY,
 }
 MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
-"""The labels by which the children of an object are found: the labels of boxes, and of reconcilers in Python."""
+"""The labels by which the children of an object are found: the labels of boxes, and of reconcilers in Python.
+
+A box is a YAML file that describes an operator for one kind.
+"""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
 """The node states that are not shown as a reason, since the state in the overview already says the same."""
 

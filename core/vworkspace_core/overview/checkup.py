@@ -230,7 +230,7 @@ def operator(
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
-    """Report whether the operator runs with a job agent.
+    """Report whether the operator runs with a job agent, the part that pulls jobs from the control plane.
 
     The argument `--no-agent` of its Deployment, or a condition of the Cluster object, says that it has none. If the
     operator is not alive, the condition may be outdated, and counts only if there is no Deployment.

@@ -1,7 +1,8 @@
 """The control plane's jobs and events, as rows for people that contain no secrets (SEE-3).
 
-They are read from the JSON of the control plane's admin API. Of a job's payload, only kind, namespace and name of its
-object are shown; an encrypted payload is shown as `encrypted`.
+A job is a unit of work that the control plane (a server) offers to the operator's job agent; an event is a report that
+the agent sends back. Both are read from the JSON of the control plane's admin API. Of a job's payload, only kind,
+namespace and name of its object are shown; an encrypted payload is shown as `encrypted`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +31,7 @@ _TARGETS: Final = ((), ("operation",), ("applicationInstance",))
 
 @attrs.frozen
 class JobLine:
-    """One row of the list of the control plane's jobs. `state` is a word for the job's progress.
+    """One row of the list of the control plane's jobs (units of work). `state` is a word for the job's progress.
 
     `about` is the object that the job concerns, `offers` is how often the control plane offered the job.
     """

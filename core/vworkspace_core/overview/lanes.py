@@ -57,7 +57,10 @@ class Bar:
 
 @attrs.frozen
 class Mark:
-    """A marked moment on the timeline of an object or job: an apply of the object's spec, or the job's result."""
+    """A marked moment on the timeline of an object or of a job of the control plane.
+
+    It is an apply of the object's spec, or the job's result.
+    """
 
     at: datetime
     word: str
@@ -66,7 +69,10 @@ class Mark:
 
 @attrs.frozen
 class Lane:
-    """The row of one object or job on a timeline: its bars, in order of time. `ref` is None for a job."""
+    """The row of one object, or of one job of the control plane, on a timeline: its bars, in order of time.
+
+    `ref` is None for a job.
+    """
 
     kind: str
     name: str

@@ -108,7 +108,10 @@ class WaitUntil:
 
 
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state after the object with `uid` was observed. Its `summary` is None if it no longer exists."""
+    """Return the state of the notices after the object with `uid` was observed.
+
+    Its `summary` is None if the object no longer exists.
+    """
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
     if summary is None or patience is None:
@@ -122,7 +125,10 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
 
 def due(state: Attention, now: datetime) -> Attention:
-    """Return the state with a new notice in `waiting` for each object that has needed attention for long enough."""
+    """Return the state of the notices, with a new one in `waiting` for each object that needs it.
+
+    An object needs one if it has needed attention for long enough, and there was none yet.
+    """
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
             notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
@@ -141,7 +147,7 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Return the state after the receiver accepted `notice`.
+    """Return the state of the notices after the receiver accepted `notice`.
 
     The lost notices that `notice` has reported are no longer counted in the state.
     """
@@ -150,13 +156,13 @@ def delivered(state: Attention, notice: Notice) -> Attention:
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state without `notice`, which the receiver will never accept. It counts as lost."""
+    """Return the state of the notices without `notice`, which the receiver will never accept. It counts as lost."""
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the state after a failed delivery, which is retried.
+    """Return the state of the notices after a failed delivery, which is retried.
 
     The next attempt is after `retry_after` seconds. If that is None, it is after a backoff varied by `jitter`.
     """

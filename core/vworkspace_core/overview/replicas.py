@@ -1,6 +1,7 @@
 """The operator replicas that are at work in a cluster, found by their Leases: one leader for each shard (RUN-13).
 
-An operator without leader election takes no Lease: the heartbeat of its Cluster object shows that it runs.
+A shard is a part of the namespaces, which one replica reconciles. An operator without leader election takes no Lease:
+the heartbeat of its Cluster object shows that it runs.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +25,7 @@ _BEATING: Final = timedelta(seconds=150)
 
 @attrs.frozen
 class AtWork:
-    """One shard with its leader, and when the leader last renewed its Lease.
+    """One shard (a part of the namespaces) with its leader, and when the leader last renewed its Lease.
 
     `holder` is empty if there is no leader.
     """

@@ -1,4 +1,7 @@
-"""The severity of each state of objects and graph nodes, for the colours, signs and order of lists (SEE-3)."""
+"""The severity of each state of objects and graph nodes, for the colours, signs and order of lists (SEE-3).
+
+A graph node is a child object that a box (a YAML file) or a reconciler in Python declares.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -73,7 +76,7 @@ def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
 
 
 def severity_of_node(state: NodeState) -> Severity:
-    """Return the severity of a node's state in a graph."""
+    """Return the severity of the state of a graph node, a child object that an operator declares."""
     return _OF_NODES[state]
 
 

@@ -171,10 +171,13 @@ def _in_order(kind: Kind) -> Sequence[Rule]:
 
 
 _OF_KSTATUS: Final = _in_order(APPLICATION_INSTANCE)
-"""The rules for all kinds with the conditions Ready, Reconciling and Stalled, including the kinds of boxes."""
+"""The rules from conditions to states, for all kinds with Ready, Reconciling and Stalled.
+
+They also hold for the kinds whose operator is a box (a YAML file).
+"""
 
 _WAITS_OF_BOXES: Final = frozenset({"WaitingForGate", "MissingKind", "Denied"})
-"""The reasons of the condition Ready with which an object of a box's kind waits.
+"""The reasons of the condition Ready with which an object waits whose operator is a box (a YAML file).
 
 They are values of `GraphReason`, which is not imported because that would slow the start of the command `status`.
 """
@@ -203,7 +206,8 @@ _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
     RolloutPhase.PAUSED: OverviewState.SUSPENDED,
     RolloutPhase.GATED: OverviewState.WAITING,
 }
-"""The states of a box by the reason of its condition RolledOut=False. All other reasons mean Progressing."""
+"""The states of a box (OperatorBox) by the reason of its condition RolledOut=False. All other reasons mean Progressing.
+"""
 
 _RULES: Final[Mapping[Kind, Sequence[Rule]]] = {
     OPERATION: _in_order(OPERATION),
@@ -220,7 +224,10 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box."""
+    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box.
+
+    A box is a YAML file that describes an operator for one kind.
+    """
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):

@@ -1,8 +1,9 @@
 """OpenTelemetry traces: from a job, or a change of an object's spec, until the object is settled (SEE-7).
 
-A `TraceRecorder` is called for each event, and returns the spans that ended. It reads no clock and uses no random
-numbers: ids are derived from a job's idempotency key, or from an object's uid and generation, so that every process
-puts its spans into the same trace.
+A job is a unit of work that the control plane (a server) offers. An object is settled once it is ready, or its work
+has ended, is suspended or cannot continue. A `TraceRecorder` is called for each event, and returns the spans that
+ended. It reads no clock and uses no random numbers: ids are derived from a job's idempotency key, or from an object's
+uid and generation, so that every process puts its spans into the same trace.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +25,10 @@ from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 MOST_OPEN: Final = 5_000
-"""The maximum number of jobs, and of objects, that are traced at the same time. Further ones are not traced."""
+"""The maximum number of jobs of the control plane, and of objects, that are traced at the same time.
+
+Further ones are not traced.
+"""
 _SETTLED: Final = frozenset(
     {
         OverviewState.READY,
@@ -137,7 +141,7 @@ class TraceRecorder:
     """The newest traced generation of each object and the id of its trace, by the object's uid."""
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
-        """Record a step of a job, and return the spans that ended.
+        """Record a step of a job of the control plane, and return the spans that ended.
 
         `before` is None for a job that was just offered; `after` is None for a job that has ended.
         """
@@ -244,7 +248,7 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a reconcile pass that took `seconds`, and yield its span if the object's run is being traced.
+        """Record a reconcile pass that took `seconds`, and yield its span if the object is being traced.
 
         `result` is the outcome and `writes` are the writes of the pass, as texts; `error` says why it failed, or is
         empty.

@@ -13,12 +13,18 @@ UNGATED_PATH: Final = "/validate-ungated"
 
 
 def validate_path(box: str) -> str:
-    """Return the URL path of the webhook that validates objects by the rules of the box named `box`."""
+    """Return the URL path of the webhook that validates objects by the rules of the box named `box`.
+
+    A box is a file that declares an operator for one kind.
+    """
     return f"/boxes/{box}/validate"
 
 
 def default_path(box: str) -> str:
-    """Return the URL path of the mutating webhook that sets the fields computed by the box with this name."""
+    """Return the URL path of the mutating webhook that sets the fields computed by the box with this name.
+
+    A box is a file that declares an operator for one kind.
+    """
     return f"/boxes/{box}/default"
 
 

@@ -1,4 +1,7 @@
-"""The registry of engines: for each member of `EngineName` the engine in the module of that name (OPS-6)."""
+"""The registry of engines: for each member of `EngineName` the engine in the module of that name (OPS-6).
+
+An engine is the adapter that carries out an Operation, such as Velero or Job.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

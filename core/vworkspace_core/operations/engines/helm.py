@@ -1,8 +1,9 @@
 """The engine `helm`: an upgrade of the target's Helm release to another chart version or other values (OPS-9).
 
-It creates no object. A running Operation of this engine becomes the release override of its target (REC-9, module
-`operations.override`). The target's reconcile remains the only writer of the HelmRelease; it also judges Flux's result
-for exactly the requested release. This engine reads that result from the target's status.
+It creates no object. A running Operation of this engine becomes the release override of its target, an
+ApplicationInstance (REC-9, module `operations.override`). The target's reconcile remains the only writer of the
+HelmRelease; it also judges Flux's result for exactly the requested release. This engine reads that result from the
+target's status.
 """
 
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ from vworkspace_core.operations.parameter_schemas import SEMVER, record, with_de
 from vworkspace_core.operations.settings import OperationSettings
 
 SPEC_HASH: Final = "specHash"
-"""The name of the output with the hash of the target's chart and values at the Operation's start.
+"""The name of the output, in the Operation's status, with the hash of the target's chart and values at the start.
 
 If chart or values in the target's spec change later, they replace what the Operation requested.
 """
@@ -122,9 +123,10 @@ _WAITING: Final = Row(
 )
 
 TABLE: Final = (_DELETED, _NEW_INTENT, _WAITING, _FORBIDDEN, _SUSPENDED, _BLOCKED, _READY, _FAILED_ROW, _ROLLED_BACK)
-"""The engine's table. The phase of a row is a condition of the target, or a change of the target.
+"""The engine's table: what the state of the target (an ApplicationInstance) means for the run of the Operation.
 
-Except for Blocked, conditions count only while the target's `status.releaseOverride` is this Operation's.
+The phase of a row is a condition of the target, or a change of the target. Except for Blocked, conditions count only
+while the target's `status.releaseOverride` is this Operation's.
 """
 
 

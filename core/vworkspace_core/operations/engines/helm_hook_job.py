@@ -1,8 +1,8 @@
 """The engine `helmHookJob`: it runs a Helm hook of the target's chart again, as a Job of the operator (OPS-8).
 
-The hook is read from the release Secret of the target's deployed revision. The Secret is used only if it matches the
-checksum that Flux recorded in the history of the target's HelmRelease. A Job with the hook's name, or a Secret by
-another writer, is not trusted.
+The target is the ApplicationInstance that the Operation names. The hook is read from the release Secret of the target's
+deployed revision. The Secret is used only if it matches the checksum that Flux recorded in the history of the target's
+HelmRelease. A Job with the hook's name, or a Secret by another writer, is not trusted.
 
 The hook's pods must follow the rules of every Job that the operator starts: the restricted Pod Security profile, the
 service account `vworkspace-operation-runner` or an allowed one, allowed images, one pod at a time. A template with

@@ -82,9 +82,10 @@ TABLE: Final = (
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),
 )
-"""The engine's table, whose rows are checked in this order. Only the first two rows end a run.
+"""The engine's table: what the Job's status means for the run. The rows are checked in this order.
 
-The rows of `TROUBLES` are found from the Job's Events and pods, since its status does not show them.
+Only the first two rows end a run. The rows of `TROUBLES` are found from the Job's Events and pods, since its status
+does not show them.
 """
 
 _ACTIVE, _PENDING = TABLE[5], TABLE[-1]

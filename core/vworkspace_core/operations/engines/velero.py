@@ -113,7 +113,7 @@ NOTHING_RESTORED: Final = Row(
     "nothing in the backup was restored: Degraded=True/PartialFailure",
     {"status": {"phase": "Completed", "progress": {}}},
 )
-"""The row for a restore that restored nothing, which Velero itself reports as a success."""
+"""The row of the engine's table for a restore that restored nothing, which Velero itself reports as a success."""
 
 RESTORE: Final = _rows(
     "Restore",
