@@ -24,7 +24,10 @@ _EXAMPLES = """examples:
 
 @attrs.frozen
 class ServeOptions:
-    """The options of a command that serves a cluster."""
+    """The options of a command that serves a cluster, such as `kubelab serve`.
+
+    `kubeconfig_out` is the file into which a kubeconfig is written, `audit_log` the file for the audit log.
+    """
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -61,7 +64,7 @@ def serve_until_signal(options: ServeOptions) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command, and return its exit status."""
+    """Run the command line `kubelab`, and return its exit status. By default the arguments are those of the process."""
     options = _parser().parse_args(arguments)
     try:
         serve_until_signal(

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class SeededEntropy:
-    """An `Entropy` whose random texts depend only on `seed`."""
+    """An `Entropy` (a source of random text) whose texts depend only on `seed`."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The filter for every request: it authorizes the request before, and writes the audit log after; access reviews."""
+"""The filter for every request, which authorizes it and then writes the audit log; the answers to access reviews."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -69,9 +69,9 @@ class RequestFilter:
     ) -> T:
         """Authorize the request, return the result of `act`, and write an audit entry even if either step fails.
 
-        If `act` raises ConversionNeeded, no entry is written: a webhook converts the objects first, and then the caller
-        repeats this call. `only` is the name that a list or watch selects; for roles with `resourceNames` it counts as
-        the object's name.
+        `act` carries out the request. If it raises ConversionNeeded, no entry is written: a webhook converts the
+        objects first, and then the caller repeats this call. `only` is the name that a list or watch selects; for roles
+        with `resourceNames` it counts as the object's name.
         """
         before, status = self._store.version, 500
         try:

@@ -72,7 +72,10 @@ def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
 
 
 def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> dict[str, Any]:
-    """Return a pod template with `metadata` and all defaults of its spec."""
+    """Return a pod template with `metadata` and all defaults of its spec.
+
+    `restart_policy` is the default policy, None if a user must choose one (Jobs).
+    """
     return {
         **filled(template, metadata={}),
         "spec": pod_spec(template.get("spec") or {}, restart_policy=restart_policy),
@@ -82,7 +85,8 @@ def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> 
 def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_links: bool = False) -> dict[str, Any]:
     """Return a pod spec with its defaults.
 
-    `restart_policy` is the default policy, None if a user must choose one (Jobs).
+    `restart_policy` is the default policy, None if a user must choose one (Jobs). With `service_links` the field
+    `enableServiceLinks` is true by default, as in pods; pod templates have no default for it.
     """
     out = filled(
         spec,

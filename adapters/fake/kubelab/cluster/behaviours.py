@@ -21,9 +21,10 @@ _OPTION = "behaviour"
 
 @attrs.frozen
 class ClusterBehaviour:
-    """The behaviour of all simulated controllers of a cluster: `flux` of Flux's, `downstream` of all others.
+    """The behaviour of all simulated controllers of a cluster: which actions fail, and how long they take.
 
-    If one of the two is None, all actions of these controllers succeed.
+    `flux` is the behaviour of Flux's controllers, `downstream` that of all others. If one of the two is None, all
+    actions of these controllers succeed.
     """
 
     flux: FluxBehaviour | None = None

@@ -88,7 +88,11 @@ def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
 
 
 def read_documents(file: Path, option: str) -> list[Any]:
-    """Return the documents of a file of YAML. Raises KubelabError with the file, the line if known, and the option."""
+    """Return the documents of a file of YAML.
+
+    `option` is the command's option that named the file. Raises KubelabError with the file, the line if known, and the
+    option.
+    """
     try:
         return list(yaml.load_all(file.read_text(encoding="utf-8-sig"), Loader=_Loader))
     except OSError as error:

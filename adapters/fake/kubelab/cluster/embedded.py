@@ -1,4 +1,4 @@
-"""The embedded API server, with simulated downstream controllers if requested.
+"""The embedded API server, with simulated controllers (of Flux, Velero, Jobs and others) if requested.
 
 The modules of the simulated controllers are imported only if requested, so that a server without them starts faster.
 """
@@ -73,7 +73,8 @@ class EmbeddedCluster:
     ) -> None:
         """Serve, and run the simulated controllers, until cancelled.
 
-        `ready` is called with the URL once requests are accepted.
+        `ready` is called with the URL once requests are accepted. `access` has the callers and the certificate.
+        `services` maps (namespace, name) of services to base URLs, for webhooks.
         """
         async with anyio.create_task_group() as group:
             for simulator in (self.flux, self.downstream):

@@ -62,7 +62,8 @@ class Server:
 class ServingThread:
     """A thread in which a server runs at `url`.
 
-    Functions can be run in the thread's event loop by `portal`. The future `ended` is done when the server has ended.
+    The AnyIO portal `portal` runs functions in the thread's event loop. The future `ended` is done when the server has
+    ended.
     """
 
     url: str
@@ -108,7 +109,11 @@ def serve_cluster(
     access: ClusterAccess = OPEN,
     services: Services | None = None,
 ) -> Iterator[Server]:
-    """Serve a cluster until the block is left. Raises OSError if the address cannot be bound."""
+    """Serve a cluster until the block is left. Raises OSError if the address cannot be bound.
+
+    `access` has the callers and the certificate. `services` maps (namespace, name) of services to base URLs, for
+    webhooks.
+    """
 
     async def run(ready: Callable[[str], None]) -> None:
         await cluster.run(ready, host, port, access, services)

@@ -1,4 +1,4 @@
-"""The simulated downstream controllers of an embedded API server: names, CRDs, and functions that run them."""
+"""The simulated controllers (of Flux, Velero, Jobs and others): names, CRDs, and functions that run them."""
 
 import time
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
 """Simulated downstream controllers, which write the statuses that the real controllers write (RUN-9).
 
-The package simulates Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner,
-the controllers of Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
+They are downstream of the operator: they act on objects that the operator, or Helm for it, creates. The package
+simulates Velero, Argo Workflows, the Job controller, VolSync, the CSI snapshotter, a volume provisioner, the
+controllers of Deployments, StatefulSets and DaemonSets, a load balancer and an ingress controller.
 """
 
 from kubelab.downstream.behaviour import (

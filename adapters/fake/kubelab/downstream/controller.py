@@ -1,4 +1,4 @@
-"""The definition of a simulated downstream controller, and helpers for its pass over one object."""
+"""The definition of a simulated downstream controller (such as Velero), and helpers for its pass over one object."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta

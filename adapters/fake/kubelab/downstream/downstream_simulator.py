@@ -1,4 +1,7 @@
-"""The simulator that runs all or some of the simulated downstream controllers, by their names, on any API server."""
+"""The simulator that runs all or some of the simulated downstream controllers, by their names, on any API server.
+
+These are the controllers that act on objects of the operator, such as Velero and the Job controller.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -82,7 +85,7 @@ class DownstreamSimulator(Simulator):
 
     @behaviour.setter
     def behaviour(self, behaviour: DownstreamBehaviour) -> None:
-        """Set the behaviour; attempts that a removed rule stalled continue at the next tick."""
+        """Set the behaviour; attempts that a removed rule stalled continue in a pass that starts at once."""
         self._behaviour = behaviour
         if self._now is not None:
             self._trigger(tuple(self._memories), self._now)

@@ -51,7 +51,10 @@ class _Waiting:
 
 
 def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
-    """Reconcile a Backup, unless it is outside Velero's own namespace."""
+    """Reconcile a Backup, unless it is outside Velero's own namespace.
+
+    The result has what Velero remembers of the Backup, and the time of the next pass.
+    """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
     if isinstance(view.memory, Stored):

@@ -42,7 +42,10 @@ _RESTARTED: Final = 'found a restore with status "InProgress" during the server 
 
 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
-    """Reconcile a Restore, unless it is outside Velero's own namespace."""
+    """Reconcile a Restore, unless it is outside Velero's own namespace.
+
+    The result has what Velero remembers of the Restore, and the time of the next pass.
+    """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
     if view.deleting:

@@ -50,7 +50,10 @@ _FARTHEST_DAYS: Final = 366 * 8
 
 
 def next_run(schedule: str, after: datetime) -> datetime:
-    """Return the first time after `after` at which `schedule` is due. Raises ValueError if there is none."""
+    """Return the first time after `after` at which the cron schedule `schedule` is due.
+
+    Raises ValueError if there is none.
+    """
     fields = _NAMES.get(schedule, schedule).split()
     if len(fields) != len(_RANGES):
         raise ValueError(f"not a schedule of five fields: {schedule!r}")

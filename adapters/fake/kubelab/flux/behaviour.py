@@ -93,7 +93,7 @@ class PullStage(StrEnum):
 
 
 class SourceFault(StrEnum):
-    """The faults of a registry or repository."""
+    """The simulated faults of a registry or repository."""
 
     NONE = "none"
     NOT_FOUND = "not-found"

@@ -37,7 +37,10 @@ def field_manager_of(ref: ObjectRef) -> str:
 
 
 def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
-    """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile."""
+    """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile.
+
+    The result has the time of the next pass, and the error of a failed pass. It is empty if the object does not exist.
+    """
     manifest = yield from get_object(ref)
     if manifest is None:
         return ControllerResult()

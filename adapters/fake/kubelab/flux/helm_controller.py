@@ -57,9 +57,9 @@ def reconcile_helm_release(
 ) -> PassStep[ControllerResult]:
     """Reconcile a HelmRelease.
 
-    If a source or dependency is not ready, the next pass is after `dependency_requeue` seconds. With
-    `ready_stuck_unknown` the bug helm-controller#1409 is imitated: after a success Ready stays Unknown. With `events`
-    Events are posted.
+    The result has the time of the next pass, and the error of a failed pass. If a source or dependency is not ready,
+    the next pass is after `dependency_requeue` seconds. With `ready_stuck_unknown` the bug helm-controller#1409 is
+    imitated: after a success Ready stays Unknown. With `events` Events are posted.
     """
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)

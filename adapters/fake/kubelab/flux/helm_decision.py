@@ -37,10 +37,10 @@ class HelmReleaseState(Enum):
 
 @attrs.frozen
 class HelmObservation:
-    """The state of a release.
+    """The state of a Helm release, compared with its HelmRelease.
 
-    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined.
-    It is empty if the state is known.
+    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined. It is
+    empty if the state is known.
     """
 
     state: HelmReleaseState

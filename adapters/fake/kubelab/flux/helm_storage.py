@@ -1,4 +1,4 @@
-"""Helm's storage of all releases: in memory, and mirrored into Secrets if the behaviour says so."""
+"""Helm's storage of all releases: in memory, and mirrored into Secrets if `FluxBehaviour.release_secrets` is set."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
