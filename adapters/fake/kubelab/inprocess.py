@@ -86,7 +86,7 @@ class InProcessTransport:
     def open_watch(self, request: KubeRequest) -> WatchStream:
         """Open a watch. The caller takes its events from the stream with `drain`.
 
-        Raises ApiFailure as the server does, without translating it into the core's errors.
+        Raises ApiFailure as the server does, without translating it into an `OperatorError`.
         """
         return self._server.watch(self._target(request), list_options(_query(request)), self._as(request))
 
@@ -142,7 +142,7 @@ class InProcessKube(KubeApi):
     ) -> WatchStream:
         """Open a watch. The caller takes its events from the stream with `drain`.
 
-        Raises ApiFailure as the server does, without translating it into the core's errors.
+        Raises ApiFailure as the server does, without translating it into an `OperatorError`.
         """
         params = {
             "resourceVersion": resource_version,

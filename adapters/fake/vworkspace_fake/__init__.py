@@ -1,6 +1,7 @@
 """The embedded vWorkspace control plane (`controlplane`) and an in-memory `JobStore`, for tests, demo and development.
 
-The simulated Kubernetes cluster is a package of its own, `kubelab`.
+The control plane is the side of Odoo that sends jobs (units of work) to the operator in a cluster; a `JobStore` stores
+the jobs that the operator has accepted. The simulated Kubernetes cluster is a package of its own, `kubelab`.
 """
 
 from typing import TYPE_CHECKING

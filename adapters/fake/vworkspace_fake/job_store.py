@@ -1,6 +1,7 @@
 """A `JobStore` in memory, for tests. It behaves like `KubeJobStore`, which stores jobs in the cluster.
 
-The data survive a simulated crash of the agent (PULL-4).
+A job is a unit of work that the control plane sends to the agent, the operator in a cluster. The data survive a
+simulated crash of the agent (PULL-4).
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 
 @attrs.define
 class MemoryJobStore:
-    """A `JobStore` in memory.
+    """A store of the control plane's jobs in memory, with a record of each open job.
 
     A record is refused if it has more than `longest` bytes as JSON. A tombstone is what remains of a finished job. If
     there are more than `remembered` tombstones, the oldest are forgotten.
@@ -52,8 +53,8 @@ class MemoryJobStore:
     async def newest(self, object_key: str) -> Tombstone | None:
         """Return the tombstone (the remains) of the newest finished job about the object `object_key`.
 
-        The newest job is the one with the highest generation of the object. Return None if no finished job about the
-        object is remembered.
+        The object's key is a job's idempotency key without its end, `@` and the generation. The newest job is the one
+        with the highest generation of the object. Return None if no finished job about the object is remembered.
         """
         mine = (
             tombstone

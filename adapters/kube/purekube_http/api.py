@@ -1,8 +1,8 @@
 """`KubeApi` over aiohttp: the operator's only way to a real API server.
 
 aiohttp sends the requests. lightkube reads the kubeconfig or the in-cluster configuration, and handles credential
-plugins and TLS. Its own requests are not used: their faults must not reach a reconciler (`requests`, `errors`,
-`watch`).
+plugins and TLS. Its own requests are not used, because their faults must not reach a reconciler; the modules
+`requests`, `errors` and `watch` replace them.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The sending of a request through a pool. Each failure to get a response becomes an OperatorError."""
+"""The sending of a request through a connection pool. Each failure to get a response becomes an OperatorError."""
 
 import aiohttp
 from lightkube.core.exceptions import ConfigError

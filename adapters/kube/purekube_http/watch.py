@@ -2,7 +2,7 @@
 
 lightkube's iterator cannot be used: it restarts without a list after a 410, loops on an HTTP 410, reconnects without
 pause, never times out and requests no bookmarks. Here one call is one stream: it yields events until the server ends
-it, and every other end is an error of the core. Reconnecting is left to the informer.
+it, and every other end is an `OperatorError`. Reconnecting is left to the informer.
 """
 
 from collections.abc import AsyncIterator

@@ -1,4 +1,7 @@
-"""The control plane over HTTPS, with httpx2 (PULL-1, PULL-7)."""
+"""The client of the vWorkspace control plane (in Odoo) over HTTPS, with httpx2 (PULL-1, PULL-7).
+
+The control plane sends jobs (units of work) to the operator.
+"""
 
 from vworkspace_odoo.admin_client import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane

@@ -1,4 +1,7 @@
-"""A client of the embedded control plane's admin API, by which tests do what Odoo does (PULL-11)."""
+"""A client of the embedded control plane's admin API, by which tests do what Odoo does (PULL-11).
+
+Odoo adds jobs (units of work) for the operator in a cluster, and reads their results.
+"""
 
 import ssl
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""`ControlPlane` over HTTPS: the agent API of an Odoo with vWorkspace (PULL-1)."""
+"""`ControlPlane` over HTTPS: the agent API of an Odoo with vWorkspace (PULL-1).
+
+Through this API the agent, which is the operator in a cluster, fetches jobs (units of work) and reports their results.
+"""
 
 import json
 import re
@@ -105,7 +108,7 @@ class HttpControlPlane:
         return Fetched(jobs, server_time(answer.headers))
 
     async def ack(self, job_id: str) -> None:
-        """Acknowledge a job.
+        """Acknowledge a job, so that the control plane does not offer it again.
 
         Raises NotFound after a 404, even if its body is an HTML page, and JobClosed after a 409.
         """
@@ -121,7 +124,7 @@ class HttpControlPlane:
                     raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report progress of an open job."""
+        """Report progress of an open job. `body` has the phase, a message and conditions."""
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
@@ -155,7 +158,8 @@ class HttpControlPlane:
     async def bare(self, method: str, path: str) -> tuple[int, str, bytes]:
         """Send a request without a body, and return the answer's status, content type and body.
 
-        Any status is returned, not raised: the conformance checks judge it.
+        `path` is relative to the agent API. Any status is returned, not raised: the caller checks whether the control
+        plane conforms to the protocol.
         """
         where, timeout = self._where(method, path.partition("?")[0]), self._timeout
         request = self._request(method, path, None, self._token(), timeout)

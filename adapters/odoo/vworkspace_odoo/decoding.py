@@ -1,4 +1,7 @@
-"""Decoding of the control plane's answers: they may contain anything, and none may stop the agent (PULL-7)."""
+"""Decoding of the control plane's answers: they may contain anything, and none may stop the agent (PULL-7).
+
+The agent is the operator in a cluster. It fetches jobs (units of work) from the control plane.
+"""
 
 import json
 import re
@@ -21,7 +24,10 @@ MOST_VALUES: Final = 400_000
 _SEPARATORS: Final = (b"{", b"[", b",")
 
 MOST_JOBS: Final = 1000
-"""The most jobs taken from one answer; the others are offered again, since they have not been acknowledged."""
+"""The most jobs taken from one answer of the control plane.
+
+It offers the others again, since they have not been acknowledged.
+"""
 
 _MOST_TOKENS: Final = 4 * MOST_VALUES
 """The most tokens (strings and brackets) that MOST_VALUES values can have.
@@ -75,7 +81,7 @@ def jobs_of(body: bytes, where: str) -> list[Any]:
 
 
 def fits(body: bytes) -> bool:
-    """Report whether an answer is small enough to be decoded as a whole."""
+    """Report whether an answer is small enough to be decoded as a whole: True if it has at most MOST_VALUES values."""
     return _values(body) <= MOST_VALUES
 
 

@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import ObjectRef
 
 @attrs.frozen
 class Pull(Question):
-    """A request to a registry. The answer is a `PullAnswer`."""
+    """A request to an OCI registry or a Helm repository for a chart or an index. The answer is a `PullAnswer`."""
 
     request: PullRequest
 
@@ -50,9 +50,10 @@ class StoreReleases(Question):
 
 @attrs.frozen
 class FindDrift(Question):
-    """A request for the resources of a release that were changed in the cluster.
+    """A request for the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
 
-    The answer is a tuple of their names.
+    The answer is a sequence of texts, in the form of `FluxBehaviour.drifted`: `<kind>/<namespace>/<name>`, possibly
+    with `#` and the JSON pointer of the changed field.
     """
 
     owner: ObjectRef
@@ -60,7 +61,10 @@ class FindDrift(Question):
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """A question whether a service account exists, so that Flux can impersonate it. The answer is a bool."""
+    """A question whether the service account that Flux impersonates exists.
+
+    The answer is a bool: True if it exists.
+    """
 
     namespace: str
     name: str
@@ -86,13 +90,19 @@ def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[Actio
 
 
 def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
-    """Return the revisions of `owner`'s release `name` in Helm's storage, oldest first."""
+    """Return the revisions of the Helm release `name` in Helm's storage in `namespace`, oldest first.
+
+    `owner` is the HelmRelease to which the release belongs.
+    """
     answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
     return answer
 
 
 def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
-    """Return the names of the resources of `owner`'s release that were changed by hand, without Helm (drift)."""
+    """Return the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
+
+    Each is `<kind>/<namespace>/<name>`, and may end with `#` and the JSON pointer of the changed field.
+    """
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 
@@ -104,5 +114,5 @@ def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
 
 
 def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Undo the changes that were made by hand to resources of `owner`'s release (drift)."""
+    """Undo the changes that were made by hand to resources of the HelmRelease `owner` (drift)."""
     yield CorrectDrift(owner)

@@ -15,7 +15,8 @@ _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> Snapshot:
     """Return the entry for `release` in the HelmRelease's history.
 
-    An empty `action` or `oci_digest` is left out, as by Flux.
+    `action` is the Helm action that made the entry, such as `install`; `oci_digest` is the digest of the chart's OCI
+    artifact. If one of them is empty, the entry is without it, as in Flux.
     """
     entry: Snapshot = {
         "apiVersion": "v2",
@@ -87,10 +88,11 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
 
 
 def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, oci_digest: str) -> list[Snapshot]:
-    """Return the history of a HelmRelease after an install or upgrade stored `releases`.
+    """Return the history of a HelmRelease after the Helm action `action` (install or upgrade) stored `releases`.
 
-    The newest of `releases` gets a new entry at the front. The second newest, if given, has an entry already. This
-    entry is updated: as in Flux, it keeps the OCI digest and the test results, but loses its `action`.
+    The newest of `releases` gets a new entry at the front, with `action` and `oci_digest`, the digest of the chart's
+    OCI artifact. The second newest, if given, has an entry already. This entry is updated: as in Flux, it keeps the OCI
+    digest and the test results, but loses its `action`.
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]
@@ -100,10 +102,10 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
 
 
 def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after a rollback changed `release`.
+    """Return the history after a rollback changed `release`. The entry of `release` gets the Helm action `action`.
 
-    The entry of `release` is updated in place. If it has no entry, one is added at the front, without an OCI digest as
-    in Flux.
+    The entry is updated in place. If `release` has no entry, one is added at the front, without an OCI digest as in
+    Flux.
     """
     if any(_is(entry, release) for entry in history):
         return update(history, release, action)
@@ -111,9 +113,9 @@ def observe(history: Sequence[Snapshot], release: StoredRelease, action: str) ->
 
 
 def update(history: Sequence[Snapshot], release: StoredRelease, action: str) -> list[Snapshot]:
-    """Return the history after an uninstall changed `release`.
+    """Return the history after an uninstall changed `release`. The entry of `release` gets the Helm action `action`.
 
-    The entry of `release` is updated. If it has no entry, the history is unchanged.
+    If `release` has no entry, the history is unchanged.
     """
     return [_updated(entry, release, action) for entry in history]
 

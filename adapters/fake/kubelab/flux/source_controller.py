@@ -40,14 +40,18 @@ SOURCE_CONTROLLER: Final = "source-controller"
 
 
 def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Run one reconcile pass over the OCIRepository `manifest`. With `events` the pass also posts Events."""
+    """Run one reconcile pass over the OCIRepository `manifest`. With `events` the pass also posts Events.
+
+    The result says whether the pass failed, and when the next pass follows.
+    """
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
 
 
 def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """Run one reconcile pass over the HelmRepository `manifest`. With `events` the pass also posts Events.
 
-    A HelmRepository of type `oci` is a static object: the pass only removes its status and finalizer, if it has any.
+    The result says whether the pass failed, and when the next pass follows. A HelmRepository of type `oci` is a static
+    object: the pass only removes its status and finalizer, if it has any.
     """
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
@@ -63,7 +67,8 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
 def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """Run one reconcile pass over the HelmChart `manifest`. With `events` the pass also posts Events.
 
-    helm-controller creates a HelmChart from the `spec.chart` of a HelmRelease.
+    The result says whether the pass failed, and when the next pass follows. helm-controller creates a HelmChart from
+    the `spec.chart` of a HelmRelease.
     """
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 

@@ -52,7 +52,10 @@ class SourceFetched:
 
 @attrs.frozen
 class SourceUnavailable:
-    """The result of a pass that could not fetch yet. The pass is repeated with backoff, but is no failure."""
+    """The result of a pass that could not fetch yet. The pass is repeated with backoff, but is no failure.
+
+    The pass only added the finalizer, or the HelmRepository of a HelmChart has no index yet.
+    """
 
 
 @attrs.frozen
@@ -80,7 +83,8 @@ def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
     """Run one reconcile pass over a source. `draft` is the working copy of the source, which the pass changes.
 
     The pass handles deletion, finalizer and suspension first. Then it calls `fetch` to get the artifact, and sets the
-    conditions that follow from the result.
+    conditions that follow from the result. The returned ControllerResult says whether the pass failed, and when the
+    next pass follows.
     """
     if draft.deleting:
         if draft.status.pop("artifact", None):
@@ -153,7 +157,10 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 
 
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
-    """Set the condition FetchFailed=True in `draft`, and return a SourceFailure with the same reason and message."""
+    """Set the condition FetchFailed=True in `draft`, and return a SourceFailure with the same reason and message.
+
+    `stalls` says that a retry is useless, because only a change of the spec or of the chart index can help.
+    """
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
@@ -173,7 +180,8 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
     """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown.
 
-    `outdated` is the reason why the present artifact is outdated.
+    If there is an artifact already, ArtifactOutdated becomes True with the reason `outdated`. `message` says what has
+    changed, and is a part of the conditions' messages.
     """
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)

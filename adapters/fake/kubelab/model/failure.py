@@ -1,4 +1,4 @@
-"""Refusals of the API server: one exception, sent as a `Status` over HTTP and raised as the core's error in process."""
+"""Refusals of the API server: one exception, sent as a `Status` over HTTP and as an `OperatorError` in process."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -213,7 +213,10 @@ _CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: re
 
 
 def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
-    """Translate `failure` into the core's error. `asked` describes the request, `kind` its object."""
+    """Return the OperatorError, such as NotFound, that a client raises for `failure`.
+
+    `asked` describes the request in the error's message; `kind` is the kind of the requested object.
+    """
     said = f"{asked}: {failure.message}"
     match failure.status:
         case 401:

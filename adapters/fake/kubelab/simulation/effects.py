@@ -148,7 +148,11 @@ class ControllerResult:
 
     @property
     def retries(self) -> bool:
-        """True if the object has work left, so that a further pass must follow; a regular interval does not count."""
+        """True if the object has work left, so that a further pass must follow.
+
+        The object has work left if the pass is repeated with backoff, or after `requeue_after` seconds that are not a
+        regular interval.
+        """
         return self.backoff or (self.requeue_after is not None and not self.interval)
 
 

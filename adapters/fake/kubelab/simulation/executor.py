@@ -28,7 +28,10 @@ AnswerQuestion = Callable[[Question], Awaitable[Any]]
 
 
 async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selector: str = "") -> Sequence[Manifest]:
-    """Return every object of a kind, read page by page, or none if the kind is not served."""
+    """Return every object of a kind, read page by page, or none if the kind is not served.
+
+    `namespace` None means all namespaces. `selector` is a label selector; an empty one selects all objects.
+    """
     items: list[Manifest] = []
     token = ""
     while True:

@@ -98,7 +98,7 @@ class DueTimes:
     drop = take
 
     def at(self, now: datetime) -> list[ObjectRef]:
-        """Return the objects that are due, in the order of their names."""
+        """Return the objects that are due at `now`, sorted by their references."""
         return sorted(ref for ref, when in self._due.items() if when <= now)
 
     def first(self) -> datetime | None:
@@ -108,7 +108,10 @@ class DueTimes:
         return self._first
 
     def first_work(self) -> datetime | None:
-        """Return when the first object with remaining work is due, or None if no object has work left."""
+        """Return when the first object with work left is due, or None if there is no such object.
+
+        Objects whose next pass is only the regular one at the end of an interval are skipped.
+        """
         return min((when for ref, when in self._due.items() if ref not in self._intervals), default=None)
 
     def clear(self) -> None:

@@ -174,11 +174,18 @@ class Simulator(ABC):
     # --- working ---------------------------------------------------------------------------------------------------
 
     def next_wake_up(self) -> datetime | None:
-        """Return the next time at which a pass is due if no object changes until then, or None if no pass is due."""
+        """Return when the next pass begins or continues if no object changes until then, or None if there is none.
+
+        A pass in progress continues when its sleep ends.
+        """
         return self._first(self._due.first())
 
     def next_work(self) -> datetime | None:
-        """Return when a pass with work left to do is due next, or None. Passes at regular intervals do not count."""
+        """Return when the next pass with work left begins or continues, or None if there is none.
+
+        A pass in progress counts, and continues when its sleep ends. Passes that only follow at the end of a regular
+        interval do not count.
+        """
         return self._first(self._due.first_work())
 
     def _first(self, due: datetime | None) -> datetime | None:

@@ -60,9 +60,10 @@ def apply(
 ) -> dict[str, Any]:
     """Return the object after `manager` applied `config` to `live`, which is None for an object that does not exist.
 
-    The result has the new managedFields. If no value changes, the result equals `live` except for managedFields. If
-    ownership does not change either, the result equals `live` in everything (S-65, S-66). `settled` says that `live`
-    was written under this same schema. Raises Conflict (S-30, S-78) and TypedPatchError.
+    The result has the new managedFields, in which `now` is the time of the write (RFC 3339). If no value changes, the
+    result equals `live` except for managedFields. If ownership does not change either, the result equals `live` in
+    everything (S-65, S-66). `settled` says that `live` was written under this same schema. Raises Conflict (S-30, S-78)
+    and TypedPatchError.
     """
     fit(definition, config)
     rules = Rules(definition, definition.reset_fields(subresource), settled)

@@ -29,7 +29,10 @@ class AdmissionPlugin:
 
 
 def admitted(prepared: Prepared, plugins: Iterable[AdmissionPlugin], writer: ObjectWriter) -> Prepared:
-    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if a plugin denies the write."""
+    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if a plugin denies the write.
+
+    `writer` applies the plugins' patches to the object. Warnings of the plugins are added to those of the write.
+    """
     for plugin in plugins:
         resource = prepared.call.target.resource
         if (resource.group, resource.plural) != (plugin.kind.group, plugin.kind.plural):

@@ -1,5 +1,7 @@
 """The HTTP admin API of the embedded control plane, for tests, demo and development to act as Odoo (PULL-11).
 
+A job is a unit of work that Odoo sends to the operator in a cluster.
+
 POST   /api/admin/jobs            {clusterId, kind, payload, idempotencyKey, id?, expiresInSeconds?, …}
                                   or {clusterId, raw}: any JSON value as a job
 GET    /api/admin/jobs            every job with its statuses and result; ?cluster=: only this cluster's

@@ -1,11 +1,14 @@
-"""Checks of the bodies that the agent posts, as strict as the specification of the wire format (PULL-1)."""
+"""Checks of the bodies that the agent posts, as strict as the specification of the wire format (PULL-1).
+
+The agent is the operator in a cluster. It posts progress and results of jobs, and events.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 BATCH_LIMIT: Final = 100
-"""The most events in a batch (PULL-6)."""
+"""The most events in one request of an agent (PULL-6)."""
 
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
 _RESOURCE_REF: Final = ("apiVersion", "kind", "namespace", "name", "uid")
@@ -13,7 +16,10 @@ _APPLIED_REF: Final = {"apiVersion": str, "kind": str, "namespace": str, "name":
 
 
 def check_status(body: Any) -> list[str]:
-    """Return the problems of a `status` body, each with its path."""
+    """Return the problems of `body`, an agent's report of a job's progress, each with its path.
+
+    The list is empty if `body` is valid.
+    """
     if not isinstance(body, Mapping):
         return ["the body must be an object"]
     problems = [*_texts(body, "phase", "message"), *_time(body)]
@@ -21,7 +27,10 @@ def check_status(body: Any) -> list[str]:
 
 
 def check_result(body: Any) -> list[str]:
-    """Return the problems of a `result` body, each with its path."""
+    """Return the problems of `body`, an agent's report of a job's result, each with its path.
+
+    The list is empty if `body` is valid.
+    """
     if not isinstance(body, Mapping):
         return ["the body must be an object"]
     problems = list(_time(body))
@@ -40,7 +49,10 @@ def check_result(body: Any) -> list[str]:
 
 
 def check_event(event: Any) -> list[str]:
-    """Return the problems of one event of a batch."""
+    """Return the problems of one event that an agent sends, each with its path.
+
+    The list is empty if `event` is valid.
+    """
     if not isinstance(event, Mapping):
         return ["must be an object"]
     problems = [*_texts(event, "kind", "eventKey"), *_time(event), *_resource_ref(event.get("resourceRef"))]

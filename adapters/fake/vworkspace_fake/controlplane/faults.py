@@ -1,4 +1,7 @@
-"""Injected faults: errors before or after the effect, latency, lost answers, malformed bodies (PULL-11, RUN-10)."""
+"""Faults injected into the embedded control plane: errors, latency, lost answers, malformed bodies (PULL-11, RUN-10).
+
+An error occurs before or after the request has its effect.
+"""
 
 from collections.abc import Callable
 from enum import StrEnum
@@ -34,8 +37,9 @@ class When(StrEnum):
 class ScriptedFault:
     """A fault for the next `times` requests to the endpoint `call`, or to any endpoint if `call` is None.
 
-    `status` is the HTTP status of the error; 0 means that the request gets no answer, None that it succeeds. `latency`
-    delays the effect by that many seconds. `body` and `content_type` replace those of the answer.
+    `status` is the HTTP status of the error; 0 means that the request gets no answer, None that it succeeds. `when`
+    says whether the error occurs before or after the request has its effect. `latency` delays the effect by that many
+    seconds. `body` and `content_type` replace those of the error's answer.
     """
 
     call: AgentCall | None = None

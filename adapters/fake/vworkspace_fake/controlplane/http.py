@@ -1,4 +1,7 @@
-"""The agent API over HTTP, as strict about the wire format as the specification (PULL-1)."""
+"""The API of the embedded control plane for agents (operators in clusters) over HTTP.
+
+It is as strict about the wire format as the specification (PULL-1).
+"""
 
 import asyncio
 import json
@@ -41,7 +44,7 @@ Effect = Callable[[str | None, Any], Any]
 def control_plane_app(
     server: ControlPlaneServer, polls: LongPolls, *, admin_token: str, further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Build the ASGI application.
+    """Build the ASGI application that serves `server` over HTTP. `polls` are the requests that wait for a job.
 
     `/api/agent/…` is for agents, `/api/admin/…` for the holder of `admin_token`; `further` routes are added.
     """

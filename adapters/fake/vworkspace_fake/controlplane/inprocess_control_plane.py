@@ -1,4 +1,7 @@
-"""An implementation of the `ControlPlane` port that calls the embedded control plane in process, without sockets."""
+"""An implementation of the `ControlPlane` port that calls the embedded control plane in process, without sockets.
+
+The port is the interface through which the operator fetches its jobs and reports their results.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -56,7 +59,10 @@ class InProcessControlPlane:
             raise error_of(refusal.status, refusal.message, refusal.retry_after) from refusal
 
     async def ack(self, job_id: str) -> None:
-        """Acknowledge a job."""
+        """Acknowledge a job, so that the control plane does not offer it again.
+
+        Raises JobClosed if the job already has its result, and NotFound if it does not exist or was withdrawn.
+        """
         try:
             await self._call(AgentCall.ACK, lambda: self._server.ack(self._token, job_id))
         except Permanent as error:
@@ -65,7 +71,7 @@ class InProcessControlPlane:
             raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report progress of an open job."""
+        """Report progress of an open job. `body` has the phase, a message and conditions."""
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:

@@ -1,4 +1,7 @@
-"""The jobs of the embedded control plane: offered until acknowledged, with exactly one result (PULL-1, PULL-4)."""
+"""The jobs of the embedded control plane: offered until acknowledged, with exactly one result (PULL-1, PULL-4).
+
+A job is a unit of work that the control plane sends to the operator in a cluster, not a Kubernetes Job.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -11,7 +14,10 @@ from vworkspace_fake.controlplane.refusals import ApiRefusal
 
 @attrs.define
 class JobEntry:
-    """One job and everything reported about it. `raw` is the job as it is sent, even if malformed."""
+    """A job of the control plane and everything that a cluster reported about it.
+
+    `raw` is the job as it is sent, even if malformed. `offers` counts how often the job was sent.
+    """
 
     id: str
     cluster_id: str

@@ -1,4 +1,7 @@
-"""The signing and encryption of jobs by a control plane (PULL-9): the only module here that needs joserfc."""
+"""The signing and encryption of jobs by a control plane (PULL-9): the only module here that needs joserfc.
+
+A job is a unit of work that the control plane sends to the operator in a cluster.
+"""
 
 import json
 from collections.abc import Mapping

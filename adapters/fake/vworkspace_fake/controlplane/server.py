@@ -1,8 +1,8 @@
 """A complete vWorkspace control plane in memory: synchronous, deterministic, with an injected clock (PULL-11).
 
-The methods of the agent API take the caller's bearer token and raise `ApiRefusal`. Methods such as `enqueue` do what
-Odoo does in production; the admin API calls them. Two adapters use the server: `InProcessControlPlane` and the
-HTTP application.
+A control plane sends jobs (units of work) to agents; an agent is the operator in a cluster. The methods of the agent
+API take the caller's bearer token and raise `ApiRefusal`. Methods such as `enqueue` do what Odoo does in production;
+the admin API calls them. Two adapters use the server: `InProcessControlPlane` and the HTTP application.
 """
 
 import secrets
@@ -29,7 +29,7 @@ def system_now() -> datetime:
 
 @attrs.define
 class ControlPlaneServer:
-    """A vWorkspace control plane in memory.
+    """A vWorkspace control plane in memory, which sends jobs (units of work) to clusters.
 
     `now` is its clock. `mint` makes the texts of new tokens. `seal`, if set, encrypts and signs each job for a cluster
     before it is sent.
@@ -77,7 +77,10 @@ class ControlPlaneServer:
     # --- the agent's side ---------------------------------------------------------------------------------
 
     def fetch(self, token: str | None, cluster_id: str) -> list[Any]:
-        """Return the jobs that are offered to the cluster now, without waiting."""
+        """Return the jobs that are offered to the cluster now, without waiting. Each is a JSON value as it is sent.
+
+        Raises ApiRefusal if the token is not valid for the cluster, or if the cluster exceeds the rate limit.
+        """
         caller = self._caller(token)
         if caller != cluster_id:
             raise ApiRefusal(403, f"the token is not for cluster {cluster_id}")
@@ -206,7 +209,7 @@ class ControlPlaneServer:
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Let a long poll wait: call `listener` whenever it should check for jobs again.
+        """Call `listener` whenever a waiting long poll should check for jobs again.
 
         Return the function that ends the subscription.
         """

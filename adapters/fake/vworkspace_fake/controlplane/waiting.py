@@ -1,6 +1,7 @@
-"""The long poll: a request that waits until there is a job, a job is offered again, or the poll's time is over.
+"""The long poll: an agent's request that waits until there is a job for its cluster, or the poll's time is over.
 
-asyncio is imported only when a poll has to wait, so that the server itself works without any loop.
+It also ends when a job is offered again. asyncio is imported only when a poll has to wait, so that the server itself
+works without any loop.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,8 @@ class LongPolls:
     async def jobs(self, look: Callable[[], list[Any]], cluster_id: str, wait_seconds: float) -> list[Any]:
         """Return the jobs that `look` finds for the cluster, after waiting at most `wait_seconds` for a job.
 
-        Without a running event loop the poll does not wait.
+        `look` is called again whenever there may be a new job. The list is empty if there was none in time. Without a
+        running event loop the poll does not wait.
         """
         jobs = look()
         if jobs or wait_seconds <= 0 or self.closed:
