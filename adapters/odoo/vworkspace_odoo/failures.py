@@ -1,6 +1,7 @@
-"""The translation of failed HTTP exchanges into the core's errors.
+"""The translation of failed HTTP exchanges into the errors of the core, which are subclasses of OperatorError.
 
-Each error has a message of one line that names the URL (PULL-7).
+The exchanges are with Odoo (the control plane), or with a receiver of notifications or traces. Each error has a message
+of one line that names the URL (PULL-7).
 """
 
 import json
@@ -79,7 +80,8 @@ def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
     """Return Unavailable for a request that got no response: no connection, a timeout, or a broken connection.
 
-    `where` names the request in the message. The result says whether the request may have reached the server.
+    `where` names the request in the message. The result's `may_have_happened` is False if the request certainly did not
+    reach the server.
     """
     match error:
         case httpx2.TimeoutException():

@@ -1,7 +1,7 @@
 """The keys of the credentials Secret, PEM or JWK, each bound to the algorithms that it may be used with (PULL-9).
 
-There may be several keys (consecutive PEM blocks, or a JWK set), so that a key can be replaced without a time in which
-jobs are refused.
+The keys verify and decrypt jobs (units of work that Odoo sends). There may be several keys (consecutive PEM blocks, or
+a JWK set), so that a key can be replaced without a time in which jobs are refused.
 """
 
 import json

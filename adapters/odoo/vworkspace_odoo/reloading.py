@@ -1,4 +1,7 @@
-"""A `ControlPlane` that reads the credentials before each request: a changed Secret needs no restart (PULL-8)."""
+"""A `ControlPlane` that reads the credentials before each request: a changed Secret needs no restart (PULL-8).
+
+It is a client of the control plane, which is the Odoo server that sends jobs (units of work) to the cluster.
+"""
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +19,7 @@ from vworkspace_odoo.tls import tls_context
 
 @attrs.frozen
 class ControlPlaneEndpoint:
-    """The URL of the control plane, and the credentials for it.
+    """The URL of the control plane (the Odoo server that sends jobs), and the credentials for it.
 
     `ca`, `certificate` and `private_key` are PEM texts; empty means none. With `allow_http` the token may be sent over
     plain http:// to another machine.
@@ -45,11 +48,12 @@ class _Connections:
 class ReloadingControlPlane:
     """A client of the control plane whose URL and credentials may change while it runs.
 
-    `endpoint` is called before each request. Connections are kept while URL and certificates stay the same; a new token
-    is used from the next request on. Connections to an earlier endpoint are closed when the last call on them ends.
-    Unusable certificates raise Permanent, in addition to the port's errors. `on_token_used` is called with the token of
-    each answered call, and with True if the server accepted the token, False if it answered 401 or 403. It is not
-    called for registration, which has a token of its own. Use the client as an async context manager.
+    The control plane is the Odoo server that sends jobs (units of work). `endpoint` is called before each request.
+    Connections are kept while URL and certificates stay the same; a new token is used from the next request on.
+    Connections to an earlier endpoint are closed when the last call on them ends. Unusable certificates raise
+    Permanent, in addition to the port's errors. `on_token_used` is called with the token of each answered call, and
+    with True if the server accepted the token, False if it answered 401 or 403. It is not called for registration,
+    which has a token of its own. Use the client as an async context manager.
     """
 
     def __init__(
@@ -78,7 +82,10 @@ class ReloadingControlPlane:
             await self._connections.control.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster. If there is none, wait at most `wait_seconds` for a job (long poll)."""
+        """Return the jobs (units of work of the control plane) for the cluster.
+
+        If there is none, wait at most `wait_seconds` for a job (long poll), then return a result without jobs.
+        """
         async with self._current() as control:
             return await control.fetch(cluster_id, wait_seconds)
 
@@ -88,17 +95,20 @@ class ReloadingControlPlane:
             await control.ack(job_id)
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report progress of an open job."""
+        """Report progress of an open job, which has no final result yet. `body` is the JSON of the report."""
         async with self._current() as control:
             await control.status(job_id, body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report the final result of a job."""
+        """Report the final result of a job. `body` is the JSON of the report."""
         async with self._current() as control:
             await control.result(job_id, body)
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send a batch of events that belong to no open job."""
+        """Send a batch of events that belong to no open job (a job without a final result).
+
+        Each event is a JSON object.
+        """
         async with self._current() as control:
             await control.events(batch)
 
@@ -108,7 +118,7 @@ class ReloadingControlPlane:
             return await control.register(body)
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential, and return the answer that contains the credential."""
+        """Request a new credential to replace the present one, and return the answer that contains it."""
         async with self._current() as control:
             return await control.rotate()
 

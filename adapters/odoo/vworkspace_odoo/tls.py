@@ -1,4 +1,7 @@
-"""TLS to the control plane: the trusted authority, the client certificate (PULL-8), the refusal of plain http://."""
+"""TLS to the control plane: the trusted authority, the client certificate (PULL-8), the refusal of plain http://.
+
+The control plane is the Odoo server that sends jobs (units of work) to the cluster.
+"""
 
 import os
 import ssl

@@ -1,4 +1,7 @@
-"""The controller of OperatorBoxes in a cluster: it loads and unloads a controller for the kind of each box (PH-10)."""
+"""The controller of OperatorBoxes in a cluster: it loads and unloads a controller for the kind of each box (PH-10).
+
+An OperatorBox is an object that defines an operator (a box) in YAML.
+"""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -86,9 +89,10 @@ class _Caches(Informers):
 class AppliedInstallation:
     """The facts about an installation that runs applied boxes, for messages that say how to grant missing rights.
 
-    `command` is the shell command that prints the manifests with the roles of this process. `account` is the
-    command-line option that names the ServiceAccount to which the rights of the boxes are granted. `serves_webhooks` is
-    True if this process serves webhooks, which boxes with several versions need.
+    Applied boxes are operators that users define by OperatorBox objects. `command` is the shell command that prints the
+    manifests with the roles of this process. `account` is the command-line option that names the ServiceAccount to
+    which the rights of the boxes are granted. `serves_webhooks` is True if this process serves webhooks, which boxes
+    with several versions need.
     """
 
     account: str = "--service-account vworkspace-boxes"

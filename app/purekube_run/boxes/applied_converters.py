@@ -1,6 +1,7 @@
 """The conversion of objects of applied boxes' kinds from one version to another, for the conversion webhook (PH-10).
 
-Every replica answers the webhook, whether it leads or not, so definitions are read from the API server.
+Applied boxes are operators that users define by OperatorBox objects. Every replica answers the webhook, whether it
+leads or not, so definitions are read from the API server.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,10 @@ _SECONDS: Final = 1.0
 
 @attrs.define(eq=False)
 class AppliedConverters:
-    """The converters of all applied boxes, one for the newest stored definition of each box.
+    """The converters of all applied boxes (operators defined by OperatorBox objects).
 
-    A box's definition is stored as a ControllerRevision in `namespace` before its CRD is applied. So every version that
+    There is one for the newest stored definition of each box; it converts objects of the box's kind between versions. A
+    box's definition is stored as a ControllerRevision in `namespace` before its CRD is applied. So every version that
     the API server can ask for is in a stored definition.
     """
 

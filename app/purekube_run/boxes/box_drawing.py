@@ -1,4 +1,7 @@
-"""The graph of a box as Mermaid or DOT: the dependencies of its resources. Each edge shows the line that causes it."""
+"""The graph of a box as Mermaid or DOT: the dependencies of its resources. Each edge shows the line that causes it.
+
+A box is an operator that is defined in YAML.
+"""
 
 import re
 from collections.abc import Iterator
@@ -17,7 +20,7 @@ _DASHED: Final = frozenset((Until.NOTHING,))
 
 
 def mermaid(box: Box) -> str:
-    """Return the box's graph as a Mermaid flowchart, which Markdown pages can embed."""
+    """Return the graph of a box's resources and their dependencies as a Mermaid flowchart, for Markdown pages."""
     lines = ["flowchart TD"]
     lines += [f"  {_id(external.id)}[/{_label(external.id, external.kind.kind)}/]" for external in box.externals]
     lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in _all(box)]
@@ -33,7 +36,7 @@ def mermaid(box: Box) -> str:
 
 
 def dot(box: Box) -> str:
-    """Return the box's graph in DOT, the language of Graphviz."""
+    """Return the graph of a box's resources and their dependencies in DOT, the language of Graphviz."""
     lines = [f'digraph "{box.name}" {{', "  rankdir=TB;", "  node [shape=box];"]
     lines += [
         f'  "{external.id}" [label="{_label(external.id, external.kind.kind)}", style=dashed];'

@@ -1,8 +1,8 @@
 """The reading of box files in YAML, with the line and column of every field for error messages.
 
-Keys are strings as written (`on` does not become a boolean). Duplicate keys, aliases, and values that JSON cannot
-represent are refused. The message of a syntax error has a hint at its usual cause: an expression without quotes, which
-YAML splits.
+A box file defines an operator (a box). Keys are strings as written (`on` does not become a boolean). Duplicate keys,
+aliases, and values that JSON cannot represent are refused. The message of a syntax error has a hint at its usual cause:
+an expression without quotes, which YAML splits.
 """
 
 import math

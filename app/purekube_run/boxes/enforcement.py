@@ -1,4 +1,7 @@
-"""The warnings about CRDs in a cluster that lack rules or defaults of a box, so that nothing enforces them (PH-6)."""
+"""The warnings about CRDs in a cluster that lack rules or defaults of a box, so that nothing enforces them (PH-6).
+
+A box is an operator that is defined in YAML, with the validation rules and defaults of its kind.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Never
@@ -22,7 +25,8 @@ _log = structlog.get_logger("operator")
 class Enforcement:
     """A periodic check that the CRDs in a cluster contain the validation rules and defaults of their boxes.
 
-    Rules or defaults that a CRD lacks are logged once, and again only when the list changes.
+    A box is an operator that is defined in YAML. Rules or defaults that a CRD lacks are logged once, and again only
+    when the list changes.
     """
 
     api: KubeApi

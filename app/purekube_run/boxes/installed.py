@@ -1,4 +1,7 @@
-"""CRDs that a box needs and that no file contains: each is read from a cluster by its name, without listing all."""
+"""CRDs that a box needs and that no file contains: each is read from a cluster by its name, without listing all.
+
+A box is an operator that is defined in YAML.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

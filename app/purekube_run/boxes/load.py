@@ -1,4 +1,7 @@
-"""The loading of boxes from files: each is compiled with the CRDs that it needs, and all problems are listed (PH-6)."""
+"""The loading of boxes from files: each is compiled with the CRDs that it needs, and all problems are listed (PH-6).
+
+A box is an operator that is defined in YAML.
+"""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +28,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 @attrs.frozen(eq=False)
 class LoadedBox:
-    """The result of loading one box file: the box, and all problems found in the file."""
+    """The result of loading one box file: the box (an operator defined in YAML), and all problems found in the file."""
 
     file: str
     examination: Examination
@@ -54,9 +57,10 @@ class LoadedBox:
 def load_boxes(
     files: Sequence[str], crds: Sequence[Path] = (), installed: Sequence[CrdVersions] = ()
 ) -> list[LoadedBox]:
-    """Return the box of each file, compiled with the CRDs in the box files, in the paths `crds`, and `installed`.
+    """Load the box of each file, and return the results in the order of `files`, with the problems found.
 
-    `installed` are CRDs read from a cluster. Raises CommandError for files that cannot be read.
+    Each box is compiled with the CRDs in the box files, in the files and folders `crds`, and in `installed`, which are
+    CRDs read from a cluster. Raises CommandError for files that cannot be read.
     """
     texts = [read_text(file) for file in files]
     words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
@@ -67,7 +71,7 @@ def load_boxes(
 
 
 def amount(number: int, what: str) -> str:
-    """Return a count with its noun: `1 problem`, `2 problems`."""
+    """Return the count `number` with its noun `what`, in the plural if needed: `1 problem`, `2 problems`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
@@ -106,7 +110,7 @@ def runnable(loaded: Iterable[LoadedBox]) -> list[Box]:
 
 
 def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
-    """Return the box in a file, compiled, with its problems.
+    """Load the box in a file: compile it, and return the result with all problems.
 
     `known` are CRDs that the box may use in addition to those in the file. Raises CommandError if the file cannot be
     read.
@@ -117,7 +121,7 @@ def load_box(file: str, known: Sequence[CrdVersions] = ()) -> LoadedBox:
 def load_text(
     file: str, text: str, known: Sequence[CrdVersions] = (), beside: Mapping[str, str] | None = None
 ) -> LoadedBox:
-    """Return the box in `text`, as if the file `file` contained it.
+    """Load the box in `text`, as if the file `file` contained it: compile it, and return the result with all problems.
 
     `known` are CRDs that the box may use in addition to those in `text`. The last argument maps names of CRD files to
     texts, which are used instead of files on disk if the box refers to such a file.

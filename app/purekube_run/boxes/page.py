@@ -1,4 +1,7 @@
-"""The documentation of a box's kind for its users, in Markdown: fields, created objects, readiness, conditions."""
+"""The documentation of a box's kind for its users, in Markdown: fields, created objects, readiness, conditions.
+
+A box is an operator for one kind that is defined in YAML.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -1,6 +1,7 @@
 """The objects that an applied box needs in the cluster: admission policies, and a webhook that converts (PH-10).
 
-A user with the right to write such objects applies them; the operator only reads them.
+An applied box is an operator that a user defines by an OperatorBox object. A user with the right to write such objects
+applies them; the operator only reads them.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ _SECONDS: Final = 60.0
 
 @attrs.frozen(eq=False)
 class Requirements:
-    """The result of checking whether a cluster has the objects that a box needs.
+    """The result of checking whether a cluster has the objects that a box (an operator defined in YAML) needs.
 
     `problems` has a problem for each object that is missing or differs. `webhook` is the webhook that converts between
     the box's versions; None if the box has no versions to convert, or if there is a problem.
@@ -62,7 +63,10 @@ async def requirements_of(api: KubeApi, box: Box, *, serves_webhooks: bool) -> R
 
 @attrs.define(eq=False)
 class KnownRequirements:
-    """A cache of the requirements of boxes. Those of a box are checked again when it changes, and after a minute."""
+    """A cache of the results of `requirements_of`: whether the cluster has the objects that each box needs.
+
+    The requirements of a box are checked again when the box changes, and after a minute.
+    """
 
     api: KubeApi
     clock: Clock

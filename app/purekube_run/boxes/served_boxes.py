@@ -1,4 +1,7 @@
-"""The boxes whose kinds this process reconciles: how their controllers are loaded and unloaded (PH-10)."""
+"""The boxes whose kinds this process reconciles: how their controllers are loaded and unloaded (PH-10).
+
+A box is an operator for one kind that is defined in YAML, here by an OperatorBox object.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
@@ -34,7 +37,8 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 class WriteBudget:
     """A middleware of the API client that limits the rate of one box's writes, so that others get their share (PH-10).
 
-    It permits `per_second` writes a second on average, and up to `burst` at once. Further writes wait.
+    A box is an operator that is defined in YAML. The middleware permits `per_second` writes a second on average, and up
+    to `burst` at once. Further writes wait.
     """
 
     clock: Clock
@@ -57,8 +61,8 @@ class WriteBudget:
 class ServedBox:
     """A box whose parents (the objects of its kind) this process reconciles, with the state of their controller.
 
-    `revisions` are the names of the box's revisions that the controller runs. `assignments` determine which revision
-    reconciles each parent. `judge` tries new revisions by dry runs.
+    `revisions` are the names of the box's revisions (stored versions of its definition) that the controller runs.
+    `assignments` determine which revision reconciles each parent. `judge` tries new revisions by dry runs.
     """
 
     revisions: tuple[str, ...]

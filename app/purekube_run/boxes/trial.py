@@ -1,8 +1,8 @@
 """The trial of a new revision of a box on objects of its kind: passes with dry runs, before it is rolled out (PH-10).
 
-The API server refuses dry runs as it would refuse the writes: admission, immutable fields, conflicts with other field
-managers. The trial simulates what a dry run cannot do: writes of the parent (the object of the box's kind), deletions,
-and children of objects that are not created yet.
+A pass is one reconcile of an object. The API server refuses dry runs as it would refuse the writes: admission,
+immutable fields, conflicts with other field managers. The trial simulates what a dry run cannot do: writes of the
+parent (the object of the box's kind), deletions, and children of objects that are not created yet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -34,9 +34,9 @@ _AT_ONCE: Final = 50
 class Trial:
     """A middleware of the API client for a trial pass over the parent `ref`: no write of the pass has a lasting effect.
 
-    Writes are sent as dry runs. Deletes are only recorded, and patches of the parent are only applied to `source`, its
-    manifest. `known` are the objects that existed before the pass. `created`, `changed` and `deleted` collect the
-    objects that the pass would write.
+    A pass is one reconcile of the parent, which is an object of a box's kind. Writes are sent as dry runs. Deletes are
+    only recorded, and patches of the parent are only applied to `source`, its manifest. `known` are the objects that
+    existed before the pass. `created`, `changed` and `deleted` collect the objects that the pass would write.
     """
 
     ref: ObjectRef
@@ -117,11 +117,11 @@ class _Watched:
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
 ) -> Verdict:
-    """Run a trial pass over the parent `ref` with dry runs, and return the verdict.
+    """Run a trial pass (one reconcile) over the parent `ref` with dry runs, and return the verdict.
 
-    The verdict has the numbers of objects that would be created, changed and deleted, and the reason if a write would
-    be refused. `manifest` is the parent, `observed` its snapshot. Raises Unavailable if the pass fails for a reason
-    that does not depend on the box's revision, such as a lost connection.
+    `composite` is the box's revision to try. The verdict has the numbers of objects that would be created, changed and
+    deleted, and the reason if a write would be refused. `manifest` is the parent, `observed` its snapshot. Raises
+    Unavailable if the pass fails for a reason that does not depend on the box's revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
@@ -141,8 +141,8 @@ async def tried(
 class Judge:
     """A component that tries a new revision on a box's parents by dry runs, before the parents get that revision.
 
-    The verdict on a parent is cached until the parent's generation or the revision changes. A verdict that refuses the
-    revision is also renewed after some time.
+    Parents are the objects of the box's kind. The verdict on a parent is cached until the parent's generation or the
+    revision changes. A verdict that refuses the revision is also renewed after some time.
     """
 
     reconciler: CompositeReconciler

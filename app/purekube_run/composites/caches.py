@@ -1,6 +1,7 @@
 """The caches of a composite, which is a kind whose objects (parents) have children (RUN-1).
 
-They contain the parents, the children with its label, and externals: objects of other owners, which it only reads.
+They contain the parents, the children, which have a label of the composite, and externals: objects of other owners,
+which the composite only reads.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,10 @@ def own_uid(manifest: Manifest) -> Iterator[str]:
 
 
 def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
-    """Return an index function for a store of children of `composite`: it yields the uid of a child's parent."""
+    """Return an index function for a store of children: it yields the uid of a child's parent.
+
+    The children belong to `composite` (a kind whose objects have children), whose label on them has the parent's uid.
+    """
     label = composite.marks.owner_uid
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -50,7 +54,7 @@ def owner_uid_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
     """Return an index function for a store of parents: it yields a key for each external that a parent reads.
 
-    Externals are objects of other owners.
+    Externals are objects of other owners. Parents are the objects of `composite` (a kind whose objects have children).
     """
 
     def keys(manifest: Manifest) -> Iterator[str]:
@@ -78,15 +82,17 @@ def slim_child(manifest: Manifest) -> Manifest:
 
 
 def slim_secret(manifest: Manifest) -> Manifest:
-    """Return a Secret without its data, for composites that only need to know of its existence."""
+    """Return a Secret without its data, for composites (kinds with children) that only need to know that it exists."""
     return {key: value for key, value in slim_child(manifest).items() if key not in ("data", "stringData")}
 
 
 def informers_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], composite: Composite, namespaces: Sequence[str] = ()
 ) -> Iterator[InformerRunner]:
-    """Yield the informers of a composite's parents and children: one for each kind, or with `namespaces` one for each
-    kind and namespace. All kinds are known from the start, so no informer is added later.
+    """Yield the informers of the parents and children of a composite (a kind whose objects have children).
+
+    There is one for each kind, or with `namespaces` one for each kind and namespace. All kinds are known from the
+    start, so no informer is added later.
     """
 
     def informer(
@@ -128,8 +134,9 @@ def _watched(namespaces: Sequence[str], *, near: bool) -> Sequence[str | None]:
 def shared_informers(
     api: KubeApi, clock: Clock, random: Callable[[], float], *, namespaces: bool
 ) -> Iterator[InformerRunner]:
-    """Yield the informers that all composites of a process share: one of CRDs, and one of Namespaces if `namespaces` is
-    True.
+    """Yield the informers that all composites (kinds whose objects have children) of a process share.
+
+    They are one of CRDs, and one of Namespaces if `namespaces` is True.
     """
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)
@@ -142,7 +149,7 @@ def external_informers(
 ) -> Iterator[InformerRunner]:
     """Yield the informers of the externals (objects of other owners) that a composite watches.
 
-    Externals of one kind share one informer.
+    A composite is a kind whose objects have children. Externals of one kind share one informer.
     """
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:
@@ -171,8 +178,9 @@ def account_informers(
 ) -> Iterator[InformerRunner]:
     """Yield the informers that watch a parent's children with the rights of the service account `account`.
 
-    They watch children and externals (objects of other owners) in the account's namespace, and cache only metadata:
-    their purpose is that changes requeue the parents.
+    A parent is an object of `composite` (a kind whose objects have children). The informers watch children and
+    externals (objects of other owners) in the account's namespace, and cache only metadata: their purpose is that
+    changes requeue the parents.
     """
     selectors = {kind: composite.selector for kind in composite.child_kinds if composite.is_near(kind)}
     near = (external for external in composite.externals if external.watch and composite.is_read_near(external))

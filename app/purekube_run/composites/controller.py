@@ -277,7 +277,7 @@ def composite_reconcilers(
 def refuse_shared_kinds(composites: Iterable[Composite], others: Iterable[StatusWriter] = ()) -> None:
     """Raise CommandError if two controllers would write the status of the same kind.
 
-    The controllers are those of `composites`, and the status writers in `others`.
+    The controllers are those of `composites` (kinds whose objects have children), and the status writers in `others`.
     """
     if refusals := list(shared_statuses((*map(status_writer, composites), *others))):
         raise CommandError("\n".join(refusals))

@@ -1,7 +1,7 @@
-"""Watches of a composite in addition to its caches (RUN-12, PH-2).
+"""Watches of a composite (a kind whose objects have children) in addition to its caches (RUN-12, PH-2).
 
-Some watch with the service accounts that parents name. Others watch objects of other owners that have the name which a
-child is to get.
+Some watch with the service accounts that parents (the objects of the kind) name. Others watch objects of other owners
+that have the name which a child is to get.
 """
 
 from collections.abc import Callable, Iterable
@@ -22,8 +22,8 @@ from purekube_run.controller.informers import projected
 class AccountWatches:
     """The watches of objects that this process may only read by impersonating a service account that a parent names.
 
-    For each account, the informers that `informers_of` returns are run; they impersonate the account. In each
-    namespace, at most `most` accounts are watched.
+    A parent is an object that has children. For each account, the informers that `informers_of` returns are run; they
+    impersonate the account. In each namespace, at most `most` accounts are watched.
     """
 
     informers_of: Callable[[ObjectRef], Iterable[InformerRunner]]
