@@ -1,4 +1,7 @@
-"""The participation in leader election: a separate connection renews the Lease, and a fence guards writes (RUN-4)."""
+"""The participation in leader election: a separate connection renews the Lease, and a fence guards writes (RUN-4).
+
+The fence permits writes only while this process holds the Lease.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -26,8 +29,8 @@ connections.
 class Candidacy:
     """The settings for taking part in the leader election by one Lease.
 
-    `name` is the candidate's name; by default it is the name of the machine. With a `shard`, the process is a candidate
-    for the Lease of that shard.
+    `name` is the candidate's name; by default it is the name of the machine. With a `shard` (one of several parts into
+    which namespaces are divided), the process is a candidate for the Lease of that shard.
     """
 
     namespace: str
@@ -42,8 +45,9 @@ class Candidacy:
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
     """Take part in the leader election while the block runs, and release the Lease afterwards.
 
-    The connection for the Lease is opened with `connect`. If the block fails or is cancelled, the Lease is left to
-    expire, since writes of the block may still be in flight. Raises LeaseLost if the Lease is lost during the block.
+    The block gets the functions by which a manager waits for the election and guards writes. The connection for the
+    Lease is opened with `connect`. If the block fails or is cancelled, the Lease is left to expire, since writes of the
+    block may still be in flight. Raises LeaseLost if the Lease is lost during the block.
     """
     fence, policy = Fence(machine.monotonic), candidacy.policy
     async with connect(request_timeout=policy.request_timeout, connections=2) as api:

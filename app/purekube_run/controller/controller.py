@@ -24,10 +24,11 @@ class KeyReconciler(Protocol):
     """The interface of a reconciler: one method, which is called with the reference of an object."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass: observe, decide, execute.
+        """Run one pass over the object `key`: observe, decide, execute.
 
         `stored` is the cached object, or None if the cache does not have it. `on_write` is called for each write as
-        soon as the server has answered (RUN-3). An OperatorError may be raised, or returned in the result.
+        soon as the server has answered (RUN-3). The result has the decision, the writes, and the time of the next pass.
+        An OperatorError may be raised, or returned in the result.
         """
         ...
 
@@ -63,8 +64,8 @@ class Watches:
 class Queue:
     """The settings of a controller's work queue: the number of workers, and the time limit of a pass in seconds.
 
-    Two keys with the same `exclusion_key` are never reconciled at the same time. A key whose `exclusion_key` is None
-    excludes no other key.
+    A pass is one reconcile of an object, whose reference is the key in the queue. Two keys with the same
+    `exclusion_key` are never reconciled at the same time. A key whose `exclusion_key` is None excludes no other key.
     """
 
     workers: int = 16
@@ -96,7 +97,7 @@ class Work(Protocol):
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
 
-        Nothing happens while this process does not lead.
+        Nothing happens while this process does not lead (hold the Lease of the leader election).
         """
         ...
 
@@ -106,7 +107,7 @@ class Work(Protocol):
 
 
 Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
-"""A background task of a controller, which runs while this process leads."""
+"""A background task of a controller, which runs while this process leads (holds the Lease of the leader election)."""
 
 
 async def at_any_time() -> None:
@@ -117,10 +118,11 @@ async def at_any_time() -> None:
 class ControllerDefinition:
     """The definition of one controller, from which a manager runs it. `name` appears in metrics and logs.
 
-    `caches` hold the objects of `kind`, and the objects that passes write. `own` are the informers of `kind`. `further`
-    are other informers that only this controller uses. `synced` returns when the caches that a first pass needs are
-    filled. `all_keys` yields all objects to reconcile. The tasks in `background` run while this process leads. Every
-    `resync` seconds all objects are enqueued; `on_resync` is called for each. `on_write` is called for each write.
+    `caches` hold the objects of `kind`, and the objects that passes (reconciles of one object) write. `own` are the
+    informers of `kind`. `further` are other informers that only this controller uses. `synced` returns when the caches
+    that a first pass needs are filled. `all_keys` yields all objects to reconcile. The tasks in `background` run while
+    this process leads. Every `resync` seconds all objects are enqueued; `on_resync` is called for each. `on_write` is
+    called for each write.
     """
 
     name: str
@@ -159,8 +161,8 @@ class ControllerDefinition:
     async def stored(self, key: ObjectRef) -> StoredObject | None:
         """Return the object `key`, or None if it is not cached.
 
-        If the cache has only an outline of a large object, the object is read live. Raises the errors of
-        `KubeApi.list`.
+        If the cache has only an outline (some small parts) of a large object, the object is read from the API server.
+        Raises the errors of `KubeApi.list`.
         """
         raw = self.raw(key)
         return None if raw is None else await self.caches.whole_of(key, raw)

@@ -1,4 +1,7 @@
-"""A reconciler whose decisions a pure function makes; objects that are long in progress are re-read live (REC-1)."""
+"""A reconciler whose decisions a pure function makes.
+
+Objects that are in progress for long are regularly read again from the API server (REC-1).
+"""
 
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
@@ -89,7 +92,10 @@ def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> boo
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
-    """Return an empty result. This is the default of `absent`: an object that is no longer cached needs no work."""
+    """Return an empty result. This is the default of `absent` in `DecisionReconciler`.
+
+    An object that is no longer cached then needs no work.
+    """
     return ReconcileResult()
 
 
@@ -98,9 +104,10 @@ class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose decisions a pure function makes: the function `rules.decide`.
 
     `read` parses the cached object; None means that the object is ignored. `observe` returns the snapshot for the
-    decision. While `is_under_way` returns True after a pass, `net` regularly reads the objects in `depends_on` live.
-    `absent` is called instead of a pass if the object is not cached. `concluded` is called after each pass. While
-    `is_backlogged` returns True, status writes that may wait are left to a later pass.
+    decision. While `is_under_way` returns True after a pass (one reconcile of an object), `net` regularly reads the
+    objects in `depends_on` from the API server. `absent` is called instead of a pass if the object is not cached.
+    `concluded` is called after each pass. While `is_backlogged` returns True, status writes that may wait are left to a
+    later pass.
     """
 
     rules: PassRules[S, V]

@@ -1,4 +1,7 @@
-"""Leader election: executes the effects of the lease's state machine, and sets the fence that guards writes (RUN-4)."""
+"""Leader election: executes the effects of the lease's state machine, and sets the fence that guards writes (RUN-4).
+
+The fence permits writes only while this process holds the Lease.
+"""
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -78,9 +81,10 @@ class Fence:
 class Elector:
     """A participant in leader election for the Lease `namespace`/`name`, or for the Lease of its `shard` (RUN-13).
 
-    While it leads, it keeps `fence` open, which permits the writes of the process. `api`, which reads and writes the
-    Lease, must therefore not be guarded by `fence`. `identity` must be unique to this process. `random` returns numbers
-    in [0, 1). `wall` returns the times that are written into the Lease; no decision depends on them.
+    A shard is one of several parts into which namespaces are divided. While the participant leads, it keeps `fence`
+    open, which permits the writes of the process. `api`, which reads and writes the Lease, must therefore not be
+    guarded by `fence`. `identity` must be unique to this process. `random` returns numbers in [0, 1). `wall` returns
+    the times that are written into the Lease; no decision depends on them.
     """
 
     def __init__(
@@ -119,7 +123,7 @@ class Elector:
 
     @property
     def is_leader(self) -> bool:
-        """Report whether this process may write now."""
+        """Report whether this process holds the Lease, so that it may write now."""
         return self._state.role is Role.LEADER and self._fence.is_open
 
     @property

@@ -173,7 +173,7 @@ class InformerCounters:
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
-        """Return the informer's present statistics."""
+        """Return the informer's present statistics. `now` is the present monotonic time in seconds."""
         return InformerStats(
             kind=self.kind,
             namespace=self.namespace,
@@ -189,7 +189,7 @@ class InformerCounters:
         )
 
     def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
-        """Return the informer's present state for health checks."""
+        """Return the informer's present state for health checks. `now` is the present monotonic time in seconds."""
         name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
             name=name,

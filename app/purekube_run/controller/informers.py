@@ -63,7 +63,10 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Mark the block as one reconcile pass. At its end, release the lock for large objects if the pass holds it."""
+    """Mark the block as one pass (reconcile of one object).
+
+    At its end, release the lock for large objects if the pass holds it.
+    """
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
         try:
@@ -75,7 +78,7 @@ async def one_pass() -> AsyncIterator[None]:
 class LargeObjects:
     """A lock that limits memory: only one pass at a time may hold full copies of large objects.
 
-    For such objects the caches have only outlines (some small parts of them).
+    A pass is one reconcile of an object. For large objects the caches have only outlines (some small parts of them).
     """
 
     def __init__(self) -> None:
@@ -100,7 +103,7 @@ _OUTLINE: Final = OUTLINE.encode()
 
 @attrs.frozen
 class StoredObject:
-    """An object as a pass gets it from the cache. `raw` is its cached JSON.
+    """An object as a pass (one reconcile) gets it from the cache. `raw` is its cached JSON.
 
     Of a large object, `raw` is only an outline (some small parts of it), and `live` is the object read from the API
     server.
@@ -111,7 +114,7 @@ class StoredObject:
 
     @cached_property
     def manifest(self) -> Manifest:
-        """The full object, never an outline."""
+        """The full object, never only an outline (the small parts that the cache has of a large object)."""
         decoded: Manifest = msgspec.json.decode(self.raw)
         return decoded if self.live is None else self.live
 
@@ -172,7 +175,7 @@ class Informers:
         return all(runner.has_synced for runner in self._runners.values())
 
     async def wait_for_sync(self) -> None:
-        """Wait until `has_synced`."""
+        """Wait until `has_synced` is True: every informer has completed its first list."""
         for runner in self._runners.values():
             await runner.wait_for_sync()
 

@@ -23,8 +23,8 @@ class Reconciled:
 
     The reconcile took `seconds`, after its key had waited `waited` seconds in the queue. `error` is the error that it
     returned or raised. `crashed` means that the error is a defect, not an OperatorError. `timed_out` means that it was
-    cancelled at its time limit. `decision` is its last decision, and `executed` has the verb and the object of each
-    write.
+    cancelled at its time limit. `decision` is its last decision (the writes that it wanted), and `executed` has the
+    verb and the object of each write.
     """
 
     ref: ObjectRef

@@ -1,4 +1,7 @@
-"""A running controller: it enqueues keys for changes and resyncs, reconciles them, and reports errors that stop it."""
+"""A running controller: it enqueues keys for changes and resyncs, and reconciles them.
+
+Errors that stop a reconcile are reported to users. A key is the reference of an object.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -33,8 +36,9 @@ class ManagerOptions:
 
     `random` returns numbers in [0, 1) for jitter; `entropy` generates secrets. `observer` is called with a controller's
     name, and returns the observer of the controller's reconciles. Ids of reconciles begin with `run_id`. `concluded` is
-    called with the result of each pass. Only objects in namespaces of this process's `shard` are reconciled. If
-    `namespaces` is not empty, composites watch only these namespaces.
+    called with the result of each pass (reconcile of one object). Only objects in namespaces of this process's `shard`
+    (one of several parts into which namespaces are divided) are reconciled. If `namespaces` is not empty, composites
+    (kinds whose objects have children) watch only these namespaces.
     """
 
     random: Callable[[], float]
@@ -50,8 +54,8 @@ class ManagerOptions:
 class Runner:
     """A running controller: it enqueues keys for changes, and reconciles them with a worker pool.
 
-    While this process does not lead, changes enqueue no keys, since the queue would only grow. When the process becomes
-    leader, all objects are enqueued.
+    A key is the reference of an object. While this process does not lead, changes enqueue no keys, since the queue
+    would only grow. When the process becomes leader, all objects are enqueued.
     """
 
     def __init__(
@@ -112,7 +116,7 @@ class Runner:
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
 
-        Nothing happens while this process does not lead.
+        Nothing happens while this process does not lead (hold the Lease of the leader election).
         """
         if self._leading:
             self.pool.enqueue(key, priority=priority, after=after)

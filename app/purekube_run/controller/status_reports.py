@@ -65,8 +65,8 @@ _log = structlog.get_logger("operator")
 class StatusReports:
     """The component that reports to users why a controller's passes over an object fail, once for each error.
 
-    An error that stops a pass is written into the object's status. If that is not possible, it is reported by an Event
-    and in the log.
+    A pass is one reconcile of the object. An error that stops a pass is written into the object's status. If that is
+    not possible, it is reported by an Event and in the log.
     """
 
     controller: ControllerDefinition

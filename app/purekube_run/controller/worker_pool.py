@@ -1,4 +1,7 @@
-"""The worker pool, which hands keys of the queue to a bounded number of workers (RUN-3)."""
+"""The worker pool, which hands keys of the queue to a bounded number of workers (RUN-3).
+
+A key is the reference of an object to reconcile.
+"""
 
 import math
 from collections.abc import Awaitable, Callable, Iterator
@@ -55,12 +58,13 @@ def _everything(_: ObjectRef) -> bool:
 class WorkerPool:
     """A pool of workers that reconcile the keys of a queue: at most `workers` at once, and never one key twice at once.
 
-    A reconcile that raises is retried with backoff. A reconcile that takes longer than `time_limit` seconds is
-    cancelled. After a reconcile that wrote objects, its key waits until the cache shows these writes (`has_seen`). If
-    the cache does not show them after `cache_timeout` seconds, `refresh` reads the objects from the API server, and the
-    key waits no longer. `report_blocked` reports an error that stopped a pass, and `not_permitted` returns the message
-    about a missing right. Keys for which `admits` returns False belong to other shards, and are ignored. Log lines
-    contain `name`, and a reconcile id that begins with `run_id`.
+    A key is the reference of an object. A reconcile that raises is retried with backoff. A reconcile that takes longer
+    than `time_limit` seconds is cancelled. After a reconcile that wrote objects, its key waits until the cache shows
+    these writes (`has_seen`). If the cache does not show them after `cache_timeout` seconds, `refresh` reads the
+    objects from the API server, and the key waits no longer. `report_blocked` reports an error that stopped a pass (one
+    reconcile), and `not_permitted` returns the message about a missing right. Keys for which `admits` returns False
+    belong to other shards (processes for other namespaces), and are ignored. Log lines contain `name`, and a reconcile
+    id that begins with `run_id`.
     """
 
     def __init__(
@@ -108,7 +112,7 @@ class WorkerPool:
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Request a reconcile of `ref` after at most `after` seconds.
 
-        After `shutdown`, or if `ref` belongs to another shard, nothing happens.
+        After `shutdown`, or if `ref` belongs to another shard (a process for other namespaces), nothing happens.
         """
         if not self._admits(ref):
             return
