@@ -81,9 +81,10 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Inject a fault into requests while the block runs. `options` are further fields of `Fault`.
+        """Inject a fault into the requests for which `where` returns True, while the block runs, and yield the fault.
 
-        If several faults apply to a request, the one that was added last disturbs it.
+        `name` names the fault in the records of these requests. `options` are further fields of `Fault`. If several
+        faults apply to a request, the one that was added last disturbs it.
         """
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)

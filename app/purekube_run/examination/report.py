@@ -42,7 +42,7 @@ def as_json(findings: Sequence[Finding], about: Mapping[str, Any]) -> str:
 
 
 def as_junit(findings: Sequence[Finding], name: str) -> str:
-    """Return the report as JUnit's XML, with a test case for each check."""
+    """Return the report as JUnit's XML, with a test case for each check. `name` is the name of the test suite."""
     number = counts(findings)
     suite = ElementTree.Element(
         "testsuite",
@@ -70,6 +70,7 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
 def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Mapping[str, Any], name: str) -> None:
     """Write a report into each file, as JUnit if its name ends in `.xml`, and as JSON otherwise.
 
+    `about` has fields about the operator and the server for JSON. `name` is the name of the test suite for JUnit.
     Raises CommandError if a file cannot be written.
     """
     for file in files:

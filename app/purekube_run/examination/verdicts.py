@@ -1,4 +1,4 @@
-"""Checks, their verdicts, and the evidence for them."""
+"""Checks of an examined operator, their verdicts, and the evidence for them."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -96,7 +96,7 @@ class Catalogue(Generic[C]):
 
 
 def holds(condition: object, message: str, *evidence: object) -> None:
-    """Raise Broken with the message, unless the condition holds."""
+    """Raise Broken with the message and the evidence, unless the condition is true."""
     if not condition:
         raise Broken(message, *evidence)
 

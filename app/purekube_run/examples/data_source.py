@@ -1,4 +1,7 @@
-"""Sources of the random choices from which an example is built: a seed in `box test`, Hypothesis in a property."""
+"""Sources of the random choices from which an example object is built.
+
+The source is a seed in the command `box test`, and Hypothesis in a property-based test.
+"""
 
 from collections.abc import Sequence
 from random import Random

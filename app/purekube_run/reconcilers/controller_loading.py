@@ -1,8 +1,8 @@
 """The loading of controllers by name: the name of an installed package's entry point, or `module:attribute` (PH-7).
 
 A package declares an entry point in its pyproject.toml, below `[project.entry-points."vworkspace.controllers"]`, as
-`shops = "shops:shop"`. A name refers to a reconciler or watcher, a class or function that returns one, or a list of
-these.
+`shops = "shops:shop"`. A name refers to a reconciler or watcher (a controller that is notified of changes and writes no
+status), a class or function that returns one, or a list of these.
 """
 
 import importlib
@@ -35,8 +35,9 @@ GROUP: Final = "vworkspace.controllers"
 class LoadedControllers:
     """The controllers that were loaded by name, in two groups.
 
-    `pure` are pure reconcilers. `given` are controllers that call the API themselves: instances, classes, or factory
-    functions. `made` has an instance for each of `given`; these instances have no API, and only serve to be inspected.
+    `pure` are pure reconcilers, each of which computes the children of an object by a pure function. `given` are
+    controllers that call the API themselves: instances, classes, or factory functions. `made` has an instance for each
+    of `given`; these instances have no API, and only serve to be inspected.
     """
 
     pure: tuple[AnyPureReconciler, ...] = ()
@@ -45,7 +46,7 @@ class LoadedControllers:
 
     @property
     def composites(self) -> tuple[Composite, ...]:
-        """The pure reconcilers, as composites to run."""
+        """The pure reconcilers, as composites (kinds whose objects have children) to run."""
         return tuple(map(composite_of, self.pure))
 
     @property

@@ -1,4 +1,7 @@
-"""The controllers that run reconcilers and watchers written in Python, with caches that they share (PH-7)."""
+"""The controllers that run reconcilers and watchers written in Python, with caches that they share (PH-7).
+
+A watcher is a controller that is notified of changes to objects and writes no status.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -51,7 +54,7 @@ def python_reconcilers(
     events: EventSink,
     random: Callable[[], float],
 ) -> tuple[ControllerPasses, ...]:
-    """Return the reconcilers of controllers that are written in Python, with caches that the controllers share.
+    """Return the reconcilers that run `controllers` (written in Python), with caches that the controllers share.
 
     Controllers with a field `api` get `api`, limited to the verbs that they declare. Raises CommandError for
     controllers that cannot run together.

@@ -1,5 +1,6 @@
 """The controllers that users add: boxes, pure reconcilers, controllers in Python; alone in a process or with others.
 
+A box is an operator that is defined in YAML; a pure reconciler computes the children of an object by a pure function.
 The code that runs them is imported only by a process that has some: without it a process needs 7 MB less.
 """
 
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Extensions:
-    """The reconcilers of everything that users add to an operator: composites (boxes and pure reconcilers), and
-    controllers in Python.
+    """The reconcilers of everything that users add to an operator: composites, and controllers in Python.
+
+    Composites are kinds whose objects have children: boxes (operators defined in YAML), and pure reconcilers.
     """
 
     composites: "tuple[CompositeReconciler, ...]" = ()
@@ -44,8 +46,8 @@ class Extensions:
     ) -> "Extensions":
         """Construct the reconcilers and caches of `composites` and `controllers`, which all use the client `api`.
 
-        `shared` are informers of CRDs, and of Namespaces if composites read Namespaces. Raises CommandError for
-        controllers that cannot run together.
+        Composites are kinds whose objects have children. `shared` are informers of CRDs, and of Namespaces if
+        composites read Namespaces. Raises CommandError for controllers that cannot run together.
         """
         if not composites and not controllers:
             return cls()
@@ -81,8 +83,9 @@ class Extensions:
 class ExtensionManager(ControllerManager):
     """A manager of a process that runs only extensions, without the operator's own controllers.
 
-    Construct it in the event loop that runs it. If `namespaces` is True, Namespaces are watched from the start: then
-    composites that read Namespaces can be loaded later. Raises CommandError for controllers that cannot run together.
+    Extensions are controllers that users add. Construct it in the event loop that runs it. If `namespaces` is True,
+    Namespaces are watched from the start: then composites (kinds whose objects have children) that read Namespaces can
+    be loaded later. Raises CommandError for controllers that cannot run together.
     """
 
     def __init__(

@@ -1,7 +1,8 @@
 """The passes of one controller over its objects: the core's state machine decides each step, this module executes it.
 
-A pass writes missing finalizers, makes at most one call of user code, and writes its outcome (PH-7). It raises nothing:
-errors of the API server are in its result, and an exception of user code is an outcome like any other.
+A pass is one reconcile of an object. It writes missing finalizers, makes at most one call of user code, and writes its
+outcome (PH-7). It raises nothing: errors of the API server are in its result, and an exception of user code is an
+outcome like any other.
 """
 
 from collections.abc import Awaitable
@@ -78,7 +79,8 @@ _MOST_TRIES: Final = 3
 def rules_of(controller: AnyController) -> ProgressRules:
     """Return the rules by which the next step for an object of `controller` is decided.
 
-    For a Watcher they include a second finalizer, which an object has until the first call for it has succeeded.
+    For a Watcher (a controller that is notified of changes) they include a second finalizer, which an object has until
+    the first call for it has succeeded.
     """
     kept = finalizer_of(controller)
     is_watcher = isinstance(controller, Watcher)

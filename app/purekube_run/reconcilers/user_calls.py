@@ -18,9 +18,9 @@ T = TypeVar("T")
 _log = structlog.get_logger("operator")
 
 _AGAIN: Final = 1.0
-"""The seconds after which a task that does not end is cancelled again."""
+"""The seconds after which a cancelled task of user code that does not end is cancelled again."""
 LEFT_ALONE: Final = 10.0
-"""The maximum seconds to wait for a cancelled task, which may still clean up."""
+"""The maximum seconds to wait for a cancelled task of user code, which may still clean up."""
 
 
 @attrs.frozen

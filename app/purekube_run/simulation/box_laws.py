@@ -1,4 +1,7 @@
-"""The trials of `box test`: they check laws (required properties) on generated objects of a box (PH-2, PH-3)."""
+"""The trials of `box test`: they check laws (required properties) on generated objects of a box (PH-2, PH-3).
+
+A box is an operator that is defined in YAML.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -25,7 +28,7 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class Broken:
-    """The result of a trial in which the box broke a law (a required property of controllers).
+    """The result of a trial in which the box (an operator defined in YAML) broke a law (a required property).
 
     `example` is the object of the trial, and `timeline` the course of it. The trial can be repeated by `try_example`
     with `number` and the same seed.
@@ -40,7 +43,7 @@ class Broken:
 
 @attrs.frozen
 class Rested:
-    """The result of a trial in which the box kept all laws (required properties).
+    """The result of a trial in which the box (an operator defined in YAML) kept all laws (required properties).
 
     `ready` is True if the object became Ready. The text has the reason and message of its condition Ready.
     """

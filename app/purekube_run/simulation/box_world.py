@@ -1,4 +1,7 @@
-"""A simulated cluster for one box: its controller runs as in `box run`, with simulated workloads and no latency."""
+"""A simulated cluster for one box: its controller runs as in `box run`, with simulated workloads and no latency.
+
+A box is an operator that is defined in YAML.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -134,7 +137,7 @@ def _would_be_ready(external: ExternalNode, manifest: Manifest) -> bool:
 
 
 class BoxWorld(World):
-    """A simulated cluster in which one process runs one box. Use it in a `with` block.
+    """A simulated cluster in which one process runs one box (an operator defined in YAML). Use it in a `with` block.
 
     `timeline` records the actions of the box's controller with their times. `writes` counts its writes.
     """

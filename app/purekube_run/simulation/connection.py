@@ -1,7 +1,7 @@
 """The connection of one replica to the API server, with latency and injected faults, and its clock.
 
-A request takes a few milliseconds of virtual time. A `Disturbance` is a fault that is scheduled for the next matching
-request of a process. No request of a killed process arrives.
+A replica is a simulated process. A request takes a few milliseconds of virtual time. A `Disturbance` is a fault that is
+scheduled for the next matching request of a process. No request of a killed process arrives.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""A simulated process that runs extensions: boxes, pure reconcilers and controllers in Python, as `box run` does."""
+"""A simulated process that runs extensions: boxes, pure reconcilers and controllers in Python, as `box run` does.
+
+A box is an operator that is defined in YAML; a pure reconciler computes the children of an object by a pure function.
+"""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -25,10 +28,11 @@ from purekube_run.simulation.replica import Replica, Surroundings
 
 @attrs.frozen
 class Extending:
-    """The settings of a simulated process that runs extensions (boxes and controllers).
+    """The settings of a simulated process that runs extensions (controllers that users add).
 
-    With a `candidacy`, the process takes part in leader election; without one, it always leads. `concluded` is called
-    with the result of each pass. `field_manager` is the field manager of Events.
+    `composites` are boxes (operators defined in YAML) and pure reconcilers. With a `candidacy`, the process takes part
+    in leader election; without one, it always leads. `concluded` is called with the result of each pass (reconcile of
+    one object). `field_manager` is the field manager of Events.
     """
 
     composites: Sequence[Composite] = ()
@@ -38,13 +42,17 @@ class Extending:
     entropy: Entropy = attrs.field(factory=lambda: SeededEntropy(0))
     concluded: Callable[[ObjectRef, ReconcileResult], None] = log_pass
     applied: str = ""
-    """The namespace of the revisions of applied boxes. If it is empty, applied boxes are not run."""
+    """The namespace of the revisions of applied boxes (operators that OperatorBox objects define).
+
+    If it is empty, applied boxes are not run.
+    """
 
 
 class ExtensionReplica(Replica):
     """A simulated process that runs extensions (boxes and controllers), and that can be killed and started again.
 
-    `manager` runs the controllers of the present process; it is None before the first start.
+    A box is an operator that is defined in YAML. `manager` runs the controllers of the present process; it is None
+    before the first start.
     """
 
     def __init__(

@@ -84,7 +84,10 @@ _WEIGHTS: Final = {
 
 
 class ExtensionWorld(World):
-    """A simulated cluster in which several replicas of a process run boxes and controllers; one replica leads."""
+    """A simulated cluster in which several replicas of a process run boxes and controllers; one replica leads.
+
+    A box is an operator that is defined in YAML.
+    """
 
     def __init__(
         self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
@@ -158,7 +161,8 @@ class ExtensionWorld(World):
 class ExtensionLaws(Laws):
     """The laws (required properties) of boxes and controllers, in addition to those of every simulated cluster.
 
-    Each object becomes Ready or reports why it does not. A deleted object disappears with its children.
+    A box is an operator that is defined in YAML. Each object becomes Ready or reports why it does not. A deleted object
+    disappears with its children.
     """
 
     settles = (
@@ -222,7 +226,10 @@ def _has_converged(live: Manifest) -> bool:
 
 @attrs.define
 class ExtensionWorkload:
-    """The simulated users of boxes and controllers. `done` counts their actions that had an effect."""
+    """The simulated users of boxes (operators defined in YAML) and controllers.
+
+    `done` counts their actions that had an effect.
+    """
 
     world: ExtensionWorld
     done: int = 0

@@ -1,4 +1,7 @@
-"""The reading of files that users pass to `simulate`, within limits. Each problem is one line (SIM-3, RUN-11)."""
+"""The reading of files that users pass to the command `simulate`, within limits.
+
+Each problem is one line (SIM-3, RUN-11).
+"""
 
 from pathlib import Path
 from typing import Any, Final

@@ -1,7 +1,8 @@
 """The plan of a box: the writes of one pass over one parent, which is an object of the box's kind.
 
-The writes are tried on an API server in memory that has a copy of the cluster's objects. So the server decides on
-defaults, conflicts and immutable fields as in a cluster, and no real cluster is changed.
+A box is an operator that is defined in YAML; a pass is one reconcile of the parent. The writes are tried on an API
+server in memory that has a copy of the cluster's objects. So the server decides on defaults, conflicts and immutable
+fields as in a cluster, and no real cluster is changed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,8 +73,9 @@ class PlannedObject:
 class BoxPlan:
     """The plan of a box for one parent (an object of its kind): the writes that one pass over it would make.
 
-    `writes` maps each verb to the number of writes, including deletes that wait until other objects are ready.
-    `refused` counts the writes that would be refused. `status` is the parent's status after the pass.
+    A box is an operator that is defined in YAML; a pass is one reconcile of the parent. `writes` maps each verb to the
+    number of writes, including deletes that wait until other objects are ready. `refused` counts the writes that would
+    be refused. `status` is the parent's status after the pass.
     """
 
     object: str

@@ -1,4 +1,7 @@
-"""The plans of a box for every object of its kind in a cluster. They read the cluster and never write to it."""
+"""The plans of a box for every object of its kind in a cluster. They read the cluster and never write to it.
+
+A box is an operator that is defined in YAML. Its plan for an object is the writes that the next reconcile would make.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -19,7 +22,8 @@ from purekube_run.simulation.plan import BoxPlan, plan_box
 class PlanAgainst:
     """The plans of a box for all its parents (the objects of its kind) in a cluster, by namespace and name.
 
-    `unfit` lists the parents for which no plan can be made, each with the reason.
+    A plan is the writes that the next reconcile of a parent would make. `unfit` lists the parents for which no plan can
+    be made, each with the reason.
     """
 
     plans: tuple[BoxPlan, ...]

@@ -1,4 +1,7 @@
-"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and their declarations."""
+"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and their declarations.
+
+A box is an operator that is defined in YAML; a pure reconciler computes the children of an object by a pure function.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, cast
@@ -22,7 +25,10 @@ from purekube_run.simulation.cluster import plain_definition
 from purekube_run.simulation.extension_replica import Extending
 
 Runnable: TypeAlias = Box | PureReconciler[Any, Any] | GivenController
-"""An extension to run: a box, a pure reconciler, a Reconciler or Watcher, its class, or a function that returns it."""
+"""An extension to run: a box, a pure reconciler, a Reconciler or Watcher, its class, or a function that returns it.
+
+A box is an operator that is defined in YAML; a Watcher is a controller that is notified of changes to objects.
+"""
 
 _NO_API: KubeApi = KubeApi(cast("KubeTransport", None))
 """The API of controllers that are constructed only to be inspected, and never run."""
@@ -40,7 +46,10 @@ class SameText:
 
 
 def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
-    """Return the settings of a process that runs these extensions. Raises CommandError if these cannot run together."""
+    """Return the settings of a process that runs these extensions (controllers that users add).
+
+    `field_manager` is the field manager of Events. Raises CommandError if the extensions cannot run together.
+    """
     composites = [composite_of(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
     controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
     made = (bind(controller, _NO_API) for controller in controllers)

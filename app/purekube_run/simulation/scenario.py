@@ -1,4 +1,7 @@
-"""The execution of scenarios (tests of a box): objects are created, then steps change them or check expectations."""
+"""The execution of scenarios (tests of a box): objects are created, then steps change them or check expectations.
+
+A box is an operator that is defined in YAML.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias
