@@ -1,4 +1,7 @@
-"""The reader of scenario files, which hold tests of boxes in YAML. Each error names file, line and field (PH-6)."""
+"""The reader of scenario files, which hold tests of boxes in YAML. Each error names file, line and field (PH-6).
+
+A box is an operator that a YAML file declares.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
@@ -55,7 +58,7 @@ class ScenarioStep:
 class Scenario:
     """A test of one box: the objects that exist at the start (`given`), then steps.
 
-    The object under test is the first given object of the box's kind.
+    A box is an operator that a YAML file declares. The object under test is the first given object of the box's kind.
     """
 
     name: str

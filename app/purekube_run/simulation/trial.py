@@ -183,7 +183,7 @@ class Trial:
     The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster
     that the controller manages. Faults must not change that state, and the deletion must restore it. `definitions` are
     CRDs of further kinds. Objects of the kinds in `keeps` may stay after the deletion. If `by_hand` is True, users
-    delete and change children during the faults.
+    delete and change children (the objects that the controller creates) during the faults.
     """
 
     controller: Runnable

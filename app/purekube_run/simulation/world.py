@@ -269,7 +269,11 @@ class World(MemoryCluster):
         self.server.restore(snapshot)
 
     def set_behaviour(self, *, flux: FluxBehaviour | None = None, engines: DownstreamBehaviour | None = None) -> None:
-        """Change how the simulated controllers behave from now on."""
+        """Change how the simulated controllers behave from now on.
+
+        `flux` is for the simulated Flux, `engines` for the other simulated controllers, such as those of workloads.
+        None leaves the behaviour unchanged.
+        """
         if flux is not None and self.flux is not None:
             self.flux.behaviour = flux
         if engines is not None:

@@ -1,7 +1,8 @@
 """The Cluster controller, which writes the operator's status into the cluster's Cluster object (RES-3, PULL-5).
 
-If there is no such object, the controller creates it once per process. With a job agent, it first waits until the
-control plane's URL is known (SEE-4). If a user deletes the object later, it is created again only after a restart.
+If there is no such object, the controller creates it once per process. With a job agent, which pulls jobs from the
+control plane (a server), it first waits until the control plane's URL is known (SEE-4). If a user deletes the object
+later, it is created again only after a restart.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -46,8 +47,9 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 class ClusterSettings:
     """The settings of the operator that determine the status of Cluster objects. They do not change while it runs.
 
-    After `window` seconds without contact to the control plane, the condition Disconnected becomes True. Polls must
-    fail for `damping` seconds before the condition Connected becomes False.
+    The control plane is the server that offers jobs to the operator. After `window` seconds without contact to the
+    control plane, the condition Disconnected becomes True. Polls for jobs must fail for `damping` seconds before the
+    condition Connected becomes False.
     """
 
     cluster_id: str
@@ -65,8 +67,8 @@ class ClusterSettings:
 class ClusterReconciler:
     """The reconciler of Cluster objects, which writes the state of this operator into their status.
 
-    The status shows the state of the informers and of the job agent. `report` returns the agent's state; it is None if
-    the operator runs without a job agent.
+    The status shows the state of the informers and of the job agent, which pulls jobs from the control plane (a
+    server). `report` returns the agent's state; it is None if the operator runs without a job agent.
     """
 
     api: KubeApi
@@ -82,7 +84,8 @@ class ClusterReconciler:
     def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
         """Return the controller of Cluster objects.
 
-        `synced` waits until the caches that the first status needs are filled. Nothing is reconciled before.
+        `writer` writes the statuses. `synced` waits until the caches that the first status needs are filled. Nothing is
+        reconciled before.
         """
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),

@@ -45,7 +45,8 @@ async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiCl
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
     """Yield the kind and manifest of the object in each document: the document itself, or the payload of a job.
 
-    Raises CommandError for a kind that is neither ApplicationInstance nor Operation nor in `boxes`.
+    A job is a request of the control plane. Raises CommandError for a kind that is neither ApplicationInstance nor
+    Operation nor in `boxes`, the kinds for which boxes (operators that YAML files declare) are given.
     """
     for document in documents:
         manifest = document

@@ -1,6 +1,7 @@
 """The process that runs extensions (boxes and controllers in Python), alone or with the operator's own kinds.
 
-A process without extensions does not import this module, which saves 7 MB of memory.
+A box is an operator that a YAML file declares. A process without extensions does not import this module, which saves 7
+MB of memory.
 """
 
 import random
@@ -50,10 +51,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class LoadedExtensions:
-    """The boxes and controllers that run together with the operator's own kinds.
+    """The boxes (operators that YAML files declare) and Python controllers that run with the operator's own kinds.
 
-    `composites` are the controllers made of boxes and pure reconcilers. `writers` are the other controllers that write
-    statuses, each with its kind.
+    `composites` are the controllers made of boxes and pure reconcilers (functions that return the desired children of
+    an object). `writers` are the other controllers that write statuses, each with its kind.
     """
 
     boxes: Sequence[Box]
@@ -161,7 +162,7 @@ def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: Op
 def run_boxes(
     settings: RunSettings, boxes: Sequence[Box], namespaces: Sequence[str] = (), *, applied: bool = False
 ) -> None:
-    """Run boxes until the process gets a signal.
+    """Run boxes (operators that YAML files declare) until the process gets a signal.
 
     The boxes act in `namespaces`, or in all namespaces if `namespaces` is empty. With `applied`, the boxes that are in
     the cluster as OperatorBox objects run too. Raises CommandError if no API server is configured.
@@ -177,7 +178,8 @@ def run_boxes(
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Log a warning for each box that needs a webhook, if the settings enable no webhooks.
 
-    Without the webhook, some rules, defaults or conversions of the box are missing.
+    A box is an operator that a YAML file declares. Without the webhook, some rules, defaults or conversions of the box
+    are missing.
     """
     if settings.webhook_listen:
         return

@@ -1,4 +1,4 @@
-"""The process that runs controllers: API connection, logs, metrics, probes, page and leader election (RUN-4).
+"""The process that runs controllers: API connection, logs, metrics, probes, web page and leader election (RUN-4).
 
 `run_process` runs any work in such a process. `run_extensions` uses it to run boxes and Python controllers without the
 operator's own kinds.
@@ -36,7 +36,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The API client, logs, metrics, election and other parts of a process, as the argument of the function that works.
+    """The API client, logs, metrics, election and other parts of a process, which its work function gets as argument.
 
     `server` is the URL of the API server.
     """

@@ -1,6 +1,7 @@
 """The commands `cluster` and `control-plane`, which run the embedded API server and the embedded control plane.
 
-The command `cluster` can also simulate controllers such as Flux.
+The control plane is the server that offers jobs to the operator. The command `cluster` can also simulate controllers
+such as Flux.
 """
 
 from collections.abc import Iterator, Sequence
@@ -93,9 +94,9 @@ def serve_cluster(
 
 
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
-    """Return the web page that shows the jobs and events of `server`.
+    """Return the web page that shows the jobs and events of the control plane `server`.
 
-    The page must be used on the server's event loop.
+    The control plane is the server that offers jobs to the operator. The page must be used on the server's event loop.
     """
 
     def events() -> list[Any]:

@@ -1,7 +1,8 @@
 """The common parts of the checks of a control plane: a test cluster, and the fixture that runs or skips a check.
 
-A check that needs more than the agent API declares that with `needs`; without it the check is skipped, and says what it
-would have needed. Each check offers its own jobs and ignores others, so a cluster in use can be examined.
+The control plane is the server that offers jobs to the operator. A check that needs more than the agent API declares
+that with `needs`; without it the check is skipped, and says what it would have needed. Each check offers its own jobs
+and ignores others, so a cluster in use can be examined.
 """
 
 import uuid
@@ -21,7 +22,8 @@ PROMPT, LONGEST = 1.0, 20.0
 class Examined:
     """A test cluster of one check, which sends to the control plane the requests that the cluster's agent would send.
 
-    It remembers the ids of the jobs that the check has offered.
+    The control plane is the server that offers jobs to the operator. The test cluster remembers the ids of the jobs
+    that the check has offered.
     """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:

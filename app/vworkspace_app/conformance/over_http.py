@@ -1,4 +1,7 @@
-"""The access of the checks to a control plane at a URL: by the agent API, and by the admin API or a shell command."""
+"""The access of the checks to a control plane at a URL: by the agent API, and by the admin API or a shell command.
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 import json
 import subprocess
@@ -27,8 +30,9 @@ class _Account:
 class ControlPlaneAt:
     """The control plane to examine, given by its URL and credentials.
 
-    Calling the object opens an `HttpSubject`, through which one check talks to the control plane. `enqueue_command` is
-    a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM certificate.
+    The control plane is the server that offers jobs to the operator. Calling the object opens an `HttpSubject`, through
+    which one check talks to the control plane. `enqueue_command` is a shell command that reads a job as JSON from
+    standard input and prints its id. `ca` is a PEM certificate.
     """
 
     url: str
@@ -50,7 +54,10 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """The connections of one check to the control plane, over HTTP. They stay open until `aclose`."""
+    """The connections of one check to the control plane, over HTTP. They stay open until `aclose`.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at

@@ -1,4 +1,7 @@
-"""The control plane under examination: the agent API, and the capabilities that its owner offers to examine it."""
+"""The control plane under examination: the agent API, and the capabilities that its owner offers to examine it.
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -11,16 +14,19 @@ from vworkspace_core.control_plane.port import ControlPlane
 
 
 class Offer(StrEnum):
-    """A capability that the control plane's owner may offer to checks in addition to the agent API."""
+    """A capability that the control plane's owner may offer to checks in addition to the agent API.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     JOBS = "jobs"
-    """Jobs can be offered."""
+    """Checks can offer jobs to the cluster's agent."""
     RECORDS = "records"
-    """Reports can be read back: statuses, results, events."""
+    """Checks can read back what the agent reported: statuses, results, events."""
     ACCOUNTS = "accounts"
-    """Further clusters can be created, and the control plane can be made to refuse tokens."""
+    """Checks can create further clusters, and make the control plane refuse tokens."""
     REGISTRATION = "registration"
-    """One-time tokens for registration can be issued."""
+    """Checks can obtain one-time tokens with which a cluster registers."""
 
 
 _ADMIN = "--admin-token-file for a server that has the admin API of the embedded control plane"
@@ -35,7 +41,10 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 
 
 class Account(Protocol):
-    """A cluster that the control plane knows, and the token of the cluster's agent."""
+    """A cluster that the control plane knows, and the token of the cluster's agent.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     @property
     def cluster_id(self) -> str:
@@ -60,7 +69,8 @@ class RawAnswer:
 class ControlPlaneSubject(Protocol):
     """The interface to a control plane under examination.
 
-    A method whose docstring names a capability is called only if `offers` contains that capability.
+    The control plane is the server that offers jobs to the operator. A method whose docstring names a capability is
+    called only if `offers` contains that capability.
     """
 
     @property

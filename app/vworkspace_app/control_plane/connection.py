@@ -1,6 +1,7 @@
 """The state of the connection to the control plane, which all queues of messages to it share (PULL-5).
 
-It includes the settings, and the gate that holds a queue during an outage.
+The control plane is the server that offers jobs to the operator. The state includes the settings, and the gate that
+holds a queue during an outage.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,9 +23,10 @@ from vworkspace_core.jobs.payload_security import Signatures
 class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
-    After an outage the queues of messages are released in order: snapshot and statuses, results, events. A queue is
-    released when the queue before it is empty or fails, but at most `head_start_seconds` after that queue (PULL-5).
-    `signatures` determines which jobs must be signed, in addition to the Cluster object's requirement.
+    A job agent pulls jobs from the control plane (a server) and reports on them. After an outage the queues of messages
+    are released in order: snapshot and statuses, results, events. A queue is released when the queue before it is empty
+    or fails, but at most `head_start_seconds` after that queue (PULL-5). `signatures` determines which jobs must be
+    signed, in addition to the Cluster object's requirement.
     """
 
     wait_seconds: int = 30
@@ -40,9 +42,10 @@ class AgentSettings:
 class OutageHold:
     """A gate that permits or stops the sending of one queue of messages to the control plane.
 
-    Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
-    (`allow_one`). If the control plane answers an attempt, the next attempt is permitted, because other requests may
-    succeed while polls fail. `wake` is called when the queue may send again.
+    The control plane is the server that offers jobs to the operator. Normally the queue sends without limit. In an
+    outage the queue is held: each attempt to send needs a permission (`allow_one`). If the control plane answers an
+    attempt, the next attempt is permitted, because other requests may succeed while polls fail. `wake` is called when
+    the queue may send again.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -88,10 +91,10 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """The connection to the control plane, and its state: unknown, connected, unreachable or rejected.
 
-    Only polls change the state. `on_change` is called at each change of the state, `on_lost` when a poll fails after a
-    success, and `on_sign_of_life` when another request succeeds while polls fail. `reread` reads the credential again
-    and returns whether it changed. It is called after a rejection, but only once until the control plane answers a
-    request.
+    The control plane is the server that offers jobs to the operator. Only polls change the state. `on_change` is called
+    at each change of the state, `on_lost` when a poll fails after a success, and `on_sign_of_life` when another request
+    succeeds while polls fail. `reread` reads the credential again and returns whether it changed. It is called after a
+    rejection, but only once until the control plane answers a request.
     """
 
     def __init__(

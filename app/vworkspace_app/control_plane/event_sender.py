@@ -1,6 +1,7 @@
 """The sender of events to the control plane that belong to no open job (PULL-5, PULL-6).
 
-The events wait in a bounded queue, and are sent in order and in batches.
+The control plane is the server that offers jobs to the operator. The events wait in a bounded queue, and are sent in
+order and in batches.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -52,9 +53,10 @@ class EventSender:
     """The sender of events to the control plane, with a bounded queue (`outbox`) and the last reported state of each
     object.
 
-    If events had to be dropped, a snapshot replaces them: the state of every object that `objects` yields. `cluster`
-    returns the Cluster object that reports on this operator, or None if there is none. Nothing is sent before a poll
-    has succeeded. `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
+    The control plane is the server that offers jobs to the operator. If events had to be dropped, a snapshot replaces
+    them: the state of every object that `objects` yields. `cluster` returns the Cluster object that reports on this
+    operator, or None if there is none. Nothing is sent before a poll has succeeded. `on_overflow` is called when the
+    sender begins to drop events, and when it stops dropping them.
     """
 
     def __init__(
@@ -169,7 +171,7 @@ class EventSender:
         return True
 
     async def drain(self) -> None:
-        """Wait until all events that the outage hold permits are sent, or until a batch fails."""
+        """Wait until all events (only the snapshot, if only that was released) are sent, or until a batch fails."""
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 

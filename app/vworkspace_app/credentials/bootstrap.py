@@ -1,4 +1,7 @@
-"""The first credential of a cluster, issued for the one-time token that a Cluster object names (PULL-8, RES-3)."""
+"""The first credential of a cluster, issued for the one-time token that a Cluster object names (PULL-8, RES-3).
+
+With a credential, the operator authenticates to the control plane, the server that offers jobs to it.
+"""
 
 import base64
 import binascii
@@ -25,7 +28,10 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class Bootstrap:
-    """The data with which a cluster registers itself: the control plane's URL, the cluster id, and a one-time token."""
+    """The data with which a cluster registers itself: the control plane's URL, the cluster id, and a one-time token.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str

@@ -1,4 +1,7 @@
-"""The registration of a cluster: a one-time token is exchanged for a credential that is stored before use (PULL-8)."""
+"""The registration of a cluster: a one-time token is exchanged for a credential that is stored before use (PULL-8).
+
+With the credential, the operator authenticates to the control plane, the server that offers jobs to it.
+"""
 
 import random
 from datetime import UTC, datetime

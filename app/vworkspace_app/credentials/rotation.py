@@ -1,6 +1,7 @@
 """The renewal of the agent's credential: it runs the credential's state machine (PULL-7, PULL-8).
 
-The state machine only decides. This module writes the Secret and sends the requests to the control plane.
+The control plane is the server that offers jobs to the operator. The state machine only decides. This module writes the
+Secret and sends the requests to the control plane.
 """
 
 from collections.abc import Callable
@@ -41,9 +42,9 @@ class RotationHooks:
 class RotationManager:
     """The manager of the job agent's credential: it renews the credential before it expires, or on request.
 
-    `secret` has the content of the credentials Secret. The attribute `live` has the same content, but with the token
-    that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token. `jitter` in
-    [0, 1) spreads renewals over time.
+    The control plane is the server that offers jobs to the operator. `secret` has the content of the credentials
+    Secret. The attribute `live` has the same content, but with the token that is in use. `on_locked_out` is called
+    after each rejection while the control plane accepts no token. `jitter` in [0, 1) spreads renewals over time.
     """
 
     def __init__(

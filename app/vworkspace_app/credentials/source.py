@@ -26,8 +26,9 @@ from vworkspace_core.credentials.secret import (
 class CredentialsSource:
     """The options, token file and Secret from which the agent's credential is read.
 
-    If `agent` is False, no key of the Secret is required, and only the approval secret is read (SEE-4). With
-    `allow_http` the token may be sent to another machine over plain http:// (PULL-9).
+    If `agent` is False, no key of the Secret is required, and only the approval secret is read, the key with which
+    approvals of Operations are verified (SEE-4). With `allow_http` the token may be sent to another machine over plain
+    http:// (PULL-9).
     """
 
     api: KubeApi

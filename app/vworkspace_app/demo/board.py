@@ -1,4 +1,7 @@
-"""The live display of the demo below its printed steps: a table of the present objects and the open jobs."""
+"""The live display of the demo below its printed steps: a table of the present objects and the open jobs.
+
+A job is a request that the control plane, a server, offers to the operator.
+"""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,7 @@
 """The parts of the demo of boxes: an API server on a loopback port, simulated workloads, and a running box.
 
-The box runs as `box run` runs it: informers, queue, workers and Events over HTTP.
+A box is an operator that a YAML file declares. The box runs as `box run` runs it: informers, queue, workers and Events
+over HTTP.
 """
 
 import random
@@ -46,7 +47,10 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """The parts of the demo about a box: the cluster, the box, and the recorder of changes."""
+    """The parts of the demo about a box: the cluster, the box, and the recorder of changes.
+
+    A box is an operator that a YAML file declares.
+    """
 
     box: Box
     cluster: EmbeddedCluster

@@ -1,4 +1,7 @@
-"""The demo's story of a box, checked step by step: its children are created in three phases (PH-3 to PH-6)."""
+"""The demo's story of a box, checked step by step: its children are created in three phases (PH-3 to PH-6).
+
+A box is an operator that a YAML file declares.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +25,10 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The narrator of the demo's story about a box, which prints each step and checks the objects in the cluster."""
+    """The narrator of the demo's story about a box, which prints each step and checks the objects in the cluster.
+
+    A box is an operator that a YAML file declares.
+    """
 
     @property
     def shop(self) -> ObjectRef:
@@ -97,7 +103,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a change in the spectator's list of all changes."""
+        """Return the index of a change in the list of all recorded changes."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:

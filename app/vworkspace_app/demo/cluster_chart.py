@@ -1,4 +1,4 @@
-"""The Helm chart of the demo on a real cluster: it is pushed to an OCI registry as by `helm push`, or published."""
+"""The Helm chart of the demo on a real cluster: pushed to an OCI registry as by `helm push`, or already published."""
 
 import base64
 import gzip
@@ -163,7 +163,7 @@ def pushed(registry: OciRegistry) -> Iterator[None]:
     """Push all versions of the demo's chart before the block, and remove them after it if the registry permits.
 
     All versions have a ConfigMap. One also has a Service, which a quota in the namespace forbids, so that its upgrade
-    fails. Raises CommandError.
+    fails. Raises CommandError if a version cannot be pushed.
     """
     digests: list[str] = []
     try:

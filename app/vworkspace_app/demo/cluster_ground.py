@@ -110,7 +110,7 @@ class ClusterFixture:
     async def forbid_services(self) -> None:
         """Forbid Services in the managed namespace by a quota, and wait until the quota is in force.
 
-        Raises CommandError.
+        Raises CommandError if the quota is not in force within the time limit.
         """
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
         manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}

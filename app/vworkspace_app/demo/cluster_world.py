@@ -1,6 +1,7 @@
 """The parts of the demo on a user's cluster: real Flux, an embedded control plane, and the operator.
 
-The operator has the roles that the command `manifests` prints.
+The control plane is the server that offers jobs to the operator. The operator has the roles that the command
+`manifests` prints.
 """
 
 import secrets
@@ -46,7 +47,10 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes."""
+    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     ground: ClusterFixture
     control: ControlPlaneServer

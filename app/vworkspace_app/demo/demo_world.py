@@ -1,7 +1,7 @@
 """The parts of the demo on this machine: an embedded API server and control plane, a simulated Flux, and the operator.
 
-The servers listen on loopback ports. The operator is the production one (`vworkspace_app.manager.production`), and
-talks to both servers over HTTP.
+The control plane is the server that offers jobs to the operator. The servers listen on loopback ports. The operator is
+the production one (`vworkspace_app.manager.production`), and talks to both servers over HTTP.
 """
 
 import tempfile
@@ -46,7 +46,10 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes."""
+    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes.
+
+    The control plane is the server that offers jobs to the operator.
+    """
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -86,7 +89,7 @@ async def open_world(
     """Start servers and operator, yield them once the operator is ready, and stop them after the block.
 
     With `engines` all downstream controllers are simulated, and the objects that they need are created. The operator
-    reports to `telemetry`.
+    reports to `telemetry`. `behaviour` is that of the simulated Flux.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
@@ -125,6 +128,8 @@ async def start_operator(
     """Start a control plane, and an operator that connects it to the cluster of `api`; both end with `stack`.
 
     Return the control plane and its URL once the operator is ready.
+
+    The operator's token is written into `folder`. `spectator` begins to record changes.
     """
     servers = await open_group(stack)
     control, token, cluster_id = ControlPlaneServer(), "demo-agent-token", settings.decisions.cluster_id

@@ -64,7 +64,7 @@ def gone(kind: Kind, name: str) -> Wanted:
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
-    """Return a predicate that is true for a change after which the instance has a condition for its present generation.
+    """Return a predicate that is true for a change after which an instance has a condition for its present generation.
 
     The condition has the type `kind`, this status and this reason; an empty `reason` matches any reason.
     """

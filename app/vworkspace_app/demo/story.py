@@ -83,7 +83,7 @@ class StoryRunner(Narrator[PlayedWorld]):
     # --- the acts --------------------------------------------------------------------------------------------------
 
     async def eight_steps(self) -> None:
-        """Show the eight steps by which an intent of the control plane becomes a running release (PULL-2)."""
+        """Show the eight steps by which a job of the control plane becomes a running release (PULL-2)."""
         stage = self.stage
         app = self.application
         asks = f'Odoo asks {app.cluster} to ensure "{NAME}", chart {app.chart} {app.first}'

@@ -150,13 +150,16 @@ class InstanceCase(Case):
         return ObjectRef(HELM_RELEASE, self.namespace, name)
 
     async def release(self, name: str = "shop") -> Manifest:
-        """Return the HelmRelease of an instance, as soon as it exists. Raises NotTried after the time limit."""
+        """Return the HelmRelease of an instance, as soon as it exists.
+
+        After the time limit, raise NotTried (the check could not be made).
+        """
         return await self.required("a HelmRelease of the operator (REC-4)", lambda: self.get(self.release_ref(name)))
 
     async def released(self, test: Any, what: str, name: str = "shop") -> Manifest:
         """Wait until `test` is true for the HelmRelease of an instance, and return it.
 
-        Raises NotTried after the time limit, with `what` in its message.
+        After the time limit, raise NotTried (the check could not be made), with `what` in its message.
         """
 
         async def look() -> Manifest | None:
@@ -168,7 +171,8 @@ class InstanceCase(Case):
     async def ready(self, ref: ObjectRef) -> Manifest:
         """Wait until the instance is Ready at its generation, and return it.
 
-        After the time limit, raise NotTried rather than Broken: only the check of REC-1 counts that as a failure.
+        After the time limit, raise NotTried (the check could not be made) rather than Broken: only the check of REC-1
+        counts that as a failure.
         """
         return await self.required("an instance that becomes Ready (REC-1)", lambda: self.is_ready(ref))
 
@@ -366,7 +370,8 @@ class InstanceCase(Case):
     async def acked(self, job: JobEntry) -> None:
         """Wait until a job is acknowledged.
 
-        After the time limit, raise NotTried rather than Broken: only the check of PULL-1 counts that as a failure.
+        After the time limit, raise NotTried (the check could not be made) rather than Broken: only the check of PULL-1
+        counts that as a failure.
         """
         is_acked = no_wait(lambda: job.acked_at is not None or job.result is not None)
         await self.required(f"an ack of job {job.id} (PULL-1)", is_acked)

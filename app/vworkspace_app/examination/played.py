@@ -1,4 +1,7 @@
-"""The simulated parts of an examination in one namespace: Flux, the engines, the control plane."""
+"""The simulated parts of an examination in one namespace: Flux, the engines, the control plane.
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -97,7 +100,7 @@ def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[FluxBehavi
 
 
 def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[DownstreamBehaviour]:
-    """Return simulated engines for one namespace; they are not started yet."""
+    """Return the simulated engines (controllers that run Operations, like Velero) of a namespace, not yet started."""
     narrow = within(api, namespace)
     behaviour = attrs.evolve(QUICK_ENGINES, velero=attrs.evolve(QUICK_ENGINES.velero, namespace=namespace))
     return Played(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)

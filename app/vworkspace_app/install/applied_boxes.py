@@ -1,6 +1,7 @@
 """The roles that the operator needs to run boxes which users apply as OperatorBox objects.
 
-The roles are not in `rbac`, because the code of boxes is slow to import.
+A box is an operator that a YAML file declares. The roles are not in `rbac`, because the code of boxes is slow to
+import.
 """
 
 from collections.abc import Iterator
@@ -25,14 +26,15 @@ APPLIED_EVERYWHERE: Final = (
     Access(known.NAMESPACE, FOLLOWED),
     Access(known.EVENT, ("create", "patch")),
 )
-"""The rights of a process that runs applied boxes, without the rights on the kinds that each box uses."""
+"""The rights of a process that runs applied boxes (OperatorBoxes in the cluster), without those on each box's kinds."""
 APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the operator's roles to run applied boxes, which are boxes that a user applied as OperatorBox objects.
 
-    The roles for the kinds of each box are not included; `box rbac` prints them.
+    A box is an operator that a YAML file declares. The roles for the kinds of each box are not included; `box rbac`
+    prints them.
     """
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)

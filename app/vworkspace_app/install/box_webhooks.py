@@ -1,8 +1,8 @@
 """The objects that make an API server call the webhooks of a box: Service, certificate, configurations (PH-8).
 
-The webhooks fail closed: if no webhook answers, a write is refused, because its object would be stored without checks
-and defaults. Without conversion an object cannot be read at all. An object being deleted is exempt, so that its
-finalizer can be removed while no replica is up.
+A box is an operator that a YAML file declares. The webhooks fail closed: if no webhook answers, a write is refused,
+because its object would be stored without checks and defaults. Without conversion an object cannot be read at all. An
+object being deleted is exempt, so that its finalizer can be removed while no replica is up.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -62,7 +62,8 @@ def tls_secret(name: str) -> str:
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
     """Yield the Service, the certificate and the webhook configurations that a box needs.
 
-    `meta` is the metadata of the Deployment that serves the webhooks; its name is the name of the installation.
+    A box is an operator that a YAML file declares. `meta` is the metadata of the Deployment that serves the webhooks;
+    its name is the name of the installation.
     """
     name = str(meta["name"])
     yield from webhook_service(name, meta, trust)

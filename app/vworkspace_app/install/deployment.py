@@ -25,7 +25,10 @@ _USER: Final = 65532
 """The uid that the image runs as."""
 
 BOXES: Final = "/etc/vworkspace/boxes"
-"""The folder in the pod with one subfolder for each box, named by the box's index."""
+"""The folder in the pod with one subfolder for each box, named by the box's index.
+
+A box is an operator that a YAML file declares.
+"""
 
 _GRACE_SECONDS: Final = 45
 """The pod's termination grace period in seconds, longer than `--grace-period`, so that the Lease can be released."""

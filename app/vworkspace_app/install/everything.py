@@ -45,9 +45,9 @@ def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
 def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield only roles and bindings of the operator.
 
-    If the options enable Velero, the page or applied boxes, these are only the additional roles for them. Otherwise
-    these are the operator's own two roles. Never both: applying the own roles again would replace roles that were
-    printed with other options.
+    If the options enable Velero, the web page or applied boxes (OperatorBoxes in the cluster), these are only the
+    additional roles for them. Otherwise these are the operator's own two roles. Never both: applying the own roles
+    again would replace roles that were printed with other options.
     """
     if options.velero_namespace:
         yield from _velero_rbac(options)
@@ -61,8 +61,9 @@ def rights(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def tenant(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a managed namespace: the operator's Role (RES-5), the accounts (RUN-12), and perhaps a
-    quota.
+    """Yield the objects of a managed namespace: the operator's Role (RES-5), the accounts (RUN-12) and any quota.
+
+    There is a quota only if the options set one.
     """
     # Without the Namespace itself: `kubectl delete -f` would delete it with everything inside.
     yield from tenant_rights(namespace, options)

@@ -1,4 +1,7 @@
-"""The manifests that run a box, or Python controllers, in a cluster with exactly the rights they use (RUN-7)."""
+"""The manifests that run a box, or Python controllers, in a cluster with exactly the rights they use (RUN-7).
+
+A box is an operator that a YAML file declares.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -35,7 +38,8 @@ def name_of(box: Box) -> str:
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield the roles of the process that runs a box, with their bindings.
 
-    These are a ClusterRole for kinds that the box reads in all namespaces, and Roles for its children.
+    A box is an operator that a YAML file declares. The roles are a ClusterRole for kinds that the box reads in all
+    namespaces, and Roles for its children.
     """
     acting = [] if box.account is not None else owners((box,))
     return roles_of(name_of(box), access_of((box,)), [*acting], options)
@@ -56,13 +60,15 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 # --- boxes as objects -------------------------------------------------------------------------------------------------
 
 APPLIED: Final = "vworkspace-boxes"
-"""The name of all objects of the installation that runs applied boxes, including its ServiceAccount."""
+"""The name of all objects of the installation that runs applied boxes (OperatorBoxes), including its ServiceAccount."""
 
 
 def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
     """Yield the manifests of a process that runs applied boxes, without roles for the kinds of each box.
 
     If `trust` is given, the process also serves the webhook that validates boxes.
+
+    Applied boxes are those in the cluster as OperatorBox objects.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
@@ -92,8 +98,8 @@ def box_installation(
 ) -> Iterator[dict[str, Any]]:
     """Yield all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
-    `files` has the texts of the box's files by name, the box itself first. An annotation of the pods has a hash of the
-    files, so that the pods are recreated when a file changes.
+    A box is an operator that a YAML file declares. `files` has the texts of the box's files by name, the box itself
+    first. An annotation of the pods has a hash of the files, so that the pods are recreated when a file changes.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)

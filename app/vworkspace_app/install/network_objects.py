@@ -81,7 +81,8 @@ def _groups(link: Mapping[Any, str]) -> list[Mapping[str, Any]]:
 def prometheus_rule(options: InstallOptions, link: Mapping[Any, str] | None = None) -> dict[str, Any]:
     """Return the alert rules as a PrometheusRule.
 
-    If the operator's page has a URL, each rule has an annotation with it. `link` has other annotations to use instead.
+    If the operator's web page has a URL, each rule has an annotation with it. `link` has other annotations to use
+    instead.
     """
     page = options.settings.get("page_url", "")
     linked = link or ({"link": page} if page else {})

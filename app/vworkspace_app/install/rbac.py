@@ -67,7 +67,7 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
     """Return the ClusterRoleBinding by which the operator may create TokenReviews and SubjectAccessReviews (SEE-3).
 
-    The operator's page needs them to check its visitors.
+    The operator's web page needs them to check its visitors.
     """
     delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")

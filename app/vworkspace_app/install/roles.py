@@ -1,4 +1,7 @@
-"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7)."""
+"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7).
+
+A box is an operator that a YAML file declares.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -36,9 +39,9 @@ def roles_of(
 ) -> Iterator[dict[str, Any]]:
     """Yield the roles of the controller `name` and their bindings.
 
-    These are a ClusterRole for kinds that are read in all namespaces, a Role in each namespace of `options.tenants`,
-    and a Role for leader election. `owners` are the rights that the admission plugin
-    OwnerReferencesPermissionEnforcement requires.
+    `access` has the rights that the controller uses. The roles are a ClusterRole for kinds that are read in all
+    namespaces, a Role in each namespace of `options.tenants`, and a Role for leader election. `owners` are the rights
+    that the admission plugin OwnerReferencesPermissionEnforcement requires.
     """
     everywhere = list(access.everywhere)
     if options.owner_reference_protection:
@@ -57,7 +60,7 @@ def roles_of(
 
 
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
-    """Yield roles to delete objects of kinds that an earlier definition created, each with its binding.
+    """Yield roles to delete objects of kinds that the controller's earlier definition created, with their bindings.
 
     Each kind has a role of its own, which can be applied alone, and deleted once no object of the kind is left.
     """

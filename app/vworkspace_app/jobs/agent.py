@@ -40,7 +40,7 @@ log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
 _REMEMBERED: Final = 100
-"""The maximum number of finished jobs that are kept for display on the operator's page."""
+"""The maximum number of finished jobs that are kept for display on the operator's web page."""
 
 OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 """A function that is called after each event of the job state machine, with the states before and after the event."""
@@ -48,7 +48,7 @@ OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 
 @attrs.frozen
 class SettledJob:
-    """A finished job, for display on the operator's page: its outcome, and the time `at` of its result.
+    """A finished job of the control plane, for the operator's web page: its outcome, and the time `at` of its result.
 
     `about` names the object of the job; secrets in `error` are redacted.
     """
@@ -64,9 +64,9 @@ class SettledJob:
 class Agent:
     """The job agent of one cluster, which pulls jobs and reports on them. Only the leader may run it (PULL-4).
 
-    `random` returns numbers in [0, 1) for jitter. `reread` reads the credential again and returns whether it changed.
-    `rotate` obtains and stores a new credential. `objects` lists the owned objects from the informers. `cluster`
-    returns the Cluster object that reports on this operator.
+    Jobs come from the control plane, a server. `random` returns numbers in [0, 1) for jitter. `reread` reads the
+    credential again and returns whether it changed. `rotate` obtains and stores a new credential. `objects` lists the
+    owned objects from the informers. `cluster` returns the Cluster object that reports on this operator.
 
     The other functions are called at events, and must not raise. `noticed` gets each write to the cluster, `on_result`
     the outcome of each job that has a result, and `on_step` the states before and after each event. `on_change` is
@@ -190,7 +190,7 @@ class Agent:
         """Accept no new jobs, finish running effects, and send pending reports as long as the control plane answers
         (RUN-4).
 
-        Jobs that wait for their objects stay in the job store, from which the next leader continues them.
+        Jobs that wait for their objects stay in the job store (in Secrets), from which the next leader continues them.
         """
         self._polling.stop()
         if self._executor.tasks is None:

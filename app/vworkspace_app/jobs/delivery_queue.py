@@ -1,6 +1,7 @@
 """The queues of messages about jobs to the control plane: acks, statuses and results (PULL-3, PULL-5).
 
-A message is repeated until it is answered, and a failed message does not block the others.
+The control plane is the server that offers jobs to the operator. A message is repeated until it is answered, and a
+failed message does not block the others.
 """
 
 from collections.abc import Awaitable, Callable
@@ -24,8 +25,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Delivery:
     """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    `final` lists the errors after which the request is not repeated. `answered` is called with None after success, or
-    with such an error. After any other error, `lost` is called and the request is repeated.
+    The control plane is the server that offers jobs to the operator. `final` lists the errors after which the request
+    is not repeated. `answered` is called with None after success, or with such an error. After any other error, `lost`
+    is called and the request is repeated.
     """
 
     key: str
@@ -45,7 +47,8 @@ class _Waiting:
 class DeliveryQueue:
     """A queue of requests to the control plane about jobs. At most `width` are sent at a time, or one after a failure.
 
-    At first the queue is held: nothing is sent before the control plane has answered a poll.
+    The control plane is the server that offers jobs to the operator. At first the queue is held: nothing is sent before
+    the control plane has answered a poll.
     """
 
     def __init__(

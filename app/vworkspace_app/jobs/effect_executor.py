@@ -1,6 +1,7 @@
 """The executor of the effects of the job state machine (PULL-2, PULL-4).
 
-An effect is what the machine requests from the cluster or the job store, such as applying an object.
+An effect is what the machine requests from the cluster or the job store (Secrets with the records of open jobs), such
+as applying an object.
 """
 
 import contextlib
@@ -29,8 +30,8 @@ class JobEffectExecutor:
 
     At most `parallel` effects run at a time, and `feed` is called with the outcome of each. `tasks` is the task group
     in which effects run. It is None while the agent does not run; effects are then ignored, because the next process
-    continues from the stored records. `noticed` is called with each object that was applied or whose deletion was
-    requested, so that caches need not wait for a watch.
+    continues from the records that are stored in Secrets. `noticed` is called with each object that was applied or
+    whose deletion was requested, so that caches need not wait for a watch.
     """
 
     def __init__(

@@ -1,4 +1,7 @@
-"""The command `box check`, which reports all problems in box files."""
+"""The command `box check`, which reports all problems in box files.
+
+A box is an operator that a YAML file declares.
+"""
 
 import json
 from collections.abc import Iterable, Sequence

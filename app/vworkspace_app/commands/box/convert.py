@@ -1,4 +1,7 @@
-"""The command `box convert`, which makes boxes of the files of other frameworks, and prints or writes them."""
+"""The command `box convert`, which makes boxes of the files of other frameworks, and prints or writes them.
+
+A box is an operator that a YAML file declares.
+"""
 
 import re
 import sys
@@ -40,8 +43,9 @@ class Written:
 class ConvertedFile:
     """The result of converting a file.
 
-    `boxes` is the number of boxes and `files` the files to write. `problems` has a line for each part that could not be
-    converted. `refused` has the problems that `box check` finds in the new boxes.
+    A box is an operator that a YAML file declares. `boxes` is the number of boxes and `files` the files to write.
+    `problems` has a line for each part that could not be converted. `refused` has the problems that `box check` finds
+    in the new boxes.
     """
 
     boxes: int

@@ -1,4 +1,7 @@
-"""The command `box init`, which writes an example box and its CRD for a new kind. Both pass `box check` unchanged."""
+"""The command `box init`, which writes an example box and its CRD for a new kind. Both pass `box check` unchanged.
+
+A box is an operator that a YAML file declares.
+"""
 
 import keyword
 import re

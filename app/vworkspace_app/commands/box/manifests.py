@@ -1,4 +1,7 @@
-"""The commands `box rbac` and `box manifests`, which print the objects to install so that a box runs in a cluster."""
+"""The commands `box rbac` and `box manifests`, which print the objects to install so that a box runs in a cluster.
+
+A box is an operator that a YAML file declares.
+"""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

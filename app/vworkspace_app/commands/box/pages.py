@@ -1,4 +1,7 @@
-"""The commands `box graph` and `box docs`, which print a box's dependency graph and a page for its users."""
+"""The commands `box graph` and `box docs`, which print a box's dependency graph and a page for its users.
+
+A box is an operator that a YAML file declares.
+"""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,4 +1,7 @@
-"""The command `box plan`, which prints what a box would do for one object or for each object of a cluster."""
+"""The command `box plan`, which prints what a box would do for one object or for each object of a cluster.
+
+A box is an operator that a YAML file declares.
+"""
 
 import difflib
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,7 @@
 """The command `box rollout`, which shows, pauses, resumes and undoes the roll-out of an applied box (PH-10).
 
-An earlier revision may need admission policies that differ from the present ones. This command only prints them: a user
-who has the right to write admission policies has to apply them.
+A box is an operator that a YAML file declares. An earlier revision may need admission policies that differ from the
+present ones. This command only prints them: a user who has the right to write admission policies has to apply them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

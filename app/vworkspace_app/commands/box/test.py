@@ -1,6 +1,7 @@
 """The command `box test`, which runs a box's scenarios and tests its laws on random objects of its kind (SEE-3).
 
-A law is a property that every controller must have, such as writing nothing in the steady state.
+A box is an operator that a YAML file declares. A law is a property that every controller must have, such as writing
+nothing in the steady state.
 """
 
 import secrets
@@ -186,7 +187,7 @@ class Recorder:
     _lines: int = 0
 
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
-        """Record the present state of the simulated cluster around the object `subject`.
+        """Record the present state of the simulated cluster around the object `subject`: the object and its children.
 
         `name` is the name of the scenario. `messages` are recorded with it, and the timeline since the last record.
         """

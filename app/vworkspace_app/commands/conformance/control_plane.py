@@ -1,4 +1,7 @@
-"""The command `conformance control-plane`, which runs the conformance checks against a control plane."""
+"""The command `conformance control-plane`, which runs the conformance checks against a control plane.
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 import os
 from importlib.util import find_spec

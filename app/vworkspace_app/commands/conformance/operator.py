@@ -1,6 +1,7 @@
 """The commands `conformance operator`, which tests any operator that serves this API, and `conformance list`.
 
-The operator is a process of its own, which is tested only by what it writes and sends.
+The operator is a process of its own, which is tested only by what it writes and sends. The API has the kinds
+ApplicationInstance, Operation and Cluster.
 """
 
 import sys

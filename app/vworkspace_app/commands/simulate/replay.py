@@ -207,7 +207,7 @@ def timeline_line(moment: RunMoment) -> str:
 
 
 def moment_lines(moment: Moment) -> Iterator[str]:
-    """Yield the lines of a moment: its facts, its messages, and its tables that have rows."""
+    """Yield the lines that show a moment of a run: its facts (named values), messages, and tables that have rows."""
     facts = "   ".join(f"{name} {value}" for name, value in moment.facts.items())
     yield one_line(f"{'▲' if moment.mark else '■'} {facts}")
     for line in moment.told:

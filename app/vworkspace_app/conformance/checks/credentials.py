@@ -1,4 +1,7 @@
-"""Checks of tokens: for which cluster they are valid, how they are replaced, and registration (PULL-8)."""
+"""Checks of tokens: for which cluster they are valid, how they are replaced, and registration (PULL-8).
+
+With a token, a cluster's agent authenticates to the control plane, the server that offers jobs to it.
+"""
 
 import anyio
 import pytest

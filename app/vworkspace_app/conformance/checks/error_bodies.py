@@ -1,4 +1,7 @@
-"""Checks of the JSON body of an error response of the control plane (PULL-6): `{error, message, requestId}`."""
+"""Checks of the JSON body of an error response of the control plane (PULL-6): `{error, message, requestId}`.
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 import json
 import uuid

@@ -1,4 +1,7 @@
-"""Checks of events that belong to no job: the control plane keeps one event per key (PULL-6)."""
+"""Checks of events that belong to no job: the control plane keeps one event per key (PULL-6).
+
+The control plane is the server that offers jobs to the operator.
+"""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of acks, statuses and results of jobs (PULL-4)."""
+"""Checks of acks, statuses and results of jobs, which the agent sends to the control plane (PULL-4)."""
 
 import uuid
 from typing import Any

@@ -1,4 +1,4 @@
-"""Checks of the long poll of the agent API (PULL-1, PULL-12)."""
+"""Checks of the long poll of the agent API, by which an agent fetches jobs from the control plane (PULL-1, PULL-12)."""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Checks of the clauses PULL, about the agent: its requests, outcomes of jobs, redelivery, outages and scope."""
+"""Checks of the clauses PULL, about the agent: its requests, outcomes of jobs, redelivery, outages and scope.
+
+A clause is a numbered requirement of the specification, such as PULL-1. The agent pulls jobs from a control plane.
+"""
 
 import re
 from datetime import timedelta

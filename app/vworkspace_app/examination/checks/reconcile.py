@@ -1,4 +1,7 @@
-"""Checks of the clauses REC, about the reconciling of instances: chart sources, release, conflicts and deletion."""
+"""Checks of the clauses REC, about the reconciling of instances: chart sources, release, conflicts and deletion.
+
+A clause is a numbered requirement of the specification, such as REC-1.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Checks of the clauses RES, about the custom resources: fields, conditions, labels, the finalizer and secrets."""
+"""Checks of the clauses RES, about the custom resources: fields, conditions, labels, the finalizer and secrets.
+
+A clause is a numbered requirement of the specification, such as RES-1.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""Checks of the clauses RUN, about the operator's process: watches, retries, replicas, shutdown and rights."""
+"""Checks of the clauses RUN, about the operator's process: watches, retries, replicas, shutdown and rights.
+
+A clause is a numbered requirement of the specification, such as RUN-1.
+"""
 
 from typing import Any
 
