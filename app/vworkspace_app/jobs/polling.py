@@ -1,4 +1,7 @@
-"""The long poll, which requests jobs repeatedly, at a pace that spares an overloaded server (PULL-1, PULL-7)."""
+"""The long poll, which requests jobs (units of work) from the control plane repeatedly (PULL-1, PULL-7).
+
+Its pace spares an overloaded server.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -17,8 +20,9 @@ from vworkspace_core.jobs import messages as m
 class LongPoll:
     """The loop that polls the control plane for jobs until it is stopped. A failed poll does not end the loop.
 
-    `random` returns numbers in [0, 1) for jitter. `feed` gets the server's time of each answer, as a ServerTime event.
-    `offered` gets the jobs of each answer, and returns True if one of them is new.
+    `random` returns numbers in [0, 1) for jitter. `feed` gets the control plane's clock time in each answer, as a
+    ServerTime event. `offered` gets the jobs of each answer, and returns True if one of them is new: then the next poll
+    follows without a pause.
     """
 
     def __init__(

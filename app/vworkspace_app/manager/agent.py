@@ -1,4 +1,7 @@
-"""The job agent as the manager runs it, connected to caches, Cluster objects and credentials."""
+"""The job agent, which carries out jobs of the control plane, as the manager runs it.
+
+It is connected to the caches, to Cluster objects and to the credentials.
+"""
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -32,7 +35,7 @@ from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.overview.page_paths import page_link
 
 _TOGETHER: Final = 64
-"""The number of objects after which the loop over all objects yields to other tasks."""
+"""The number of objects after which a new leader's first pass over all objects yields to other tasks."""
 
 
 @attrs.frozen
@@ -55,7 +58,8 @@ class AgentOptions:
 class ManagedAgent:
     """The job agent, connected to the caches of `informers`, to Cluster objects and to the credentials.
 
-    `on_change`, `on_result` and `on_step` are passed to `Agent`.
+    `on_change` is called when the connection's state changes, and when events begin or cease to be dropped. `on_result`
+    gets the outcome of each job that has a result, and `on_step` the agent's states before and after each event.
     """
 
     def __init__(

@@ -50,7 +50,8 @@ def operator_settings(
 ) -> OperatorSettings:
     """Return the settings of the operator for the cluster `cluster_id`, from the settings of the command `run`.
 
-    `installation` says how the operator was installed, so that messages name a remedy that fits.
+    `templates` define how Operations are carried out. `installation` says how the operator was installed, so that
+    messages name a remedy that fits.
     """
     decisions = Settings(
         cluster_id=cluster_id,

@@ -63,7 +63,10 @@ class Notifier:
             runner.subscribe(self._changed)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `ready`, then send notices until cancelled."""
+        """Wait for `ready`, then send notices until cancelled.
+
+        `ready` returns once the caches have synced and this process is the leader.
+        """
         await ready()
         state = Attention(self._clock.now())
         for runner in self._informers.of(*OWN_KINDS):

@@ -42,7 +42,9 @@ from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
 from vworkspace_core.overview.origin import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
-"""The policy of informers for kinds that only one engine needs: a kind that may not be listed delays no other part.
+"""The policy of informers for kinds that only one engine (such as Velero) needs to carry out Operations.
+
+A kind that may not be listed delays no other part.
 
 Operations read the objects of these kinds live as well.
 """
@@ -102,9 +104,11 @@ def informers_of(
     scope: CacheScope = CacheScope(),
     installation: Installation = PRINTED,
 ) -> Iterator[InformerRunner]:
-    """Yield one informer per kind.
+    """Yield one informer per kind that the operator reads.
 
     Informers of the operator's own kinds have no selector, so that no object with its finalizer is missed (RES-5).
+    `random` returns numbers in [0, 1) for jitter. `scope` limits the cached namespaces, and `installation` determines
+    the remedies that messages name.
     """
     informer = partial(
         InformerRunner, api, clock=clock, random=random, remedy=partial(remedy, installation=installation)

@@ -66,7 +66,8 @@ async def production_manager(
     """Yield a manager on `api` with the production adapters.
 
     It pulls jobs through `connect` if `agent` is given. `credentials` has the first result of `source`, and is updated
-    while the block runs whenever `source` has others.
+    while the block runs whenever `source` has others. `machine` has the clock and the random numbers; None means those
+    of this machine. The other parameters are passed to `Manager`, which describes them.
     """
     machine, used = machine or Machine(), credentials
     watch = CredentialWatch(source, credentials, machine.clock, machine.random)
@@ -176,7 +177,10 @@ def _log_store_error(message: str) -> None:
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
-    """Return the control plane's URL and the credentials as the endpoint for calls."""
+    """Return the control plane's URL and the credentials as the endpoint for calls.
+
+    `allow_http` permits a URL without TLS.
+    """
     return ControlPlaneEndpoint(
         credentials.url,
         credentials.token,

@@ -31,8 +31,9 @@ async def leader_election(
 ) -> AsyncIterator[Election]:
     """Take part in leader election while the block runs, if the settings enable it, and release the Lease afterwards.
 
-    Yield the functions that wait until this process is the leader, and check it before each write. Raises LeaseLost if
-    the Lease is lost during the block.
+    Yield the functions that wait until this process is the leader, and check it before each write. `connect` connects
+    to the API server for the Lease; `machine` has the clocks, None for this machine's. Raises LeaseLost if the Lease is
+    lost during the block.
     """
     if not settings.leader_elect:
         yield Election()

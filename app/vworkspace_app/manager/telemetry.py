@@ -89,7 +89,12 @@ def components_of_extensions(
     leases: Callable[[], tuple[tuple[str, bool], ...]] = tuple,
     applied: "AppliedBoxes | None" = None,
 ) -> Components:
-    """Return the components of a process that runs only boxes and Python controllers, without the operator's own."""
+    """Return the components of a process that runs only boxes and Python controllers, without the operator's own.
+
+    `running` is the manager that runs them, `events` sends their Kubernetes Events, and `leases` returns the names of
+    the Leases, each with whether the process holds it. `applied` has the boxes that users apply to the cluster; None if
+    the process runs none of these.
+    """
     return Components(
         Informers(()), (running,), running.extensions, events, Live(Credentials()), None, leases, applied=applied
     )

@@ -59,7 +59,10 @@ class Tracer:
             runner.subscribe(self._changed)
 
     async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `ready`, then record and send spans until cancelled."""
+        """Wait for `ready`, then record and send spans until cancelled.
+
+        `ready` returns once the caches have synced and this process is the leader.
+        """
         await ready()
         self._recorder = TraceRecorder(self._cluster)
         for runner in self._informers:

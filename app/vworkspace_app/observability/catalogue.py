@@ -11,7 +11,7 @@ import attrs
 
 
 class Type(StrEnum):
-    """The type of a metric."""
+    """The type of a metric in Prometheus: counter, gauge or histogram."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -20,7 +20,10 @@ class Type(StrEnum):
 
 @attrs.frozen
 class Metric:
-    """One metric. `name` includes the suffix `_total` of a counter, `about` is the help text."""
+    """One metric. `name` includes the suffix `_total` of a counter, `about` is the help text.
+
+    `labels` are the names of its labels, `buckets` the upper bounds of a histogram.
+    """
 
     name: str
     type: Type

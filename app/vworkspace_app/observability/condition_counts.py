@@ -222,9 +222,10 @@ def box_conditions() -> ConditionCounts:
 
 @attrs.define
 class RolloutProgress:
-    """The progress of the roll-outs of applied boxes: the number of objects in each state, by the name of the box.
+    """The progress of the roll-outs of applied boxes, which are operators that users apply as OperatorBoxes.
 
-    The numbers are those in the status of the OperatorBox.
+    It has the number of objects in each state, by the name of the box. The numbers are those in the OperatorBox's
+    status.
     """
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)

@@ -37,7 +37,7 @@ def application(
 ) -> Starlette:
     """Return the ASGI application that serves metrics and probes from the statistics in `latest`.
 
-    The routes in `further` are added after its own.
+    The routes in `further` are added after its own. `now` returns the time by the monotonic clock of the statistics.
     """
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:

@@ -114,7 +114,7 @@ class Metrics:
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
-        """Count an Operation that entered `phase`.
+        """Count an Operation that entered `phase`. Its engine is the tool that carries it out, such as velero.
 
         The series of the other phases are created with zero, so that a later change to another phase is visible as an
         increase.

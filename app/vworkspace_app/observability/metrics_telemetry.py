@@ -61,7 +61,7 @@ class MetricsTelemetry:
         return Observers((LoggingObserver(), self.metrics.controller(controller)))
 
     def job_ended(self, outcome: str) -> None:
-        """Count the outcome of a job."""
+        """Count a job of the control plane that ended with this outcome."""
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:

@@ -24,7 +24,7 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 @attrs.frozen
 class AgentStats:
-    """The statistics of the job agent.
+    """The statistics of the job agent, which carries out jobs of the control plane.
 
     `lag` is the age in seconds of the oldest unanswered job. `occupancy` is the used fraction of the event buffer, from
     0 to 1.

@@ -1,1 +1,1 @@
-"""The Operation controller."""
+"""The controller of Operations: backups, restores, upgrades and other tasks that users or the control plane request."""

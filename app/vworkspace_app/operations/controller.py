@@ -106,7 +106,11 @@ class OperationReconciler:
         self._unmanaged = UnmanagedReports(self.events)
 
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
-        """Return the controller of Operations."""
+        """Return the controller of Operations.
+
+        `writer` has the settings for the status that it writes, and `workers` is the number of reconciles at the same
+        time. Every Operation is reconciled at least every `resync` seconds.
+        """
         reconciler = DecisionReconciler(
             PassRules(OPERATION, _read, self._decide, FIELD_MANAGER, FINALIZER),
             lambda stored: _read(stored.manifest),
@@ -288,7 +292,9 @@ class OperationReconciler:
                 yield ref, first_ahead(operation, operations) is None
 
     def keys_of_engine_object(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the Operation for which an engine created the changed object, in any namespace.
+        """Yield the Operation for which the changed object was created, in any namespace.
+
+        Such objects are created to carry out an Operation by its engine, such as a Backup of Velero.
 
         The Operation is found by the uid in the object's label, because names in labels may be shortened.
         """

@@ -1,4 +1,7 @@
-"""Templates of Operations from YAML files, one per document, in addition to the built-in ones (OPS-2)."""
+"""Templates of Operations from YAML files, one per document, in addition to the built-in ones (OPS-2).
+
+A template defines how an engine, such as Velero, carries out one type of Operation.
+"""
 
 from collections.abc import Sequence
 from typing import Any

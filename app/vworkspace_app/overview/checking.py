@@ -52,7 +52,7 @@ _NEEDED_TO_INSTALL: Final = (
 
 
 async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
-    """Yield findings about the requirements on the cluster, for a user who has not installed the operator yet."""
+    """Yield a finding for each requirement on the cluster, met or not, before the operator is installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
         await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()

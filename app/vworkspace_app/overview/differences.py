@@ -1,4 +1,6 @@
-"""The changes that applying a manifest would cause in a cluster, to that object and everything downstream (SEE-2).
+"""The changes that applying a manifest would cause in a cluster (SEE-2).
+
+They affect that object and the objects that the operator creates, changes or deletes because of it.
 
 The operator's own code decides, on objects read live. Its applies are sent as dry runs if the user's rights allow, so
 that defaults, refusals and conflicts with other field managers are the API server's. Nothing is written.
@@ -88,9 +90,10 @@ class DryRun:
 
 
 async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
-    """Return the changes that applying `manifest` would cause. With a `box`, it is an object of the box's kind.
+    """Return the changes that applying `manifest` would cause. `now` is the time for which the operator decides.
 
-    Raises the errors of `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
+    With a `box` (an operator that a file declares), `manifest` is an object of the box's kind. Raises the errors of
+    `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
     """
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
     # By force, since the user means to apply it. Other holders are reported separately.

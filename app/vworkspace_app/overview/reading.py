@@ -85,7 +85,10 @@ class ObjectContext:
     unreadable: tuple[str, ...] = ()
     box: "Box | None" = None
     snapshot: Snapshot | None = None
-    """The objects that the box's decision reads; None without a box, or if the user may not read all of them."""
+    """The objects that the decision of the object's box (a declared operator) reads.
+
+    It is None without a box, or if the user may not read all of them.
+    """
 
     def tree(self, now: datetime) -> Branch:
         """Return the object and all objects created for it, as a tree."""
@@ -130,7 +133,7 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the snapshot for the decision of `box` about one object: all objects that the decision reads.
+        """Return the snapshot for the decision of `box` (a declared operator) on an object: all that it reads.
 
         Return None if the user may not read all of them.
         """
@@ -285,7 +288,10 @@ def event_time(event: Manifest) -> str:
 
 
 async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
-    """Load boxes from files. CRDs that are not in the files are read from the cluster. Raises CommandError."""
+    """Load boxes (operators that YAML files declare) from the files.
+
+    CRDs that are not in the files are read from the cluster. Raises CommandError if a box cannot be loaded.
+    """
     if not files:
         return []
     from purekube_run.boxes.installed import installed_definitions, missing_definitions
@@ -298,7 +304,7 @@ async def boxes_of(api: KubeApi, files: Sequence[str]) -> "list[Box]":
 
 
 async def kinds_of_boxes(reader: PermittedReader) -> tuple[Kind, ...]:
-    """Return the kinds that boxes and controllers define, and the kind OperatorBox if it is installed.
+    """Return the kinds that boxes (declared operators) and controllers define, and OperatorBox if it is installed.
 
     They are found by a label of their CRDs, which the commands `box init`, `box manifests --crds-only` and `controllers
     crds` set.

@@ -154,8 +154,8 @@ def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:
 def object_report(branch: Branch, around: ObjectContext, now: datetime, screen: Screen) -> Iterator[str]:
     """Yield the lines of the report on one object.
 
-    The report says who requested the object, and shows the tree of objects that were created for it, how to fix what is
-    wrong, and the latest Events.
+    `branch` is the object's tree, and `around` has the objects and Events that were read. The report says who requested
+    the object, and shows the tree of objects that were created for it, how to fix what is wrong, and the latest Events.
     """
     yield from screen.folded(f"Source: {origin_of(around.manifest)}")
     yield from _tree(branch, now, screen)
