@@ -1,4 +1,7 @@
-"""The drawing of a graph as SVG, with positions in pixels, and the page of a recorded trace (SEE-3)."""
+"""The drawing of a graph of objects as SVG, and the page of a recorded trace (SEE-3).
+
+A node of a graph is an object of the cluster; a trace is the recorded course of a run, moment by moment.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from itertools import islice

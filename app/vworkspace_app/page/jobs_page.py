@@ -1,4 +1,4 @@
-"""The page of a control plane for its developers: jobs, results and events (SEE-3)."""
+"""The page of a control plane for its developers: jobs (units of work for operators), results and events (SEE-3)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice

@@ -70,8 +70,8 @@ def object_screen(
 ) -> Screen:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
-    The lanes (rows of the timeline) are in the order of cause and effect: first `jobs`, then the object, then the
-    objects created for it.
+    Objects of the `linked` kinds link to their own pages. The lanes (rows of the timeline) are in the order of cause
+    and effect: first `jobs`, then the object, then the objects created for it.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
@@ -118,7 +118,10 @@ def object_screen(
 
 
 def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen with a timeline of the entries, the newest first."""
+    """Return the part of a screen with a timeline of the entries, the newest first.
+
+    Objects of the `linked` kinds link to their own pages.
+    """
     days: dict[str, list[TimelineEntry]] = {}
     for entry in entries:
         days.setdefault(entry.at.strftime("%Y-%m-%d"), []).append(entry)
@@ -127,9 +130,10 @@ def timeline_part(entries: Sequence[TimelineEntry], linked: Set[Kind]) -> Screen
 
 
 def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_failed: bool = False) -> list[Lane]:
-    """Return a lane (a row with a timeline) for each settled and each open job of this process.
+    """Return a lane (a row with a timeline) for each job that recently got a result, then for each open job.
 
-    With `about`, an object's name, only jobs on that object are included; with `only_failed`, only failed jobs.
+    Without an `agent` there is none. With `about`, an object's name, only jobs on that object are included; with
+    `only_failed`, only failed jobs.
     """
     if agent is None:
         return []
@@ -149,7 +153,10 @@ def job_lanes(agent: Agent | None, now: datetime, *, about: str = "", only_faile
 
 
 def job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
-    """Yield an entry of the timeline for each job that the agent has settled."""
+    """Yield an entry of the timeline for each job to which the agent recently gave a result.
+
+    Without an agent, yield none.
+    """
     for job in agent.settled if agent is not None else ():
         severity = _OUTCOMES.get(job.outcome, Severity.QUIET)
         yield TimelineEntry(

@@ -39,9 +39,9 @@ _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
 class CachedObject:
     """An object and the objects created for it, from the caches.
 
-    If a box or pure reconciler has the object, and all of it is cached, `composite` describes that controller, and
-    `observed` has what its decision reads; otherwise both are None. `remark` describes which objects are missing; it is
-    empty if none are.
+    If a box (a declared operator) or a pure reconciler reconciles the object, and the cached objects are complete,
+    `composite` describes that controller, and `observed` has what its decision reads; otherwise both are None. `remark`
+    describes which objects are missing; it is empty if none are.
     """
 
     kind: Kind
@@ -148,6 +148,8 @@ def _is_missing(informers: Informers, kind: Kind) -> bool:
 
 async def of_controller(passes: ControllerPasses, namespace: str | None, name: str) -> CachedObject | None:
     """Return an object of a reconciler in Python, with the objects that it owns.
+
+    `passes` is the controller that runs the reconciler.
 
     Return None if the object is not cached.
     """

@@ -1,4 +1,7 @@
-"""Faults downstream: Flux and engines that report wrong statuses, and CRDs that are removed or changed (SIM-2)."""
+"""Faults of the tools that the operator uses: Flux, and engines, which carry out Operations (SIM-2).
+
+The tools report wrong statuses, and CRDs are removed or changed.
+"""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -199,4 +202,4 @@ DOWNSTREAM_FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "crd-removed": SimulatedFault(_remove_definition, 0.3, (5.0, 90.0)),
     "crd-changed": SimulatedFault(_change_definition, 0.5),
 }
-"""The faults downstream, by name."""
+"""The faults of Flux, of engines and of CRDs, by name."""

@@ -1,4 +1,7 @@
-"""The laws (required properties) of jobs, ApplicationInstances and their children, at every change (PULL-3, PULL-4)."""
+"""The laws (required properties) of ApplicationInstances, their children, and jobs (PULL-3, PULL-4).
+
+They are checked at every change. A job is a unit of work of the control plane.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -25,7 +28,7 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 
 
 class JobLaws:
-    """The checks of the laws (required properties) of jobs in a simulated run.
+    """The checks of the laws (required properties) of jobs of the control plane in a simulated run.
 
     Several do not apply after a restore of etcd, in which records of answered jobs are lost.
     """

@@ -1,4 +1,7 @@
-"""The laws (required properties) of Operations and of their engines' objects, at every change (OPS-1 to OPS-5)."""
+"""The laws (required properties) of Operations and of their engines' objects, at every change (OPS-1 to OPS-5).
+
+An engine, such as Velero, carries out an Operation.
+"""
 
 import base64
 from collections import defaultdict

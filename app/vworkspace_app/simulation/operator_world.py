@@ -1,4 +1,7 @@
-"""The simulated cluster of the operator: control plane, replicas, and objects that applications and engines need."""
+"""The simulated cluster of the operator: control plane, replicas, and objects that applications and engines need.
+
+The control plane offers jobs to the operator; engines, such as Velero, carry out Operations.
+"""
 
 import base64
 import itertools

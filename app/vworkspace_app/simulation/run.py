@@ -1,5 +1,7 @@
 """The simulations of the operator, and of a user's boxes and controllers, and the running of scripts (SIM-1, SIM-5).
 
+A box is an operator that a file declares.
+
 A script has the actions and faults of a run.
 """
 
@@ -113,7 +115,9 @@ ExtensionSimulation: TypeAlias = Simulation[ExtensionWorld, ExtensionLaws]
 def extension_simulation(
     boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...]
 ) -> ExtensionSimulation:
-    """Return the simulation of boxes and controllers, given by their files and modules.
+    """Return the simulation of `boxes`, given by their files, and of `controllers`, given by their Python modules.
+
+    `crds` are paths of further CRDs, which the simulated cluster serves.
 
     Raises CommandError if they cannot be found, read, or run together.
     """

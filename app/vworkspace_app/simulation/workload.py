@@ -1,4 +1,7 @@
-"""The simulated users, who carry out the actions of a script with kubectl, a GitOps tool, and jobs."""
+"""The simulated users, who act with kubectl, with a GitOps tool, and by jobs of the control plane.
+
+A script lists their actions and the faults of a run.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -74,7 +77,7 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
 
 @attrs.define
 class SimulatedWorkload:
-    """The simulated users of a simulated cluster with the operator, who carry out the actions of a script."""
+    """The simulated users of a simulated cluster with the operator, who carry out the actions in a run's script."""
 
     world: SimulatedWorld
     done: int = 0

@@ -1,6 +1,7 @@
 """The requests of simulated users: Operations of every engine, and jobs, some of them repeated or forged.
 
-A repeated job has a new id.
+An engine, such as Velero, carries out an Operation. A job is a unit of work that the control plane offers to the
+operator; a repeated job has a new id.
 """
 
 from collections.abc import Callable, Mapping
@@ -43,7 +44,10 @@ _HOUR: Final = timedelta(hours=1)
 
 
 def engines_of(name: str) -> dict[str, str]:
-    """Return the engine of each capability (such as `backup`). It depends on the number in the instance's name."""
+    """Return the name of the engine (such as `velero`) for each capability (such as `backup`) of an instance.
+
+    It depends on the number in the instance's name.
+    """
     number = int(name.rpartition("-")[2])
     backups, migrations = _BACKUPS[number % len(_BACKUPS)], _MIGRATIONS[number % len(_MIGRATIONS)]
     others = {"upgrade": "helm", "runcommand": "job", "runbook": "workflow"}

@@ -46,8 +46,8 @@ _decode = msgspec.json.Decoder(_Review).decode
 async def answered(body: bytes, kinds: ServedKinds, rest: Rest) -> bytes:
     """Return the response to a ConversionReview.
 
-    `rest` is awaited after each object, so that other tasks can run. Raises MalformedConversionReview and
-    msgspec.DecodeError for a malformed body.
+    `kinds` has the converters. `rest` is awaited after each object, so that other tasks can run. Raises
+    MalformedConversionReview and msgspec.DecodeError for a malformed body.
     """
     request = _read(body)
     converted: list[Any] = []
@@ -89,7 +89,10 @@ def _read(body: bytes) -> ConversionRequest:
 
 
 async def conversion_response(body: bytes, rest: Rest, *, kinds: ServedKinds) -> Response:
-    """Return the HTTP response to a ConversionReview; `rest` is awaited after each object."""
+    """Return the HTTP response to a ConversionReview: 400 for a malformed one.
+
+    `kinds` has the converters, and `rest` is awaited after each object.
+    """
     try:
         return Response(await answered(body, kinds, rest), media_type="application/json")
     except (MalformedConversionReview, msgspec.DecodeError, UnicodeDecodeError) as error:

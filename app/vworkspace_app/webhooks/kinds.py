@@ -19,7 +19,7 @@ FindConverters: TypeAlias = Callable[[str], Awaitable[Sequence["Converter"]]]
 
 @attrs.frozen(eq=False)
 class ServedKinds:
-    """The webhooks for users' kinds, which boxes and attrs classes define.
+    """The webhooks for users' kinds, which boxes (operators that files declare) and attrs classes define.
 
     These are converters between versions, and functions that judge reviews, by URL path. `find_converters` finds
     converters that come and go while the process runs.

@@ -1,4 +1,7 @@
-"""The webhooks of boxes and of kinds in Python: rules, defaults, reviews and conversions (PH-8)."""
+"""The webhooks of boxes (operators that files declare) and of kinds in Python (PH-8).
+
+They apply rules and defaults, judge reviews, and convert objects between versions.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial

@@ -40,10 +40,11 @@ async def serve_webhooks(
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
 ) -> None:
-    """Serve the webhooks by HTTPS until cancelled. `ready` is called with the URL.
+    """Serve the webhooks by HTTPS until cancelled. `ready` is called with the URL when they are served.
 
-    If `files` require client certificates, their common name must be in `client_names`, unless that is empty. Raises
-    OSError if the address cannot be bound.
+    If `settings` is None, only the webhooks in `kinds` are served. `observer` is called for every review. If `files`
+    require client certificates, their common name must be in `client_names`, unless that is empty. Raises OSError if
+    the address cannot be bound.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -69,7 +70,8 @@ async def webhooks(
 ) -> AsyncIterator[None]:
     """Serve the webhooks that `settings` enable while the block runs. They apply the same rules as the reconciler.
 
-    Raises CommandError for unusable certificates.
+    `decisions` are the settings of the reconciler, `templates` the known templates of Operations, and `kinds` further
+    webhooks for users' kinds. Raises CommandError for unusable certificates.
     """
     itself = service_account_user(settings.namespace, FIELD_MANAGER)
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
