@@ -1,7 +1,7 @@
 """The conversion of other frameworks' files to boxes: Katalogs of Orkestra, ResourceGraphDefinitions of kro (PH-6).
 
-The conversion is pure: it takes a document, and returns boxes and everything that has no counterpart in a box, with its
-path in the document.
+A box is a YAML file that describes an operator; so is a Katalog. The conversion is pure: it takes a document, and
+returns boxes and everything that has no counterpart in a box, with its path in the document.
 """
 
 from collections.abc import Mapping

@@ -117,7 +117,8 @@ def conditions(raw: Mapping[str, Any], path: str, scope: TemplateScope, problems
     """Return the gates of a box (conditions for creating a resource) for the `when` and `or` in `raw`, a resource of a
     Katalog.
 
-    Add what cannot be converted to `problems`.
+    Add what cannot be converted to `problems`. `path` leads to `raw` in the Katalog. `scope` has the names with which
+    paths in its Go templates may begin.
     """
     lists = [tuple(_conditions(raw.get(key), join(path, key), scope, problems)) for key in ("when", "or")]
     return KatalogConditions(*lists)

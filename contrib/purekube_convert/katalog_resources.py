@@ -69,7 +69,11 @@ class KatalogEntry:
         return None
 
     def convert(self, found: Any, path: str, desired: str = "", depth: int = 0) -> Any:
-        """Return a value in which every Go template is replaced by a CEL expression."""
+        """Return `found`, the raw value at `path` in the Katalog, with every Go template replaced by a CEL expression.
+
+        Texts are converted to the type `desired` as by `value`. `depth` is the depth of nesting so far; a value that is
+        nested too deeply is reported as a problem, and becomes None.
+        """
         if depth > _DEEPEST:
             self.problems.add(path, f"is nested more than {_DEEPEST} levels deep")
             return None

@@ -1,4 +1,7 @@
-"""The rewriting of kro's expressions: their variables are renamed, and kro's functions replaced by those of a box."""
+"""The rewriting of kro's expressions: their variables are renamed, and kro's functions replaced by those of a box.
+
+A box is a YAML file that describes an operator.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -22,7 +25,10 @@ _RENAMED: Final = {"json.marshal": "json"}
 
 @attrs.frozen
 class Rewritten:
-    """An expression in the form that a box needs, its variables, and the problems of rewriting it."""
+    """An expression in the form that a box needs, its variables, and the problems of rewriting it.
+
+    `names` are the variables before they were renamed, `problems` are texts about functions that a box lacks.
+    """
 
     text: str
     names: frozenset[str]
@@ -32,7 +38,8 @@ class Rewritten:
 def rewrite(text: str, renamed: Mapping[str, str], bound: frozenset[str] = frozenset()) -> Rewritten:
     """Return the expression `text` with its variables renamed, and kro's functions replaced by those of a box.
 
-    A variable that a macro such as `map` binds is not renamed. Raises CelSyntaxError.
+    `renamed` maps variables to their new names. A variable that a macro such as `map` binds, or that is in `bound`, is
+    not renamed. Raises CelSyntaxError.
     """
     tree = parse(text)
     edits: dict[int, tuple[str, str]] = {}

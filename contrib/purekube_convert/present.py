@@ -1,6 +1,7 @@
 """The rewriting of kro's expressions that read fields which may be absent, so that a box waits for these fields.
 
-An expression of kro waits until such a field is present. A box waits if the expression says `.?field.value()`.
+A box is a YAML file that describes an operator. An expression of kro waits until such a field is present. A box waits
+if the expression says `.?field.value()`.
 """
 
 import re
@@ -19,13 +20,18 @@ _STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 class PresenceChecks:
     """A rewriter of kro's expressions for a box. A box waits for an absent field only if the expression says so.
 
-    `types` are the types of the variables. Only the type of `self`, the parent, says which fields may be absent.
+    `types` are the types of the variables. Only the type of `self`, the parent (the custom resource), says which fields
+    may be absent.
     """
 
     types: Mapping[str, CelType]
 
     def text(self, text: str, bound: Mapping[str, CelType]) -> str:
-        """Return the expression in which each field of the parent that may be absent is read as `.?field.value()`."""
+        """Return the expression in which each field of the parent that may be absent is read as `.?field.value()`.
+
+        `bound` has the types of further variables, such as those of a loop. An invalid expression is returned
+        unchanged.
+        """
         try:
             checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
         except CelSyntaxError:

@@ -1,4 +1,7 @@
-"""The result of a conversion: boxes, notes about parts of a box, and everything that has no counterpart in a box."""
+"""The result of a conversion: boxes, notes about parts of a box, and everything that has no counterpart in a box.
+
+A box is a YAML file that describes an operator.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias

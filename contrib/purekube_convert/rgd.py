@@ -67,7 +67,7 @@ _STATUS: Final[Mapping[str, Any]] = {
 
 
 def convert_definition(document: Mapping[str, Any], known: Schemas) -> ConversionResult:
-    """Convert a ResourceGraphDefinition to a box and the CRD of its kind.
+    """Convert a ResourceGraphDefinition of kro to a box (a YAML file for an operator) and the CRD of its kind.
 
     `known` are the schemas of kinds whose CRDs were given.
     """

@@ -198,7 +198,10 @@ class ClusterUnderTest(ABC):
     def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
 
     def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
-        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the new object."""
+        """Change the live object as a user would, by a merge patch or by fields of its spec. Return the new object.
+
+        `what` is an earlier state of the object, which identifies it.
+        """
         ref = self.ref(what)
         body: dict[str, Any] = dict(patch or {})
         if spec:
@@ -221,7 +224,7 @@ class ClusterUnderTest(ABC):
     def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
 
     def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
-        """Delete an object as a user would. Raises NotFound if the object does not exist."""
+        """Delete an object, which is given as for `ref`, as a user would. Raises NotFound if it does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         self._do(lambda api: api.delete(ref))
         self._say(f"somebody deletes {ref}")
@@ -239,12 +242,12 @@ class ClusterUnderTest(ABC):
     def get(self, what: Manifest) -> Manifest: ...
 
     def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
-        """Return the live object. Raises NotFound if the object does not exist."""
+        """Return the live object, which is given as for `ref`. Raises NotFound if the object does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
     def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
-        """Report whether the object exists in the cluster."""
+        """Report whether the object, which is given as for `ref`, exists in the cluster."""
         return self._live(self.ref(what, name, namespace=namespace)) is not None
 
     @overload
@@ -285,9 +288,10 @@ class ClusterUnderTest(ABC):
     def until(self, what: Any, holds: Any = "Ready", *, within: float = _WITHIN) -> Any:
         """Let time pass until `holds` is true for the object, and return the live object.
 
-        `holds` is a function or the name of a condition. A condition counts if it is True and was set for the current
-        generation. For a kind without a `Ready` condition, `Ready` means what `kubectl rollout status` and Flux wait
-        for. Raises NotReached after `within` seconds; its text shows the object, Events, writes and logs.
+        `what` is an earlier state of the object, which identifies it. `holds` is a function or the name of a condition.
+        A condition counts if it is True and was set for the current generation. For a kind without a `Ready` condition,
+        `Ready` means what `kubectl rollout status` and Flux wait for. Raises NotReached after `within` seconds; its
+        text shows the object, Events, writes and logs.
         """
         ref = self.ref(what)
 
@@ -303,7 +307,10 @@ class ClusterUnderTest(ABC):
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
-        """Let time pass until the object is gone. Raises NotReached after `within` seconds."""
+        """Let time pass until the object, which is given as for `ref`, is gone.
+
+        Raises NotReached after `within` seconds.
+        """
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):
             raise NotReached(str(self.diagnostics(ref, f"{ref} is not gone within {within:g} s")))
@@ -404,7 +411,10 @@ class ClusterUnderTest(ABC):
         return what if isinstance(what, Kind) else self._names.of(what)
 
     def ref(self, what: Any, name: str = "", *, namespace: str = "") -> ObjectRef:
-        """Return the reference of an object, given as the object itself, or as a kind and a name."""
+        """Return the reference of an object, given as the object itself, or as a kind and a name.
+
+        If a namespaced object has no namespace, `self.namespace` is used. Raises ValueError for a kind without a name.
+        """
         if isinstance(what, Object):
             return ObjectRef(what.kind, what.ref.namespace or self._place(what.kind), what.metadata.name)
         if isinstance(what, Mapping):
