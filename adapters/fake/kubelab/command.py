@@ -5,6 +5,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
 import attrs
 
@@ -20,6 +21,19 @@ _EXAMPLES = """examples:
   kubelab serve --port 8001 --crds crds/ --crds more.yaml
   kubelab serve --kubeconfig-out kc --tls --token T --tokens users.csv --rbac --audit-log log
 """
+
+HELP: Final[Mapping[str, str]] = {
+    "kubeconfig_out": "write a kubeconfig there; beside tokens it needs --tls",
+    "crds": "YAML file or folder of CRDs; repeatable",
+    "simulate": "controllers to simulate, by comma: flux, velero, workflow, job, volsync, snapshot, workloads; or all",
+    "behaviour": "YAML file that says what fails in the simulated controllers",
+    "tls": "serve HTTPS with a new authority, which the kubeconfig carries",
+    "token": "bearer token of the administrator; other callers get 401",
+    "tokens": 'CSV file of further callers: token,user,uid,"group,group"',
+    "rbac": "let roles and bindings decide what callers may do; needs tokens",
+    "audit_log": "append every request to this file, as JSON lines",
+}
+"""The help texts of the flags by which a command line serves a cluster, keyed by the flag's name in Python."""
 
 
 @attrs.frozen
@@ -106,15 +120,13 @@ def _parser() -> argparse.ArgumentParser:
     add = serve.add_argument
     add("--host", default="127.0.0.1", help="address to listen on; others than loopback need tokens")
     add("--port", type=int, default=0, help="port to listen on; 0, the default, takes a free one")
-    add("--kubeconfig-out", type=Path, metavar="FILE", help="write a kubeconfig there; beside tokens it needs --tls")
-    add(
-        "--crds", type=Path, action="append", default=[], metavar="PATH", help="YAML file or folder of CRDs; repeatable"
-    )
-    add("--simulate", default="", metavar="NAMES", help="simulated controllers, with commas between, or all")
-    add("--behaviour", type=Path, metavar="FILE", help="YAML file that says what fails in the simulated controllers")
-    add("--tls", action="store_true", help="serve HTTPS with a new authority, which the kubeconfig carries")
-    add("--token", default="", help="bearer token of the administrator; other callers get 401")
-    add("--tokens", type=Path, metavar="FILE", help='CSV file of further callers: token,user,uid,"group,group"')
-    add("--rbac", action="store_true", help="let roles and bindings decide what callers may do; needs tokens")
-    add("--audit-log", type=Path, metavar="FILE", help="append every request to this file, as JSON lines")
+    add("--kubeconfig-out", type=Path, metavar="FILE", help=HELP["kubeconfig_out"])
+    add("--crds", type=Path, action="append", default=[], metavar="PATH", help=HELP["crds"])
+    add("--simulate", default="", metavar="NAMES", help=HELP["simulate"])
+    add("--behaviour", type=Path, metavar="FILE", help=HELP["behaviour"])
+    add("--tls", action="store_true", help=HELP["tls"])
+    add("--token", default="", help=HELP["token"])
+    add("--tokens", type=Path, metavar="FILE", help=HELP["tokens"])
+    add("--rbac", action="store_true", help=HELP["rbac"])
+    add("--audit-log", type=Path, metavar="FILE", help=HELP["audit_log"])
     return parser

@@ -100,7 +100,7 @@ class Disturbance:
         A conflict disturbs only an apply, patch or update; a crash disturbs only a write.
         """
         if self.trouble is Trouble.STALE:
-            return request.verb in _GUARDED
+            return request.verb in _GUARDED and self.only(request)
         return (request.writes or self.trouble not in _CRASHES) and self.only(request)
 
 

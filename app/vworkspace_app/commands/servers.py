@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Mount
 
 from kubelab.cluster.access import callers
 from kubelab.cluster.definitions import KubelabError, read_definitions
-from kubelab.command import ServeOptions, serve_until_signal
+from kubelab.command import HELP, ServeOptions, serve_until_signal
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, cannot_listen, parse_address
 from purekube_run.process.signals import run_until_signal
@@ -36,40 +36,26 @@ def _definitions(paths: Sequence[Path], *, bare: bool) -> Iterator[Manifest]:
         yield from (crd for crd in crd_manifests() if crd["metadata"]["name"] not in present)
 
 
+def _help(flag: str) -> str:
+    """Return the help text that `kubelab serve` has for the flag, as a sentence like the other texts of this command
+    line.
+    """
+    return f"{HELP[flag][0].upper()}{HELP[flag][1:]}."
+
+
 def serve_cluster(
     *,
     listen: Listen = "127.0.0.1:0",
-    kubeconfig_out: Annotated[
-        Path | None, Parameter(help="Write a kubeconfig for it there; beside tokens it needs --tls.")
-    ] = None,
-    crds: Annotated[
-        list[Path] | None, Parameter(help="Folder or file with further CRDs to install; repeatable.")
-    ] = None,
+    kubeconfig_out: Annotated[Path | None, Parameter(help=_help("kubeconfig_out"))] = None,
+    crds: Annotated[list[Path] | None, Parameter(help=_help("crds"))] = None,
     bare: Annotated[bool, Parameter(help="Without the CRDs of this project.", negative="")] = False,
-    simulate: Annotated[
-        str,
-        Parameter(
-            help="Downstream controllers to simulate, by comma: flux, velero, workflow, job, volsync, snapshot,"
-            " workloads; or all."
-        ),
-    ] = "",
-    behaviour: Annotated[
-        Path | None, Parameter(help="YAML file that says what fails in the simulated controllers.")
-    ] = None,
-    tls: Annotated[
-        bool, Parameter(help="Serve TLS with a new authority, which the kubeconfig carries.", negative="")
-    ] = False,
-    token: Annotated[
-        str,
-        Parameter(help="Bearer token of the administrator; other callers get 401.", env_var="VWORKSPACE_CLUSTER_TOKEN"),
-    ] = "",
-    tokens: Annotated[
-        Path | None, Parameter(help='CSV file with further callers: token,user,uid,"group,group".')
-    ] = None,
-    rbac: Annotated[
-        bool, Parameter(help="Let roles and bindings decide what callers may do; needs tokens.", negative="")
-    ] = False,
-    audit_log: Annotated[Path | None, Parameter(help="Append every request to this file, as JSON lines.")] = None,
+    simulate: Annotated[str, Parameter(help=_help("simulate"))] = "",
+    behaviour: Annotated[Path | None, Parameter(help=_help("behaviour"))] = None,
+    tls: Annotated[bool, Parameter(help=_help("tls"), negative="")] = False,
+    token: Annotated[str, Parameter(help=_help("token"), env_var="VWORKSPACE_CLUSTER_TOKEN")] = "",
+    tokens: Annotated[Path | None, Parameter(help=_help("tokens"))] = None,
+    rbac: Annotated[bool, Parameter(help=_help("rbac"), negative="")] = False,
+    audit_log: Annotated[Path | None, Parameter(help=_help("audit_log"))] = None,
 ) -> None:
     """Serve the embedded Kubernetes API server; prints `ready <url>` when it serves.
 
