@@ -170,7 +170,7 @@ class _Builder:
         if node.target is None:
             return named(self._functions, node.name, False, count)
         library = dotted(node.target)
-        if library and library.partition(".")[0] not in self._known:
+        if library.partition(".")[0] not in self._known:
             function = named(self._functions, f"{library}.{node.name}", False, count)
             if function is not None:
                 return function

@@ -148,7 +148,7 @@ class Templates:
                 templates = templates.with_template(load_template(each))
             except ValidationProblems as error:
                 problems = [
-                    attrs.evolve(problem, path=f"templates[{number}].{problem.path}".rstrip("."))
+                    attrs.evolve(problem, path=f"templates[{number}].{problem.path}".removesuffix("."))
                     for problem in error.problems
                 ]
                 raise ValidationProblems(problems) from None

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import same_json
-from purekube.apimachinery.meta import ObjectMeta
+from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from tests.support.strategies import (
     CLUSTER_ID,
     application_instances,
@@ -236,6 +236,13 @@ def test_problems_name_the_object_s_own_fields() -> None:
         "spec.release.namespace: must equal metadata.namespace (elsewhere)"
     ]
     assert check_operation(read_operation(operation())) == ()
+
+
+def test_the_status_of_an_operation_is_not_judged() -> None:
+    action = read_operation(operation())
+    odd = attrs.evolve(action.status, conditions=(Condition("Odd", ConditionStatus.TRUE, reason=""),))
+
+    assert check_operation(attrs.evolve(action, status=odd)) == ()
 
 
 def test_the_gate_names_all_three_keys_RES_5() -> None:

@@ -133,6 +133,12 @@ def test_a_job_that_nobody_could_answer_has_no_id(raw: Any) -> None:
     assert bad.problems
 
 
+@pytest.mark.parametrize("job_id", [None, "", True])
+def test_a_job_without_an_id_is_told_which_field_is_wrong(job_id: Any) -> None:
+    message = "must be a non-empty string of at most 512 printable characters, or an integer"
+    assert problems_of(job(job_id=job_id)) == {"id": message}
+
+
 @pytest.mark.parametrize(
     ("found", "usable"),
     [(42, "42"), ("a/b c", "a/b c"), (".", ""), ("..", ""), ("a\nb", ""), ("x" * 513, ""), (1 << 20_000, "")],

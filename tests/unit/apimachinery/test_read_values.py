@@ -454,3 +454,9 @@ def test_a_converter_stops_at_the_bound_of_a_report(annotation: Any, value: Any)
 
     assert len(refused.value.exceptions) == MOST_PROBLEMS
     assert refused.value.message in ("list", "mapping")
+
+
+def test_maps_of_texts_and_of_any_json_are_shared_and_not_copied() -> None:
+    labels = {"a": "b"}
+
+    assert unstructure(ObjectMeta("shop", labels=labels))["labels"] is labels

@@ -232,7 +232,7 @@ def test_an_external_whose_name_is_not_known_is_waited_for_and_not_read() -> Non
     def refs(parent: Manifest) -> list[str]:
         return [str(ref) for _, ref in external_refs(box, composite_of(box).read(parent))]
 
-    assert refs(shop()) == refs(shop(free="")) == []
+    assert refs(shop()) == refs(shop(free="")) == refs(shop(free=7)) == []
     assert refs(shop(free="h")) == ["ConfigMap team/h"]
     failing = box_of(config("a"), externals=[external("${self.spec.free.x}", "ConfigMap")], **TRUSTED)
     assert hold(rendered(failing, "e", shop(free={})))[0] is HoldCause.MISSING

@@ -167,6 +167,10 @@ def test_a_setting_that_says_nothing_is_warned_of(on: str, is_warned: bool) -> N
     assert found == ([(f"{path}.reconcile", "says nothing outside a phase with `on: create`")] if is_warned else [])
 
 
+def test_other_fields_than_a_name_may_show_what_changes() -> None:
+    assert problems(config("a", data={"v": "${self.metadata.resourceVersion}"})) == []
+
+
 CHANGES = "changes by itself: a name that is made of it is a new object in each pass"
 
 

@@ -13,7 +13,7 @@ from purekube.schema.formats import is_date_time, matches_format
 from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema, SchemaError
 from purekube.schema.objectmeta import with_type_meta
-from purekube.schema.rules import convert, needs_conversion
+from purekube.schema.rules import check_rules, convert, needs_conversion
 from purekube.schema.violations import validate
 
 TEXT: dict[str, Any] = {"type": "string"}
@@ -585,3 +585,10 @@ def test_a_format_takes_exactly_what_a_server_takes(name: str, good: list[str], 
 def test_texts_of_causes_are_written_as_go_writes_them() -> None:
     assert (quoted('a"é'), go_value({"b": [1.5, None], "a": True})) == ('"a\\"é"', '{"a":true,"b":[1.5,null]}')
     assert is_date_time("2026-01-31T23:59:59.5+01:00")
+
+
+def test_a_list_where_the_schema_describes_no_items_is_checked_by_its_own_rules_alone() -> None:
+    free = compile_schema(thing(f=ruled({"x-kubernetes-preserve-unknown-fields": True}, "size(self) < 2")))
+
+    assert check_rules(free, {"f": [1]}) == []
+    assert [cause.field for cause in check_rules(free, {"f": [1, 2]})] == ["f"]

@@ -5,6 +5,7 @@ import pytest
 
 from purekube.cel import Budget, CelSyntaxError, LimitExceeded, Limits
 from purekube.cel.parser import parse
+from purekube.cel.resolve import resolved
 from purekube.cel.syntax import (
     Binary,
     Bind,
@@ -391,3 +392,22 @@ def test_a_field_that_no_name_can_mean_has_none(field: str) -> None:
 @pytest.mark.parametrize("name", ["__a__", "__x", "x__", "a__b", "__", "____", "_in_"])
 def test_a_name_without_an_escape_is_its_field(name: str) -> None:
     assert unescape(name) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("cel.bind(x, 1, cel.bind(y, 2, x + y))", None),
+        ("cel.bind(y, 1, cel.bind(z, 2, x + y))", "cel.bind(y, 1, cel.bind(z, 2, c.x + y))"),
+    ],
+)
+def test_a_bound_name_hides_a_variable_of_the_container_in_inner_bindings_too(text: str, other: str | None) -> None:
+    tree = resolved(parse(text), frozenset({"c.x"}), "c")
+
+    named = {node.name for node in _nodes(tree) if isinstance(node, Identifier)}
+    assert ("c.x" in named) is (other is not None)
+    assert ("x" in named) is (other is None)
+
+
+def _nodes(tree: Expression) -> list[Expression]:
+    return [tree, *(node for child in children(tree) for node in _nodes(child))]

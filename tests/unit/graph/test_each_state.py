@@ -97,6 +97,7 @@ def test_a_kind_that_is_not_served_is_told_by_its_full_name_REC_12(known: bool) 
         told = of(planned(one, missing_kinds=frozenset({kind})))
 
         assert (told.state, told.reason) == (NodeState.MISSING_KIND, "MissingKind")
+        assert isinstance(told.state, NodeState)
         assert told.message == f"{name} (v1) is not installed in this cluster"
         assert told.name == (f"{kind.kind} team/a" if known else f"{kind.kind} a")
         assert told.place == Place()

@@ -110,6 +110,13 @@ def test_failure_rollback_and_stalled_are_asked_for_in_one_pass_REC_4() -> None:
     assert (spec["interval"], spec["timeout"], spec["maxHistory"]) == ("5m", "5m", 10)
 
 
+def test_what_drift_detection_ignores_is_said_only_where_it_is_on() -> None:
+    off = attrs.evolve(CONTEXT, settings=attrs.evolve(SETTINGS, drift_detection="disabled"))
+
+    release = manifests(decide(instance_manifest(), InstanceObserved(NAMESPACE), off))["HelmRelease"]
+    assert release["spec"]["driftDetection"] == {"mode": "disabled"}
+
+
 def test_suspend_is_sent_only_when_true_REC_4() -> None:
     assert "suspend" not in fresh()["HelmRelease"]["spec"]
     assert fresh(suspend=True)["HelmRelease"]["spec"]["suspend"] is True

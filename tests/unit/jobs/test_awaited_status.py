@@ -1,6 +1,6 @@
 """A job that had its effect and waits for the outcome: what it makes of each copy of its object (PULL-2, PULL-3)."""
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
@@ -280,6 +280,14 @@ def test_until_then_it_is_read_soon(recheck: Any, after: Any) -> None:
 
     assert (job.stage, job.recheck_at) == (S.WAITING, after)
     assert [type(effect) for effect in effects] == [m.PostStatus]
+
+
+def test_at_the_end_of_time_it_is_still_read() -> None:
+    last = datetime.max.replace(tzinfo=UTC)
+
+    job, _ = heard(waits(recheck_at=None), held(READY), attrs.evolve(at(), now=last))
+
+    assert job.recheck_at == last
 
 
 def test_with_the_slot_it_is_read_at_once() -> None:

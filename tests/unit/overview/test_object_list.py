@@ -13,6 +13,7 @@ from purekube.apimachinery.resources import (
     HELM_RELEASE,
     HELM_REPOSITORY,
     JOB,
+    NAMESPACE,
     OCI_REPOSITORY,
     POD,
 )
@@ -51,6 +52,12 @@ def test_a_page_holds_a_hundred_rows_and_counts_all_of_them_SEE_3() -> None:
         "other filters bear on a choice, its own does not"
     )
     assert [state.value for state in view.states if state.is_chosen] == ["Ready"]
+
+
+def test_objects_without_a_namespace_are_no_choice_of_one() -> None:
+    whole_cluster = ListRow(ObjectRef(NAMESPACE, None, "a"), OverviewState.READY, "Reason", "message")
+
+    assert [choice.value for choice in list_view([whole_cluster, *rows(1)], ListQuery()).namespaces] == ["ns-0"]
 
 
 def test_filters_that_let_nothing_through_are_still_shown_SEE_3() -> None:

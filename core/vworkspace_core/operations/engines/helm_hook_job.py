@@ -236,7 +236,7 @@ def _pod(spec: Mapping[str, Any], context: EngineContext) -> dict[str, Any]:
     A pod without a service account gets the runner's account, but no token.
     """
     pod = {key: value for key, value in spec.items() if key != "serviceAccount"}
-    if pod.get("restartPolicy") not in ("Never", "OnFailure"):
+    if pod.get("restartPolicy") != "OnFailure":
         pod["restartPolicy"] = "Never"
     account = pod.get("serviceAccountName") or spec.get("serviceAccount")
     if account or not context.template.allow_unrestricted_hooks:
