@@ -21,7 +21,10 @@ REFUSED_SECONDS: Final = 30.0
 
 
 class RequeuePace(Enum):
-    """The rule for the delay before an object's next reconcile pass, and for its failure count in the work queue."""
+    """The rule for the delay before an object's next reconcile pass, and for its failure count in the work queue.
+
+    For example, BACKOFF counts a failure and waits for the object's exponential backoff, and NONE resets the count.
+    """
 
     NONE = "no failure that a retry can cure; the count starts anew"
     IMMEDIATE = "the copy was overtaken: at once; only from the second time in a row, after 50 ms or more"
@@ -73,7 +76,8 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 def requeue_for(error: OperatorError | None) -> Requeue:
     """Return the requeue after a request that failed with `error`.
 
-    The result is `Requeue.NO` if `error` is None, or is an error that a retry cannot fix.
+    The result is `Requeue.NO` if `error` is None, or is an error that a retry cannot fix. It is IMMEDIATE for Stale,
+    REFUSED for a missing right, and otherwise BACKOFF, not before the server's `Retry-After`.
     """
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):
@@ -115,8 +119,9 @@ class Snapshot:
     decision in the same pass. `namespace` is the source's Namespace object, if the decision needs it. `peers` are the
     names of other namespaces that admit objects made for a source in this namespace.
 
-    `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are kinds that only an earlier
-    definition used and that the operator may not list, each with the missing right; their objects are unknown.
+    `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are former kinds of downstream objects
+    that the operator may not list, each with the missing right; objects of these kinds may exist unseen. A former kind
+    is one that only an earlier definition of the source's kind used.
     """
 
     namespace: Manifest | None = None
@@ -154,8 +159,8 @@ class Apply:
 
     @cached_property
     def encoded(self) -> Mapping[str, bytes]:
-        """The top-level objects and lists of the manifest, except metadata, as canonical JSON; cached for comparisons
-        with the live object.
+        """The top-level fields of the manifest that are objects or lists, except metadata, by name and as canonical
+        JSON; cached for comparisons with the live object.
         """
         return encoded_fields(self.manifest)
 
@@ -248,12 +253,12 @@ class Decision:
 
     `status` is the whole status to apply, or None if the present one is equal. `transitions` and `events` follow from
     changed conditions and count only once the status is written. `status_may_wait` is the number of seconds for which
-    the status may be delayed while other keys need the API server; it is set when the status reports only that
+    the status may be delayed while other objects wait in the work queue; it is set when the status reports only that
     something has begun.
 
     `awaits` are other owners' objects that block progress and that no cache shows; a change of one of them must cause a
-    reconcile of the source. `row` names the row of the decision table, for people only: decisions that differ in
-    nothing else are equal.
+    reconcile of the source. `row` names the case of the decision, such as `nothing is left`, for people only: decisions
+    that differ in nothing else are equal.
     """
 
     finalizer: Finalizer | None = None

@@ -18,8 +18,9 @@ from purekube.schema.node import MISSING, ListType, Schema
 class DriftBySchema:
     """A comparison of desired with live objects that allows for what the API server changes when it stores an object.
 
-    The schema says which lists are keyed, and which values are quantities. `drops_empty` says that the server drops
-    empty fields, as it does for built-in kinds.
+    For example, the server adds defaults and rewrites quantities (1000m as 1). The schema that is passed to each method
+    says which lists are keyed, and which values are quantities; it is None if unknown. `drops_empty` says that the
+    server drops empty fields, as it does for built-in kinds.
     """
 
     drops_empty: bool

@@ -43,7 +43,7 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
 def event_manifest(event: KubernetesEvent, ref: ObjectRef, *, instance: str, first: datetime) -> dict[str, Any]:
     """Return the manifest of an Event that occurred once at `first`. `instance` names the reporting process.
 
-    The event's note must already be short enough.
+    `ref` is the Event's reference (`event_ref`). The note must already be short enough (`note_of`).
     """
     about = event.regarding
     regarding = {"apiVersion": about.kind.api_version, "kind": about.kind.kind, "name": about.name}
@@ -70,7 +70,10 @@ def series_of(count: int, last: datetime) -> dict[str, Any]:
 
 
 def note_with_link(text: str, link: str) -> str:
-    """Return `text`, shortened if necessary, followed by the whole `link`; only `text` if the link is too long."""
+    """Return `text` followed by the whole `link`, with the text shortened so that both fit into `LONGEST_NOTE` bytes.
+
+    Return only `text`, unchanged, if the link takes more than half of these bytes.
+    """
     end = f" Page: {link}"
     room = LONGEST_NOTE - len(end.encode())
     return text if room < LONGEST_NOTE // 2 else note_of(text, room) + end
@@ -225,6 +228,9 @@ class EventSeries:
     def observe(self, event: KubernetesEvent, now: datetime) -> Observed:
         """Count `event` in the series of equal events (REPEATED), or start a new series with it (NEW). Return DROPPED
         if the event will not be written, because its object has used up its rate limit or the buffer is full.
+
+        An event that is not about progress first removes the Events about its object's progress that still wait to be
+        created; they are counted in `superseded`.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
@@ -287,10 +293,11 @@ class EventSeries:
             self._due[write.event] = series.last
 
     def failed(self, write: Write, now: datetime, *, gone: bool = False) -> Observed:
-        """Record that the server refused the write, and return the result for its event.
+        """Record that the server refused the write, and return what happens to the Event.
 
         A refused create is dropped (DROPPED), so that the next repeat becomes a new Event. A refused update is retried
-        later (REPEATED); with `gone` (the Event no longer exists) the event becomes a new Event.
+        later (REPEATED). With `gone` the refused update's Event no longer exists; it is observed again as a new Event
+        (NEW, or DROPPED at a limit).
         """
         series = self._ended(write)
         series.asked = 0

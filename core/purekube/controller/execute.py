@@ -58,7 +58,9 @@ class PassRules(Generic[S, V]):
 
 @attrs.define
 class ReconcilePass(Generic[S, V]):
-    """One reconcile pass over one object, the source. The source and the snapshot are updated after each write."""
+    """One reconcile pass over one object, the source. The source and the snapshot (the observed state) are updated
+    after each write.
+    """
 
     reconciler: PassRules[S, V]
     api: KubeApi
@@ -76,9 +78,10 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Record that this pass has written the object `ref`. `manifest` is the object that the server returned.
+        """Add a write of the object `ref` to `executed` and `written`, and report the write to `on_write`.
 
-        `verb` names the kind of write, such as an apply.
+        `verb` names the kind of write, such as an apply. `manifest` is the object that the server returned; it is also
+        put into the snapshot, unless it is of the source's kind.
         """
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))
@@ -326,7 +329,10 @@ def _gone(work: ReconcilePass[S, V], ref: ObjectRef) -> None:
 
 
 async def write_own_status(work: ReconcilePass[S, V], status: Manifest) -> None:
-    """Write the whole status of the source (the reconciled object), and record the write."""
+    """Write the status of the source (the reconciled object), and add the write to the writes of the pass `work`.
+
+    `status` is an apply configuration of the object with its whole status.
+    """
     kind, meta = work.reconciler.kind, work.source.metadata
     answer = await write_status(work.api, kind, status, work.reconciler.manager)
     work.record(STATUS, ObjectRef(kind, meta.namespace or None, meta.name), answer)

@@ -69,7 +69,9 @@ class Vitals:
 
 @attrs.frozen
 class HealthBounds:
-    """The largest healthy value of each age, in seconds."""
+    """The limits of the health checks, in seconds: the longest silence or delay for which the event loop, an informer,
+    a worker pool or the API server still counts as healthy.
+    """
 
     loop: float = 10.0
     """The longest time without a sign of life from the event loop. A garbage collection takes less, and a kubelet
@@ -96,7 +98,7 @@ class HealthResult:
 
 @attrs.frozen
 class HealthReport:
-    """The results of all checks."""
+    """The results of all checks of one health endpoint, `/healthz` or `/readyz`."""
 
     checks: tuple[HealthResult, ...]
 
@@ -119,8 +121,9 @@ class HealthReport:
 def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
     """Check whether the process may continue to run (`/healthz`).
 
-    `age` is how many seconds ago the event loop published these vitals. A missing CRD, a refused request and a short
-    outage of the API server are no reasons to restart.
+    The report has one result for the event loop, and one for each informer and each worker pool. `age` is how many
+    seconds ago the event loop published these vitals. A missing CRD, a refused request and a short outage of the API
+    server are no reasons to restart.
     """
     informers = (
         HealthResult(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
@@ -131,7 +134,7 @@ def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -
 
 
 def ready(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
-    """Check whether the caches are complete and recent (`/readyz`).
+    """Check whether the caches are complete and recent (`/readyz`). The report also fails during startup and shutdown.
 
     `age` is how many seconds ago the event loop published these vitals.
     """

@@ -1,4 +1,6 @@
-"""Objects read directly from the API server for one snapshot, with the kinds that are not served or may not be read."""
+"""Objects read directly from the API server for one snapshot (the observed state on which a decision is made), with the
+kinds that are not served or may not be read.
+"""
 
 import attrs
 
@@ -11,10 +13,11 @@ from purekube.ports import KubeApi
 
 @attrs.define
 class LiveReads:
-    """Objects read directly from the API server, with the kinds that are not installed or may not be read.
+    """Objects read directly from the API server: `objects` holds those found so far.
 
-    With `lenient` an object that may not be read counts as absent. This is for a namespace that is being deleted: its
-    roles may be deleted before its objects, and the deletion must not wait for them.
+    `missing` are kinds that the server does not serve. `hidden` are kinds that may not be listed, each with the missing
+    right. With `lenient` an object that may not be read counts as absent. This is for a namespace that is being
+    deleted: its roles may be deleted before its objects, and the deletion must not wait for them.
     """
 
     api: KubeApi

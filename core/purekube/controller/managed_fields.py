@@ -146,7 +146,10 @@ class StatusHolder:
 
 @attrs.frozen
 class StatusOwner:
-    """The operator's field manager for the statuses of some kinds, with the condition types that it owns in each."""
+    """The operator's field manager for the statuses of some kinds, with the condition types that it owns in each.
+
+    The methods find the parts of a status that other field managers hold.
+    """
 
     manager: str
     types: Mapping[Kind, frozenset[str]]

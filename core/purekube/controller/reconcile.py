@@ -109,7 +109,8 @@ async def run_pass(
     on_write: OnWrite = lambda written: None,
     is_backlogged: Callable[[], bool] = lambda: False,
 ) -> ReconcileResult:
-    """Decide and write in rounds until nothing except the status is left to write; then write the status.
+    """Decide and write in rounds until nothing except the status is left to write; then write the status. Return the
+    outcome.
 
     `reconciler` has the rules of the kind, `source` is the object to reconcile, and `observed` the state from which the
     first decision is made. `events` receives the Events once the status is written.

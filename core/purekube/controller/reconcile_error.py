@@ -97,7 +97,9 @@ def reconcile_error_of(
 
 @attrs.frozen
 class ReconcileErrorWords:
-    """The rules by which a kind's status reports an error that stopped a pass: its conditions, fields and Events."""
+    """The rules by which the status of an object of `kind` reports an error that stopped a reconcile pass: which
+    conditions and fields are written, and which Events follow.
+    """
 
     kind: Kind
     types: Sequence[str]

@@ -29,7 +29,10 @@ BAD_WHEN_TRUE: Final = frozenset({"Blocked", "Stalled", "Degraded", "Failed"})
 
 
 def is_bad(condition: Condition) -> bool:
-    """Report whether a condition reports trouble, so that its Event and its log line are warnings."""
+    """Report whether a condition reports trouble, so that its Event and its log line are warnings.
+
+    This is so if Accepted is False, or if one of the types in `BAD_WHEN_TRUE`, such as Stalled, is True.
+    """
     refused = condition.type == "Accepted" and condition.status is ConditionStatus.FALSE
     return refused or (condition.type in BAD_WHEN_TRUE and condition.status is ConditionStatus.TRUE)
 
@@ -73,7 +76,10 @@ class LiveStatus:
 
 @attrs.frozen
 class Minor:
-    """The parts of a status whose changes may be written later, so that progress messages do not cause many writes."""
+    """The parts of a status whose changes may be written later, so that progress messages do not cause many writes.
+
+    `fields` are the names of such status fields.
+    """
 
     messages_of: frozenset[str] = frozenset()
     """The types of conditions whose changed messages may be written later."""

@@ -89,8 +89,8 @@ def _pruning(going: Sequence[Observation]) -> str:
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
-    """Return a message about a resource that is not ready: its name, its message, its place in the file, and the
-    `others` that wait for it.
+    """Return a message about a resource that is not ready: its name, its message, its position in the file that
+    declares it (if it is from a file), and the `others` that wait for it.
 
     The waiting resources are a separate sentence, so that a shell command in the first sentence can be copied.
     """

@@ -37,8 +37,8 @@ class Item:
 class Child:
     """An object as other graph nodes see it: desired (`rendered`) and existing (`live`). Either may be None.
 
-    A reference that does not wait (`Until.NOTHING`) may read a node before the node is rendered. Until then `rendered`
-    is None, and `live` is the object found by its labels.
+    A node that depends on another with `Until.NOTHING` does not wait for it, and may read it before it is rendered.
+    Until then `rendered` is None, and `live` is the object found by its labels.
     """
 
     key: str
@@ -58,7 +58,10 @@ class Child:
 
 
 class NodeKnowledge(Enum):
-    """The extent to which the objects of a graph node are known while the graph is being evaluated."""
+    """The extent to which the objects of a graph node are known while the graph is being evaluated.
+
+    They are not rendered yet, rendered, unknown because the evaluation failed or waits for a value, or excluded.
+    """
 
     NOT_YET = "it comes later in the order; what exists is found by its labels"
     RENDERED = "its items are known"

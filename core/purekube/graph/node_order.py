@@ -13,7 +13,11 @@ from purekube.graph.node import NOWHERE, Edge, GraphNode, Until
 
 
 class GraphError(Exception):
-    """The error raised when nodes and edges form no acyclic graph. `place` is the place of the mistake in the file."""
+    """The error raised when nodes and edges form no acyclic graph.
+
+    `place` is the position of the mistake in the file that declares the nodes; it is empty for nodes that are not from
+    a file.
+    """
 
     def __init__(self, message: str, place: Place = NOWHERE) -> None:
         super().__init__(message)

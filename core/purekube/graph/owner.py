@@ -71,7 +71,9 @@ class Marks:
 
     @cached_property
     def item(self) -> str:
-        """The name of the label with the key of the object's item, if the graph node has a list of objects."""
+        """The name of the label with the key that distinguishes the object from the others of its graph node, if the
+        node has a list of objects.
+        """
         return f"{self.domain}/item"
 
     @cached_property

@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def is_ready(self) -> bool:
-        """Report whether every desired object is ready."""
+        """Report whether each object of the graph is ready, or does not count for the owner (`Observation.counts`)."""
         return all(observation.is_ready for observation in self.everything)
 
     @property

@@ -68,8 +68,8 @@ class Observation:
     `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
     nodes that block the object; an unready object without any is itself the obstacle. `counts` is False if the object
     does not affect whether the owner is ready, for example because it is excluded, or its gate is closed by choice
-    (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file. `is_external` says
-    that the object belongs to another owner and is only read.
+    (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file that declares the
+    graph, if there is one. `is_external` says that the object belongs to another owner and is only read.
     """
 
     node: str
@@ -118,7 +118,10 @@ class Setback:
 
 
 def setback(failure: Failure, manager: str) -> Setback:
-    """Return the state of an object after the refused write in `failure`. `manager` is the writing field manager."""
+    """Return the state of an object after the refused write in `failure`, with the reason and the time of the next try.
+
+    `manager` is the field manager that made the write.
+    """
     error = failure.error
     message = safe(f"{failure.verb}: {error.message}")
     match error:

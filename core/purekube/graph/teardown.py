@@ -45,7 +45,9 @@ class Hooks:
 
 
 class TeardownStep(StrEnum):
-    """The current step of removing an owner's objects. Its value is also the reason of the condition Deleting."""
+    """The current step of removing an owner's objects: hooks run, objects are deleted, their deletion is under way, or
+    all is done. The value is also the reason of the condition Deleting.
+    """
 
     DRAINING = "Draining"
     DELETING = "DeletingResources"
@@ -72,7 +74,7 @@ class Teardown:
 
     @property
     def is_done(self) -> bool:
-        """Report whether the owner's finalizer may be removed."""
+        """Report whether the removal has nothing left to do, so that the owner's finalizer may be removed."""
         return self.step is TeardownStep.DONE
 
 

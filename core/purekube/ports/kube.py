@@ -149,7 +149,7 @@ WatchLayer: TypeAlias = Callable[[KubeRequest, Watch], AsyncIterator[WatchEvent]
 class LayeredTransport:
     """A transport that passes requests through `layer` and watches through `watch_layer` to the transport `inner`.
 
-    A layer may change, refuse or record a request. Without a layer (None), requests pass unchanged.
+    A layer is a function that may change, refuse or record a request. Without a layer (None), requests pass unchanged.
     """
 
     inner: KubeTransport

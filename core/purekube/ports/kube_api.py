@@ -46,7 +46,10 @@ class KubeApi:
         return client
 
     def through(self, layer: Layer | None = None, watch_layer: WatchLayer | None = None) -> Self:
-        """Return a client that sends requests through `layer` and watches through `watch_layer`."""
+        """Return a client that sends requests through `layer` and watches through `watch_layer`.
+
+        A layer is a function around the transport, which may change, refuse or record a request. None adds no layer.
+        """
         client = copy.copy(self)
         client.transport = LayeredTransport(self.transport, layer, watch_layer)
         return client

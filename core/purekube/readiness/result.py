@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Manifest
 
 
 class State(Enum):
-    """The states of readiness."""
+    """The states of an object's readiness: ready, progressing, failed or unknown."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"

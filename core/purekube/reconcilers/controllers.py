@@ -30,8 +30,8 @@ class Feature(StrEnum):
     """
 
     FINALIZER = "finalizer"
-    """A finalizer is set on an object before the first call, and removed once a call for its deletion is complete.
-    Without it, a deletion is reported only if this process sees it happen.
+    """A finalizer is set on an object before the first call, and removed once a call for its deletion has left
+    nothing to do. Without it, a deletion is reported only if this process sees it happen.
     """
     SYNC = "sync"
     """An object that existed before this process started is reported as synced (`Cause.SYNCED`), not as created."""
@@ -89,8 +89,8 @@ class Controller(ABC, Generic[O]):
     """
 
     def refers_to(self, object: O) -> Iterable[ObjectRef]:
-        """Return the objects of the kinds in `reads` on which `object` depends. The result must follow from the
-        object's spec alone, not from other objects.
+        """Return the objects of the kinds in `reads` on which `object` depends: a change of one of them causes a
+        reconcile of `object`. The result must follow from the object's spec alone, not from other objects.
         """
         return ()
 
@@ -105,7 +105,8 @@ class Controller(ABC, Generic[O]):
         return ()
 
     def lifespan(self) -> AbstractAsyncContextManager[None]:
-        """Return a context that is open while the process runs: it opens clients before any call, and closes them last.
+        """Return a context that is open while the process runs, for example to open clients before the controller is
+        first called, and to close them at the end.
 
         Override this method with an `asynccontextmanager` that yields once. The process ends if the part before the
         `yield` raises or takes longer than `timeout`. The part after the `yield` is cancelled after ten seconds.
@@ -115,10 +116,10 @@ class Controller(ABC, Generic[O]):
     async def daemon(self, object: O) -> None:
         """Run as long as an object exists, in a task of its own, while this process leads.
 
-        The task starts before the object's first call. It is cancelled, and its end awaited, before the call for the
-        deletion, and when the object is no longer watched. A changed spec restarts the task. If the task raises, it is
-        restarted as `retry` says. If it returns or raises `Terminal`, it is restarted only when the spec changes or
-        another process leads.
+        The task starts before the controller is first called (`reconcile` or a watcher's method) for the object. It is
+        cancelled, and its end awaited, before the controller is called for the object's deletion, and when the object
+        is no longer watched. A changed spec restarts the task. If the task raises, it is restarted as `retry` says. If
+        it returns or raises `Terminal`, it is restarted only when the spec changes or another process leads.
         """
 
 
@@ -136,8 +137,8 @@ class Reconciler(Controller[O], Generic[O, S]):
 class Watcher(Controller[O]):
     """A controller that is notified of changes to objects. It writes no status; its failures become Events.
 
-    Each notification is delivered at least once, in the order of the changes to the object. Changes that arrive during
-    a call are combined into one.
+    Each notification is delivered at least once, in the order of the changes to the object. Changes that arrive while
+    an earlier notification is handled are combined into one.
     """
 
     async def on_add(self, new: O) -> None:
@@ -199,7 +200,10 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return the controller as a `StatusWriter` of its kind; None if the controller writes no statuses."""
+    """Return the controller as the writer of the statuses of its kind, with its name in messages (`StatusWriter`).
+
+    Return None if the controller writes no statuses.
+    """
     resource, features = resource_of(controller), features_of(controller)
     fields = resource.status_fields if resource is not None and Feature.STATUS in features else ()
     writes = Feature.CONDITIONS in features or bool(fields)

@@ -75,7 +75,9 @@ class Attribute:
 
     @property
     def is_call(self) -> bool:
-        """Report whether the field needs a call of `schema_field` in addition to its annotation."""
+        """Report whether the field is written as a call of `schema_field`, because it has a description, a published
+        default, schema keywords or rules.
+        """
         return bool(self.doc or self.publishes or self.schema or self.rules)
 
 
@@ -122,6 +124,8 @@ class Classes:
     def add(self, name: str, schema: Mapping[str, Any], path: str, *, status: bool = False) -> None:
         """Add a class called `name` for the schema of a spec or, with `status`, of a status. With `status`, all fields
         of the class get defaults.
+
+        `path` is the schema's field path, for the notes.
         """
         self._status = status
         self._of_status |= {name} if status else set()

@@ -65,7 +65,11 @@ def webhook_needs(kind: Resource[Any, Any]) -> str:
 
 
 def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
-    """Return the response of the kind's validating webhook to an admission review."""
+    """Return the response of the kind's validating webhook to an admission review.
+
+    The write is refused if the object does not fit its classes, or if the user's function `validate` finds a problem or
+    raises. Otherwise it is admitted, with the function's warnings. An object that is being deleted is always admitted.
+    """
     new = _reviewed_object(request)
     if kind.reviews.validate is None or new is None:
         return allowed(request)
@@ -85,7 +89,11 @@ def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> di
 
 
 def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> dict[str, Any]:
-    """Return the response of the kind's mutating webhook to an admission review."""
+    """Return the response of the kind's mutating webhook to an admission review.
+
+    It admits the write, with a JSON patch that changes the spec to the one that the user's function `default` returns.
+    The write is refused if the function raises.
+    """
     new = _reviewed_object(request)
     if kind.reviews.default is None or new is None:
         return allowed(request)

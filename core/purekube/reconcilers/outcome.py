@@ -1,4 +1,6 @@
-"""The outcome of a controller's call and its consequences: conditions, requeue, remembered state (PH-7)."""
+"""The outcome of one call of a user's controller (of `reconcile`, or of a watcher's method), and what follows from it:
+conditions, requeue and remembered state (PH-7).
+"""
 
 from typing import Any, Final, TypeAlias, assert_never
 
@@ -27,15 +29,17 @@ _LONGEST: Final = 4096
 
 @attrs.frozen
 class Returned:
-    """The outcome of a call of the controller that returned a Result. A watcher's call returns an empty Result."""
+    """The outcome of a call of the user's controller that returned a Result. A watcher's method returns nothing, which
+    counts as an empty Result.
+    """
 
     result: Result[Any]
 
 
 @attrs.frozen
 class Raised:
-    """The outcome of a call of the controller that raised an error. `retry_after` is the number of seconds for which a
-    remote service asked not to be called again.
+    """The outcome of a call of the user's controller that raised an error, whose `text` is for people. `retry_after` is
+    the number of seconds for which a remote service asked not to be called again.
     """
 
     text: str
@@ -44,7 +48,7 @@ class Raised:
 
 @attrs.frozen
 class Ended:
-    """The outcome of a call of the controller that raised `Terminal`: there is no retry."""
+    """The outcome of a call of the user's controller that raised `Terminal`: there is no retry."""
 
     reason: str
     message: str
@@ -52,14 +56,14 @@ class Ended:
 
 @attrs.frozen
 class Late:
-    """The outcome of a call of the controller that was cancelled at its time limit."""
+    """The outcome of a call of the user's controller that was cancelled at its time limit of `seconds`."""
 
     seconds: float
 
 
 @attrs.frozen
 class Unread:
-    """The outcome for an object that does not fit its attrs classes, so that the controller was not called."""
+    """The outcome for an object that does not fit its attrs classes, so that the user's controller was not called."""
 
     problems: str
 
@@ -69,7 +73,8 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 @attrs.frozen
 class Consequences:
-    """The consequences of an outcome: the remembered progress, the requeue, the error to log, and the conditions.
+    """The consequences of an outcome: the progress to remember for the object, the requeue, the error to log, and the
+    conditions to write.
 
     `conditions` is None if the status is not to be written.
     """
@@ -81,7 +86,11 @@ class Consequences:
 
 
 def raised(error: BaseException) -> Raised | Ended:
-    """Return Ended for `Terminal`, and Raised for any other exception, with secrets hidden in the text."""
+    """Return the outcome for an exception that the user's controller raised: Ended for `Terminal`, Raised for any
+    other.
+
+    Secrets in the exception's text are hidden.
+    """
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
@@ -100,7 +109,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def failure_text(outcome: CallOutcome) -> str:
-    """Return why a call failed, as text for people. The text is empty if the call did not fail."""
+    """Return why the call of the user's controller failed, as text for people; "" if it did not fail."""
     match outcome:
         case Returned():
             return ""
@@ -125,10 +134,11 @@ def following(
     retry: RetryPolicy,
     key: object,
 ) -> Consequences:
-    """Return the consequences of the outcome of a call: progress, requeue, error and conditions.
+    """Return the consequences of `outcome`, with which the call `call` of the user's controller ended.
 
-    The retry's jitter is derived from `key`, the object's name, so that objects that fail together are retried at
-    different times.
+    `progress` is what this process remembers about the object from before the call. `retry` decides when a failed call
+    is repeated. The retry's jitter is derived from `key`, the object's name, so that objects that fail together are
+    retried at different times.
     """
     match outcome:
         case Returned(result):

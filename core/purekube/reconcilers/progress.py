@@ -1,7 +1,9 @@
 """The progress of an object under one controller, which decides the next step (PH-7).
 
-A pass calls `next_step`, carries it out, and repeats until the step is a call or nothing. The outcome of a call goes to
-`after_success` or `after_failure`. Nothing here is stored: after a restart the object's finalizers say what is left.
+A call is an invocation of the user's controller for the object; it is complete if it left nothing to do
+(`Result.is_complete`). A pass calls `next_step`, carries it out, and repeats until the step is a call or nothing. The
+outcome of a call goes to `after_success` or `after_failure`. Nothing here is stored: after a restart the object's
+finalizers say what is left.
 
 Guarantees
     The finalizer is set before the first call. It is removed after a complete call for the deletion, without another
@@ -26,10 +28,11 @@ from purekube.reconcilers.watching import finalizers_of
 
 @attrs.frozen
 class ProgressRules:
-    """The settings of a controller that decide the steps for its objects.
+    """The settings of a controller that decide the next step for each of its objects, such as a call of the user's
+    code.
 
-    `begun` is the finalizer that an object carries before the controller's first successful call, `kept` the finalizer
-    after that call.
+    `begun` is the finalizer that an object carries before the first successful call, `kept` the finalizer after that
+    call.
     """
 
     features: frozenset[Feature]
@@ -46,7 +49,9 @@ class ProgressRules:
 
 @attrs.frozen
 class ObservedFacts:
-    """The facts about an object's current state that decide the next step for it."""
+    """The facts about an object's current state that decide the next step for it: its uid and finalizers, whether it is
+    being deleted, and whether it is ready.
+    """
 
     uid: str
     finalizers: tuple[str, ...] = ()
@@ -68,10 +73,10 @@ def observed_facts_of(manifest: Manifest, *, is_ready: bool = False) -> Observed
 
 @attrs.frozen
 class PendingEvent:
-    """The changes since the last call of the controller: changes of the object itself, and of other objects.
+    """The changes since the user's controller was last called for an object.
 
-    `by` are the other objects that changed; the object owns or reads them. `old` is the object before the first
-    unreported change.
+    `changed` says that the object itself has changed, and `old` is the object before the first of these changes. `by`
+    are the changed objects that the object owns or reads. `resynced` says that a resync is due.
     """
 
     changed: bool = False
@@ -106,9 +111,9 @@ NOTHING = PendingEvent()
 
 @attrs.frozen
 class ObjectProgress:
-    """The state that this process remembers about one object between calls of the controller.
+    """The state that this process remembers about one object between calls of the user's controller.
 
-    A uid identifies the object.
+    `uid` identifies the object. `state` is the `Result.state` that the last successful call returned.
     """
 
     uid: str = ""
@@ -119,7 +124,7 @@ class ObjectProgress:
     notified: bool = False
     """True if a call for the object has succeeded."""
     cleaned: bool = False
-    """True if a call for the object's deletion was complete."""
+    """True if a call for the object's deletion has left nothing to do."""
     stalled: bool = False
     """True if only a change can help, since the last call raised `Terminal` or the object cannot be read."""
     attempts: int = 0
@@ -159,7 +164,11 @@ class SetFinalizers:
 
 @attrs.frozen
 class CallController:
-    """The step that calls the controller. `settled` has the same meaning as in `Request`."""
+    """The step that calls the user's controller for the object: `reconcile`, or the watcher's method for
+    `watcher_event`.
+
+    `cause` says why. `settled` has the same meaning as in `Request`.
+    """
 
     cause: Cause
     watcher_event: WatcherEvent
@@ -167,7 +176,7 @@ class CallController:
 
     @property
     def deleting(self) -> bool:
-        """Report whether the object is being deleted, so that the call must clean up."""
+        """Report whether the object is being deleted or is gone, so that the call must clean up."""
         return self.watcher_event is WatcherEvent.DELETE
 
 
@@ -183,7 +192,7 @@ def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress
 
 
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
-    """Return the next step (action) for an object, such as a call of its controller.
+    """Return the next step (action) for an object, such as a call of the user's controller.
 
     `wake` has the object's pending changes; `seen` is None if the object does not exist.
     """
@@ -252,10 +261,11 @@ def _watcher_event(
 
 
 def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
-    """Return the call for the deletion of an object that vanished before that call was complete; `last` is its state.
+    """Return the step that reports a deletion to the user's controller, for an object that vanished from the cluster
+    before its deletion was handled. `last` is the object's last state.
 
-    Return None if the deletion was handled already, if this process made no call for the object, or if `progress` is
-    about another object.
+    Return None if the controller has handled the deletion already, if this process never called it for the object, or
+    if `progress` is about another object.
     """
     if progress.uid != last.uid or not progress.begun or progress.cleaned:
         return None
@@ -268,7 +278,8 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
     """Return the progress to remember before the write of `step`, since the server's response may be lost.
 
-    It has `is_new` set if the step adds the controller's first finalizer.
+    It has `is_new` set (no process has called the controller for the object before) if the step adds the controller's
+    first finalizer.
     """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)
@@ -277,16 +288,18 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Return the progress after a successful call, which returned `state` to be remembered.
+    """Return the progress to remember after the successful call `call` of the user's controller.
 
-    `complete` says that the controller left nothing to do.
+    `complete` says that the call left nothing to do; a deletion is then handled, and the finalizer may be removed.
+    `state` is what the call returned for the next call.
     """
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Return the progress after a failed call of the controller. The state that the last success returned is kept.
+    """Return the progress to remember after a failed call of the user's controller. The state that the last success
+    returned is kept.
 
     `stalled` says that no retry follows, because only a change can help.
     """

@@ -108,7 +108,11 @@ class Read:
 
 @attrs.frozen(eq=False)
 class PureReconciler(Generic[Spec, Status]):
-    """A controller that `pure_reconciler` made from a pure function. It can be called like the function, for tests."""
+    """A controller that `pure_reconciler` made from a user's pure function.
+
+    Attributes that are also arguments of `pure_reconciler` have the same meaning. The controller can be called like the
+    function, for tests.
+    """
 
     name: str
     kind: Resource[Spec, Status]

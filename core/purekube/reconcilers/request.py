@@ -117,7 +117,9 @@ class Result(Generic[S]):
 
     @property
     def is_complete(self) -> bool:
-        """Report whether nothing is left to do; for a deletion, whether the finalizer may be removed."""
+        """Report whether nothing is left to do: neither `requeue_after` nor `waiting` is set. For a deletion, the
+        finalizer may then be removed.
+        """
         return self.requeue_after is None and not self.waiting
 
 

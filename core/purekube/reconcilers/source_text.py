@@ -49,7 +49,7 @@ def literal(value: Any) -> Node:
 
 
 def call(function: str, *arguments: Node, **named: Node) -> Group:
-    """Return the Python source of a call of `function`."""
+    """Return the Python source of a call of `function`; the positional and named arguments are source text, too."""
     parts = [("", argument) for argument in arguments]
     return Group(f"{function}(", [*parts, *((f"{name}=", node) for name, node in named.items())], ")")
 

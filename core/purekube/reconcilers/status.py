@@ -41,7 +41,9 @@ def status_owner(controller: AnyController) -> StatusOwner:
 
 
 def condition_types(controller: AnyController) -> tuple[str, ...]:
-    """Return the condition types that only the controller writes: the standard ones, then those of its reconciler."""
+    """Return the condition types that only the controller writes: the standard ones, then those that a reconciler
+    declares in its attribute `conditions`.
+    """
     own = controller.conditions if isinstance(controller, Reconciler) else ()
     return (*STANDARD, *own)
 

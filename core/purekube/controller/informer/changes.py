@@ -65,7 +65,10 @@ def owner_uids(manifest: Manifest) -> Iterable[str]:
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:
-    """Return the keys (index name and value) of an object in all `indexers`, without duplicates."""
+    """Return the index keys (index name and value) of an object, without duplicates.
+
+    `indexers` maps the name of each index to the function that returns the object's values in that index.
+    """
     return tuple({(index, value): None for index, indexer in indexers.items() for value in indexer(manifest)})
 
 

@@ -72,7 +72,7 @@ def relist(state: InformerState, cause: RelistCause, moment: InformerContext, *e
     """Return the step (state and effects) by which the informer lists everything again because of a fault.
 
     The list starts immediately if there was no recent fault, and after a backoff if there was one. `effects` come first
-    in the step.
+    in the step. `cause` is counted in the statistics (the effect `Relist`).
     """
     doubted = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     if moment.now - state.failed_at > moment.policy.quiet_reset:
@@ -86,7 +86,8 @@ def relist_now(
 ) -> InformerStep:
     """Return the step (state and effects) that lists everything again immediately.
 
-    The pages of an unfinished list are discarded. `effects` come first in the step.
+    The pages of an unfinished list are discarded. `effects` come first in the step. `cause` is counted in the
+    statistics (the effect `Relist`).
     """
     listing = attrs.evolve(state, phase=InformerPhase.LISTING, continue_token="")
     resumed, asked = resume(listing, moment)

@@ -23,7 +23,9 @@ _WHILE_MISSING = Backoff(base=0.8, cap=60.0)
 
 
 class InformerPhase(StrEnum):
-    """The current activity of an informer."""
+    """The current activity of an informer: listing, watching, or waiting because the API server does not serve the
+    kind.
+    """
 
     LISTING = "listing"
     """Reading pages, or waiting to read the next one."""
@@ -129,7 +131,7 @@ DEFAULT_POLICY: Final = InformerPolicy()
 
 
 class RelistCause(StrEnum):
-    """Reasons to list everything again."""
+    """The reasons why an informer lists all objects of its kind again instead of resuming its watch."""
 
     EXPIRED = "expired"
     """410 Gone: the server no longer has the history since the watch's resourceVersion."""
@@ -192,7 +194,7 @@ class WaitElapsed:
 
 @attrs.frozen
 class WakeRequested:
-    """The event that a caller expects a missing kind to be served now."""
+    """The event that the informer shall try again at once, because its missing kind may be served now."""
 
 
 InformerEvent: TypeAlias = (

@@ -23,9 +23,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
-    """Return the outline of an object, which has only the small parts of its metadata, spec and status.
+    """Return the outline of a large object: the small fields of its metadata and spec, and its status unless that is
+    large.
 
-    `raw` is the object's JSON, whose hash the outline carries.
+    `raw` is the object's JSON. The outline has the hash of this JSON in the field `OUTLINE`.
     """
     status = manifest.get("status")
     parts = {

@@ -148,7 +148,9 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes of all stored objects, without the dictionary that compressed objects share."""
+        """The number of bytes that all stored objects take as held, most of them compressed, without the dictionary
+        that compressed objects share.
+        """
         return self._bytes
 
     def get(self, namespace: str | None, name: str) -> dict[str, Any] | None:

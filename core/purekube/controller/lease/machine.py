@@ -3,7 +3,7 @@
 Expected flow
     standby: read, wait, read … until the lease is free or has not changed for its duration → check that no replica
              works with another number of shards → acquire it → check again → lead
-    leader:  renew, wait, renew … → release requested → close the fence, release
+    leader:  renew, wait, renew … → release requested → close the fence (end the right to write), release
 Guarantees
     Of two candidates, neither believes it may write while the other may, whatever their clocks show and whatever is
     lost on the way: a leader's right ends `renew_deadline` after it *sent* its last accepted renewal; a standby takes

@@ -195,7 +195,9 @@ class CloseFence:
 
 @attrs.frozen
 class LeadershipLost:
-    """The effect that reports that this candidate has lost the Lease that it held."""
+    """The effect that reports that this candidate has lost the Lease that it held. `reason` says why, as text for
+    people.
+    """
 
     reason: str
 

@@ -96,7 +96,8 @@ def acquired(
 ) -> dict[str, Any]:
     """Return the manifest of the lease with `identity` as its holder: new (`lease` is None), taken over, or renewed.
 
-    Labels, annotations and resourceVersion of `lease` are kept.
+    Labels, annotations and resourceVersion of `lease` are kept. `policy` gives the duration, and `times` the time of
+    the renewal that is written.
     """
     before = dict(get_path(lease, "spec") or {})
     spec = {
@@ -191,7 +192,8 @@ class Peers:
         return Peers(seen)
 
     def disagreement(self, count: int, *, asked_at: float, duration: float) -> Disagreement | None:
-        """Return a replica that may still be active with another number of shards; None if there is none.
+        """Return the Lease of a replica that may still be active with a number of shards other than `count`; None if
+        there is none.
 
         `asked_at` is when the list was requested. A holder may write until its Lease has been unchanged for `duration`
         seconds, or longer if the Lease says so; only a later list proves that the holder has stopped.

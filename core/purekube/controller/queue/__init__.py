@@ -1,1 +1,1 @@
-"""The work queue: which key is reconciled next, and when a key is tried again."""
+"""The work queue: which key (an object to reconcile) is next, and when a key is tried again."""

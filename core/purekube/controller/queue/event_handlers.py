@@ -24,7 +24,9 @@ KeysOf: TypeAlias = Callable[[CacheChange], Iterator[ObjectRef]]
 
 @attrs.frozen
 class Urgency:
-    """The priority that a change gives to a key, and the longest delay in seconds before it is reconciled."""
+    """The priority that a change gives to a key (an object to reconcile), and the longest delay in seconds before it is
+    reconciled.
+    """
 
     priority: Priority = Priority.LIVE
     after: float = 0.0
@@ -89,7 +91,8 @@ def at_once(change: CacheChange) -> Urgency:
 def in_background(change: CacheChange) -> Urgency:
     """Return the urgency with the priority BACKGROUND and no delay, whatever the change.
 
-    It is for kinds whose waiting keys never count as a backlog (`WorkQueue.is_backlogged`), which postpones statuses.
+    It is for kinds whose waiting objects must not count as a backlog (`WorkQueue.is_backlogged`): a backlog delays the
+    writing of statuses.
     """
     return Urgency(Priority.BACKGROUND)
 
