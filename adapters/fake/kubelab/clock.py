@@ -190,7 +190,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
-    """Return a loop factory: `anyio.run(main, backend_options={"loop_factory": virtual_loop()})`."""
+    """Return a factory of virtual loops whose wall time begins at `start`.
+
+    Use it as in `anyio.run(main, backend_options={"loop_factory": virtual_loop()})`.
+    """
     return lambda: VirtualTimeLoop(start)
 
 

@@ -47,7 +47,10 @@ def name_taken(ref: ObjectRef) -> str:
 
 
 def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Return the labels of all objects created for the Operation."""
+    """Return the labels for an object that is created for the Operation.
+
+    They mark the object as managed by the operator, and name the Operation, its target and the cluster.
+    """
     return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)
 
 
@@ -86,7 +89,8 @@ def engine_manifest(
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
     """Report whether this Operation created the object.
 
-    The object must have the Operation's labels. Once the Operation's status records a uid, it must have that uid too.
+    The object must have the labels for this Operation. Once the Operation's status records the uid of the created
+    object, the object must have that uid too.
     """
     labels = metadata(manifest).get("labels")
     if not isinstance(labels, Mapping):
@@ -98,10 +102,10 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether the operator created this object for the Operation, whose status does not record a uid yet.
+    """Report whether the operator created this object for the Operation.
 
-    Labels alone could be forged. The object must also have the operator's field manager and finalizer, and must not be
-    older than the Operation.
+    This is asked while the Operation's status does not record the object's uid yet. Labels alone could be forged. The
+    object must also have the operator's field manager and finalizer, and must not be older than the Operation.
     """
     meta = metadata(manifest)
     managed = meta.get("managedFields")

@@ -54,9 +54,9 @@ def is_over(operation: Operation, engine: Engine, context: OperationContext) -> 
 
 
 def engine_ref_of(engine_object: EngineObject) -> EngineRef:
-    """Return the reference to the engine object (such as a Job) as the status has it.
+    """Return the reference to the engine object (such as a Job) that is written into the Operation's status.
 
-    It has no uid, since the object is not created yet.
+    The reference has no uid, since the object is not created yet.
     """
     ref = engine_object.ref
     return EngineRef(ref.kind.api_version, ref.kind.kind, ref.namespace or "", ref.name, "")
@@ -65,9 +65,10 @@ def engine_ref_of(engine_object: EngineObject) -> EngineRef:
 def started_status(
     operation: Operation, engine_ref: EngineRef | None, outputs: Mapping[str, Any], now: datetime
 ) -> WantedStatus:
-    """Return the status at the start of a run.
+    """Return the status of an Operation whose run starts now.
 
-    It has the reference to the engine object (such as a Job) that is created next.
+    `engine_ref` refers to the engine object (such as a Job) that is created next; it is None if the engine creates
+    none. `outputs` are the first entries of the status field `outputs`.
     """
     message = f"creating {engine_ref.kind} {engine_ref.name}" if engine_ref is not None else "asked for"
     return WantedStatus(
@@ -103,7 +104,11 @@ def blocked_status(operation: Operation, reason: Reason, message: str) -> Wanted
 def refused_status(
     wanted_status: WantedStatus, failures: tuple[Failure, ...], settings: OperationSettings
 ) -> WantedStatus:
-    """Return `wanted_status`, with the condition Blocked added if one of `failures` (refused writes) lacked a right."""
+    """Return `wanted_status`, with the condition Blocked added if one of `failures` (refused writes) lacked a right.
+
+    The condition's message names the right, with a remedy that depends on how the operator was installed, as `settings`
+    say.
+    """
     message = missing_right_of(failures, settings.installation)
     return (
         attrs.evolve(wanted_status, blocked=DesiredCondition(Type.BLOCKED, _TRUE, Reason.FORBIDDEN, message))
@@ -158,10 +163,10 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Return the patch that removes the operator's finalizer from the engine object (such as a Job), so that it may be
-    deleted.
+    """Return the patch that removes the operator's finalizer from the engine object (such as a Job), as a tuple.
 
-    Return an empty tuple if the status has not recorded the object's uid yet, or if there is nothing to remove.
+    After that the object may be deleted. The tuple is empty if the status has not recorded the object's uid yet, if a
+    write to the object failed in this pass, or if there is nothing to remove.
     """
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
@@ -174,11 +179,12 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Return the delete of the engine object (such as a Job) as a tuple.
+    """Return the request to delete the engine object (such as a Job), as a tuple.
 
-    The tuple is empty if the delete was already requested, or was refused in this pass. The delete names the
-    resourceVersion that was read. If the run ends in the meantime, the delete thus fails, and the run's end is judged
-    first. With `unlocking` the delete names no resourceVersion, since a patch before it changes the object.
+    The tuple is empty if there is no such object, if its deletion was already requested, or if a write to it failed in
+    this pass. The delete names the resourceVersion that was read. If the run ends in the meantime, the delete thus
+    fails, and the run's end is judged first. With `unlocking` the delete names no resourceVersion, since a patch before
+    it changes the object.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:

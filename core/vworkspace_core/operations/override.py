@@ -21,10 +21,11 @@ from vworkspace_core.operations.identity import parameters_of
 def release_request(
     target: ApplicationInstance, operations: Iterable[Operation]
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
-    """Return the release override that an Operation requests (None if there is none), and the withdrawn Operations.
+    """Return the release override that a running Operation requests for `target`, and the withdrawn Operations.
 
-    Withdrawn Operations, whose overrides no longer count, are given by their uids. `operations` are all Operations on
-    the target for which the operator is responsible, with any engine.
+    An override changes the chart version or the values; it is None if no Operation requests one. Withdrawn Operations,
+    whose overrides no longer count, are given by their uids. `operations` are all Operations on the target for which
+    the operator is responsible, with any engine.
     """
     of_helm = [
         operation

@@ -70,7 +70,8 @@ def _is_number(value: Any, most: int) -> bool:
 def account_problem(account: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
     """Yield a problem if pods are not allowed to run under the service account `account`.
 
-    Without an account, pods run under the runner's account, which is always allowed.
+    `path` is the path of the account in the manifest. Pods without an account run under the account `RUNNER`, which is
+    always allowed; the settings list the other allowed accounts.
     """
     if account in (None, "", RUNNER):
         return
@@ -95,7 +96,8 @@ def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterato
 def restricted_problems(pod: Any, path: str, annotations: Any = None) -> Iterator[Problem]:
     """Yield a problem for each part of a pod's spec that violates the restricted Pod Security profile.
 
-    A part that chooses the pod's node is a problem too.
+    A part that chooses the pod's node is a problem too. `pod` is the spec, and `path` its path in the manifest.
+    `annotations` are the pod's annotations, which must not switch off AppArmor.
     """
     if not isinstance(pod, Mapping):
         yield Problem(path, "must be an object")

@@ -52,9 +52,9 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions hold: the engine, the target, and the objects to create.
+    """The result if all preconditions of OPS-3 hold: the engine, the target, and the objects to create.
 
-    `redemption` is the use of the approval by which the Operation starts, or None if it needs no approval.
+    `redemption` is the approval by a person that this start uses up, or None if the Operation needs no approval.
     """
 
     engine: Engine

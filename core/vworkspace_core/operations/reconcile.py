@@ -77,10 +77,10 @@ def _targets_other_cluster(operation: Operation, observed: OperationObserved, co
 def approval_to_redeem(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Redemption | None:
-    """Return the approval that must be recorded as used before the Operation starts, or None if it needs none.
+    """Return the approval by a person that must be recorded as used before the Operation starts, or None.
 
-    None is also returned while another precondition is unmet, so that an Operation that cannot start does not use up
-    its approval.
+    The result is None if the Operation needs no approval. It is also None while another precondition is unmet, so that
+    an Operation that cannot start does not use up its approval.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):

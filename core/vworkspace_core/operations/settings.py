@@ -72,9 +72,10 @@ RUNNER = "vworkspace-operation-runner"
 class OperationSettings:
     """The settings of Operations that a cluster may configure.
 
-    `allowed_service_accounts` are the accounts that a Job may name in addition to the runner's. `allowed_images` are
-    registries, folders and images (see `is_allowed_image`); an empty list allows every image. `timeout_seconds`
-    replaces default deadlines by engine name.
+    `allowed_service_accounts` are the accounts that a Job may name in addition to `RUNNER`, the account under which the
+    pods of Operations run by default. `allowed_images` are registries, folders and images (see `is_allowed_image`); an
+    empty list allows every image. `timeout_seconds` maps the names of engines to deadlines that replace the default
+    ones.
     """
 
     cluster_id: str

@@ -103,9 +103,9 @@ def _as_it_is(operation: Operation, kind: str) -> DesiredCondition | None:
 def with_status(
     decision: Decision, operation: Operation, wanted_status: WantedStatus, context: OperationContext
 ) -> Decision:
-    """Return `decision` with the desired status of the Operation, and an Event for each change of a condition.
+    """Return `decision` with `wanted_status` as the status to write, and an Event for each change of a condition.
 
-    If the status is up to date, return the decision unchanged.
+    If the Operation's status is up to date already, neither a status nor an Event is added.
     """
     desired = tuple(
         attrs.evolve(condition, message=safe(condition.message))

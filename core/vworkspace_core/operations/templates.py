@@ -138,9 +138,10 @@ class Templates:
         return Templates(tuple(template if item.name == template.name else item for item in self.items))
 
     def adding(self, data: Iterable[Any]) -> "Templates":
-        """Return a copy with the templates in `data` added.
+        """Return a copy with the templates in `data` added, each as `with_template` adds it.
 
-        Raises ValidationProblems with paths such as `templates[0].name`.
+        `data` has one JSON-like mapping for each template. Raises ValidationProblems with paths such as
+        `templates[0].name`.
         """
         templates = self
         for number, each in enumerate(data):

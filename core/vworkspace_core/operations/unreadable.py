@@ -34,7 +34,10 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
-    """Return the readable part of a malformed Operation: metadata, type, engine and status."""
+    """Return the readable part of a malformed Operation: metadata, type, engine, the target's name and status.
+
+    `error` has the reasons why the Operation is malformed; the result has them as one text.
+    """
     spec, status = _spec(manifest), read_status(OperationStatus, manifest)
     stub = Operation(read_meta(manifest), spec or _UNKNOWN, status or OperationStatus())
     return Unreadable(stub, problem_text(error), has_spec=spec is not None, has_status=status is not None)

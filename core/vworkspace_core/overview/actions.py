@@ -115,9 +115,10 @@ class Approver:
 
 
 def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: datetime) -> dict[str, Any]:
-    """Return the payload of an approval claim (OPS-4).
+    """Return the payload of an approval claim, the signed proof that a person approved an Operation (OPS-4).
 
-    The claim is bound to the Operation, its namespace, cluster and parameters; `digest` is the hash of the parameters.
+    The claim is bound to the Operation `manifest`, its namespace, cluster and parameters; `digest` is the hash of the
+    parameters.
     """
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}

@@ -96,7 +96,11 @@ Definitions = Mapping[str, Manifest | None]
 
 
 def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
-    """Yield a finding for the operator's own CRDs: whether they are installed in the version of this operator."""
+    """Yield a finding for each of the operator's own CRDs: whether it is installed in the version of this operator.
+
+    `definitions` has the CRDs in the cluster. `installation` says how the operator was installed, on which the remedies
+    depend.
+    """
     for crd_manifest in crd_manifests():
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
@@ -115,9 +119,10 @@ def _schema(definition: Manifest) -> bytes:
 
 
 def controllers(definitions: Definitions) -> Iterator[Finding]:
-    """Yield a finding for Flux and for each engine's controller: whether it is installed.
+    """Yield a finding for Flux, and one for each engine's controller: whether it is installed.
 
-    A missing engine is only reported as optional, since only Operations that name it need it.
+    `definitions` has the CRDs in the cluster, which show this. A missing engine is only reported as optional, since
+    only Operations that name it need it.
     """
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
@@ -131,8 +136,9 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
 
 
 def gitops(definitions: Definitions) -> Finding:
-    """Return a finding that says whether Flux's kustomize-controller is installed. That controller applies files from
-    Git.
+    """Return a finding that says whether Flux's kustomize-controller, which applies files from Git, is installed.
+
+    `definitions` has the CRDs in the cluster, which show this. A missing kustomize-controller is reported as optional.
     """
     point = "kustomize-controller"
     told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
@@ -159,10 +165,10 @@ def velero_is_absent(point: str, namespace: str) -> Finding:
 
 
 def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
-    """Return a finding that says whether the operator's account has all rights, for the check named `point`.
+    """Return a finding that says whether the operator's account has all its rights, for the check named `point`.
 
     `asked` is the number of rights that were checked. `missing` has the missing rights, or is None if the rights could
-    not be checked.
+    not be checked. `installation` says how the operator was installed, on which the remedy depends.
     """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
@@ -178,7 +184,7 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
     """Return a finding that says whether a managed namespace has the service accounts of releases and Operations.
 
     `missing` has the names of the missing accounts. If there are several, the remedy creates everything that the
-    namespace needs.
+    namespace needs. `installation` says how the operator was installed, on which the remedy depends.
     """
     point = f"accounts in {namespace}"
     if not missing:
@@ -204,11 +210,11 @@ def operator(
     *,
     has_heartbeat: bool = False,
 ) -> Finding:
-    """Return a finding that says whether an operator runs for every shard.
+    """Return a finding that says whether an operator runs for every shard, which is a part of the namespaces.
 
     The operator's Leases show this. If there are none, its Deployment does, or its heartbeat in the Cluster object
     (`has_heartbeat`). If no operator runs, the remedy is a command that installs it, or one that shows the Events of
-    its Deployment and pods.
+    its Deployment and pods in `namespace`, the operator's own namespace.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -252,9 +258,10 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Yield findings about the connection to the control plane, the token, the clocks and the operator's own state.
+    """Yield findings about the control plane's connection and token, downstream controllers, open settings, and clocks.
 
-    They are taken from the conditions of the Cluster object.
+    They are taken from the conditions of `cluster`, the operator's Cluster object, which is None if it does not exist
+    yet.
     """
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
@@ -303,7 +310,7 @@ def credential(secret: Manifest | None) -> Finding:
 
 
 def may_install(missing: Sequence[Right]) -> Finding:
-    """Return a finding that says, before an installation, whether the user may create all of its objects.
+    """Return a finding that says, before an installation, whether the user may create every object that it installs.
 
     `missing` has the rights that the user lacks.
     """

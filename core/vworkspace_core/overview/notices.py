@@ -82,7 +82,8 @@ class Attention:
     """The state of the notices about objects that need a person's attention.
 
     `began` is when the process started. `needs` maps the uids of these objects to their needs. `waiting` are the
-    notices to be sent, oldest first. `lost` counts notices that were never delivered, and were not reported yet.
+    notices to be sent to the receiver, oldest first. `lost` counts notices that were never delivered, and were not
+    reported yet. `attempts` counts the deliveries that failed in a row; the next one is not before `retry_at`.
     """
 
     began: datetime
@@ -108,9 +109,9 @@ class WaitUntil:
 
 
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
-    """Return the state of the notices after the object with `uid` was observed.
+    """Return the next `state`, in which it is recorded whether the object with `uid` needs a person's attention.
 
-    Its `summary` is None if the object no longer exists.
+    `summary` is what was observed of the object. It is None if the object no longer exists.
     """
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
@@ -125,9 +126,9 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
 
 def due(state: Attention, now: datetime) -> Attention:
-    """Return the state of the notices, with a new one in `waiting` for each object that needs it.
+    """Return `state` with a new notice to the receiver in `waiting` for each object about which one is due.
 
-    An object needs one if it has needed attention for long enough, and there was none yet.
+    A notice is due if an object has needed a person's attention for long enough, and there was no notice about it yet.
     """
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
@@ -137,7 +138,7 @@ def due(state: Attention, now: datetime) -> Attention:
 
 
 def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
-    """Return whether to send a notice now or to wait. Call `due` first."""
+    """Return the next step: send the oldest waiting notice to the receiver now, or wait. Call `due` first."""
     if state.waiting and (state.retry_at is None or state.retry_at <= now):
         return Send(attrs.evolve(state.waiting[0], lost=state.lost))
     times = [need.due_at for need in state.needs.values() if not need.announced]
@@ -147,24 +148,28 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
 
 def delivered(state: Attention, notice: Notice) -> Attention:
-    """Return the state of the notices after the receiver accepted `notice`.
+    """Return the next `state` after the receiver accepted `notice`, a message about an object that needs a person.
 
-    The lost notices that `notice` has reported are no longer counted in the state.
+    The notice no longer waits. The lost notices that it has reported to the receiver are no longer counted.
     """
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
     return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
-    """Return the state of the notices without `notice`, which the receiver will never accept. It counts as lost."""
+    """Return the next `state` after the receiver refused `notice`, a message about an object that needs a person.
+
+    The notice is removed and counts as lost, since the receiver will never accept it.
+    """
     after = delivered(state, notice)
     return attrs.evolve(after, lost=state.lost + 1)
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the state of the notices after a failed delivery, which is retried.
+    """Return the next `state` after a notice about an object that needs a person could not be delivered.
 
-    The next attempt is after `retry_after` seconds. If that is None, it is after a backoff varied by `jitter`.
+    The notice stays in `waiting` for the receiver. Its next delivery is after `retry_after` seconds. If that is None,
+    it is after a backoff, which grows with each failure and is varied by `jitter`, a number from 0 to 1.
     """
     attempts = state.attempts + 1
     seconds = min(_BACKOFF.cap, retry_after) if retry_after else _BACKOFF.delay(attempts, jitter)

@@ -39,7 +39,7 @@ class Help:
 
 
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
-    """Return the remedies for the condition of type `type_` that an object has with this reason and message.
+    """Return the remedies for the condition of type `type_` that `manifest` has with this reason and message.
 
     For an object of a kind that is not the operator's own, the remedies are the commands in the message.
     """
@@ -103,7 +103,7 @@ def commands_in(message: str) -> tuple[str, ...]:
 
 
 def lead_of(message: str, advice: str, command: str) -> str:
-    """Return the words of `message` that say what to do with the output of `command`, a command in the message.
+    """Return the words before `command` in `message` that say what to do with its output, such as add it to Git.
 
     Return an empty string if it is enough to run the command. If `message` does not contain the command, return
     `advice`.
@@ -137,10 +137,13 @@ def without_commands(message: str, remedies: Iterable[str]) -> str:
 
 
 def short(ref: ObjectRef) -> str:
-    """Return the object's kind and name as `kind/name`, with the short name of the operator's own kinds."""
+    """Return the object's kind and name as `kind/name`, such as `appinst/crm`.
+
+    The operator's own kinds have their short names, all other kinds their name in lower case.
+    """
     return f"{_SHORT.get(ref.kind, ref.kind.kind.lower())}/{ref.name}"
 
 
 def command_line_name(ref: ObjectRef) -> str:
-    """Return the object's name as the commands of `vworkspace-operator` accept it."""
+    """Return the arguments that name the object in a command of the operator, such as `appinst/crm -n org-myteam`."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

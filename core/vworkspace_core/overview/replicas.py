@@ -45,7 +45,7 @@ class Workers:
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Report whether the Lease shows that a replica is leader now."""
+    """Report whether the Lease shows that a replica is leader now: its holder renewed it in the last minute."""
     renewed = _renewed(lease)
     return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
 
@@ -75,7 +75,7 @@ def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
 
 
 def is_alive(heartbeat: datetime | None, now: datetime) -> bool:
-    """Report whether a heartbeat is recent enough. Operators send a heartbeat every minute."""
+    """Report whether `heartbeat` is less than 150 seconds old. Operators send a heartbeat every minute."""
     return heartbeat is not None and heartbeat > now - _BEATING
 
 

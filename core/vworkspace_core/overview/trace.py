@@ -75,13 +75,20 @@ _moment = msgspec.json.Decoder(Moment).decode
 
 
 def written(trace: Trace) -> Iterator[bytes]:
-    """Yield the lines of the trace's file, each with its newline."""
+    """Yield the lines of a file with `trace`, a recorded simulation, each line with its newline.
+
+    The first line has the format's name and the title, and each further line has one moment as JSON.
+    """
     for line in (_Head(FORMAT, trace.title), *map(_as_kept, trace.moments)):
         yield _encode(line) + b"\n"
 
 
 def read(lines: Iterable[bytes]) -> Trace:
-    """Read a trace from the lines of a file. Raises ValueError with the line's number and its problem."""
+    """Read a trace (a recorded simulation) from the lines of a file, in the format that `written` produces.
+
+    The format is JSON: a line with the title, and then one line for each moment. Raises ValueError with the line's
+    number and its problem.
+    """
     head, moments = None, list[Moment]()
     for number, line in enumerate(lines, 1):
         try:

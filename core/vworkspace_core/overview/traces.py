@@ -63,7 +63,10 @@ Attribute: TypeAlias = str | int
 
 @attrs.frozen
 class Span:
-    """A span that ended. `parent` is the id of its parent span, empty for a root; `error` says why it failed."""
+    """A span of an OpenTelemetry trace that has ended, such as a reconcile pass or a stage of a job.
+
+    `parent` is the id of its parent span, empty for a root; `error` says why it failed.
+    """
 
     context: TraceContext
     parent: str
@@ -127,9 +130,10 @@ class _OpenRun:
 
 @attrs.define
 class TraceRecorder:
-    """A recorder of the open spans of one cluster's jobs and objects.
+    """A recorder of OpenTelemetry spans for the jobs of the control plane and the objects of one cluster.
 
-    Call it in the order of events, with times in UTC.
+    It keeps the open spans, and each of its methods returns the spans that ended. Call them in the order of events,
+    with times in UTC.
     """
 
     cluster: str
@@ -141,7 +145,7 @@ class TraceRecorder:
     """The newest traced generation of each object and the id of its trace, by the object's uid."""
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
-        """Record a step of a job of the control plane, and return the spans that ended.
+        """Record a step of a job of the control plane, and return the OpenTelemetry spans that ended with it.
 
         `before` is None for a job that was just offered; `after` is None for a job that has ended.
         """
@@ -170,7 +174,7 @@ class TraceRecorder:
         return _OpenJob(whole, whole.below(_name_of(job), now, 0))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
-        """Record the present state of an object, and return the spans that ended.
+        """Record the present state of an object, and return the OpenTelemetry spans that ended with the change.
 
         `manifest` is None if it was deleted.
         """
@@ -248,7 +252,7 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a reconcile pass that took `seconds`, and yield its span if the object is being traced.
+        """Record a reconcile pass that took `seconds`, and yield its OpenTelemetry span if the object is being traced.
 
         `result` is the outcome and `writes` are the writes of the pass, as texts; `error` says why it failed, or is
         empty.
@@ -283,7 +287,11 @@ def _about(ref: ObjectRef | None) -> dict[str, Attribute]:
 
 
 def otlp(spans: Iterable[Span], cluster: str, version: str) -> dict[str, Any]:
-    """Return spans as an ExportTraceServiceRequest in OTLP's JSON encoding."""
+    """Return spans as an ExportTraceServiceRequest in OTLP's JSON encoding.
+
+    `cluster` is the cluster's id and `version` the operator's version; both become attributes of the request's
+    resource.
+    """
     resource = {"service.name": "vworkspace-operator", "service.version": version, "k8s.cluster.name": cluster}
     scope = {"scope": {"name": "vworkspace-operator"}, "spans": [_span(span) for span in spans]}
     return {"resourceSpans": [{"resource": {"attributes": _attributes(resource)}, "scopeSpans": [scope]}]}

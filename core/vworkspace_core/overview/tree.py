@@ -212,7 +212,10 @@ def branch_data(branch: Branch) -> dict[str, Any]:
 
 
 def shard_data(one: AtWork) -> dict[str, Any]:
-    """Return one shard and its leader as a JSON-like mapping. Unknown values are left out."""
+    """Return one shard (a part of the namespaces) and its leader as a JSON-like mapping.
+
+    Unknown values are left out.
+    """
     heard = None if one.heard is None else format_time(one.heard)
     said = {"shard": str(one.shard), "holder": one.holder, "heard": heard}
     return {name: value for name, value in said.items() if value}

@@ -35,7 +35,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class WebhookSettings:
-    """The settings of the validating webhook: the cluster's id, and the rules that it checks."""
+    """The settings of the validating webhook: the cluster's id, the rules, and the templates of Operations."""
 
     cluster_id: str
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)

@@ -38,7 +38,10 @@ _METHODS: Final = {
 
 
 class RequestFilter:
-    """A filter that authorizes and audits requests. With `authorize` None every caller may do everything."""
+    """A filter that authorizes and audits requests to the embedded API server.
+
+    The function `authorize` decides whether a caller may make a request. If it is None every caller may do everything.
+    """
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
         self.authorize = authorize

@@ -41,7 +41,11 @@ class BoundPolicy:
     """The part of a refusal's message that names policy and binding: `'p' with binding 'b' denied request`."""
 
     def seen(self, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> AdmissionAttributes | None:
-        """Return `request` in the API version that the policy sees; None if the request does not match."""
+        """Return `request` with its objects in the version that the policy asks for, or None.
+
+        The result is None if the policy does not apply, because its constraints, those of the
+        binding or its match conditions do not match the request.
+        """
         constraints = (self.spec.get("matchConstraints") or {}, self.binding.get("matchResources"))
         matched = _matched(request, constraints, namespace_labels)
         return matched if matched is not None and conditions_hold(self.spec, matched) else None

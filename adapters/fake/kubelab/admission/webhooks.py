@@ -28,7 +28,10 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class Webhook:
-    """A webhook to call. `version` is the version of AdmissionReview that it receives."""
+    """An admission webhook to call for a write. `version` is the version of AdmissionReview that it receives.
+
+    `mutating` says that it may change the object. `ignores_failure` says that the write goes on if the call fails.
+    """
 
     name: str
     mutating: bool

@@ -1,4 +1,4 @@
-"""The kinds of webhook configurations, and of admission policies with their bindings."""
+"""The definitions of the built-in kinds of webhook configurations, and of admission policies with their bindings."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

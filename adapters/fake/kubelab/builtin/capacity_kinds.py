@@ -1,4 +1,7 @@
-"""The kinds HorizontalPodAutoscaler, ResourceQuota, LimitRange and PriorityClass. A quota or limit is not enforced."""
+"""The definitions of the built-in kinds HorizontalPodAutoscaler, ResourceQuota, LimitRange and PriorityClass.
+
+A quota or limit is not enforced.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

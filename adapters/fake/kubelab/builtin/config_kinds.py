@@ -1,4 +1,4 @@
-"""The kinds Namespace, ConfigMap, Secret and ServiceAccount."""
+"""The definitions of the built-in kinds Namespace, ConfigMap, Secret and ServiceAccount: defaults, checks and names."""
 
 import base64
 from collections.abc import Mapping

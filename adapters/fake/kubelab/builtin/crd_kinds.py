@@ -1,4 +1,7 @@
-"""The kind CustomResourceDefinition. The schemas of a CRD are compiled before the CRD is accepted."""
+"""The definition of the built-in kind CustomResourceDefinition.
+
+A CRD is accepted only if its schemas can be compiled.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

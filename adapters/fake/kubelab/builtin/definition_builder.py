@@ -26,8 +26,9 @@ def built_in(
 ) -> ServedKind:
     """Return the definition of the built-in kind `built`. A kind whose schema has `status` gets a status subresource.
 
-    `behaviour` has the rules that no schema expresses. `served` are the API versions in which the kind is served; if
-    empty, the kind is served only in its own version.
+    `behaviour` has the rules that no schema expresses. `scale` has the paths of the fields for the scale subresource;
+    None means that there is no such subresource. `served` are the API versions in which the kind is served; if empty,
+    the kind is served only in its own version. `selectable_fields` are the fields that field selectors may use.
     """
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})

@@ -1,4 +1,4 @@
-"""The kinds Job and CronJob, with the API server's checks of their specs and of a Job's conditions."""
+"""The definitions of the built-in kinds Job and CronJob, with checks of their specs and of a Job's conditions."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""The kind Lease."""
+"""The definition of the built-in kind Lease: its defaults, and the checks of its spec."""
 
 from collections.abc import Mapping
 from typing import Any, Final

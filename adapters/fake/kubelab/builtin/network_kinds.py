@@ -1,4 +1,4 @@
-"""The kinds Service, NetworkPolicy, Ingress and IngressClass."""
+"""The definitions of the built-in kinds Service, NetworkPolicy, Ingress and IngressClass: defaults and checks."""
 
 from collections.abc import Mapping
 from typing import Any, Final

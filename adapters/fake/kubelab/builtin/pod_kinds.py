@@ -1,4 +1,4 @@
-"""The kind Pod."""
+"""The definition of the built-in kind Pod: its defaults, and the checks of its spec and of changes."""
 
 from collections.abc import Mapping
 from typing import Any, Final

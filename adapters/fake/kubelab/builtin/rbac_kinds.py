@@ -1,4 +1,4 @@
-"""The kinds Role, ClusterRole and their bindings."""
+"""The definitions of the built-in kinds Role, ClusterRole and their bindings: defaults and checks."""
 
 from collections.abc import Mapping
 from typing import Any, Final

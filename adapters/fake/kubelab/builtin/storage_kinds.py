@@ -1,4 +1,4 @@
-"""The kinds PersistentVolumeClaim, PersistentVolume, StorageClass and PodDisruptionBudget."""
+"""The definitions of four built-in kinds: volumes and their claims, StorageClass and PodDisruptionBudget."""
 
 from collections.abc import Mapping
 from typing import Any, Final

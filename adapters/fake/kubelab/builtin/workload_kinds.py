@@ -1,4 +1,4 @@
-"""The kinds ControllerRevision, Deployment, StatefulSet and DaemonSet."""
+"""The definitions of the built-in kinds ControllerRevision, Deployment, StatefulSet and DaemonSet."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -118,7 +118,8 @@ class DownstreamController:
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
     """Patch the object of the pass so that it has the top-level fields of `after`.
 
-    No patch is sent if the object has them already.
+    `subresource` is the subresource that is patched, such as `status`; empty for the object itself. No patch is sent if
+    the object has the fields already.
     """
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}

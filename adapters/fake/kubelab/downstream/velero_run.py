@@ -68,7 +68,7 @@ class VeleroRun:
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Return a new backup or restore run in the phase InProgress.
+    """Return a new backup or restore run in the phase InProgress. `flow` says which of the two it is.
 
     `manifest` is the object with Velero's defaults, `status` the status so far.
     """
@@ -98,7 +98,10 @@ def restarted(memory: Any) -> Any:
 
 
 def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
-    """Return the run in its next phase if that phase is due, otherwise unchanged."""
+    """Return `run`, a backup or restore, as it is now: in its next phase, or with half of its items done.
+
+    If a rule stalled the run and was removed since, its work begins again. Return `run` unchanged if neither is due.
+    """
     if released(view, run.attempt):
         attempt = begin(view, run.used, flow.seconds)
         used = attempt.used_up(run.used)
@@ -115,7 +118,8 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
 def counted(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     """Return `run` with the final progress and hook counts of its present phase added to the status.
 
-    Return `run` unchanged if that phase is not over. The caller writes this status before that of the next phase.
+    `flow` says whether the run is a backup or a restore. Return `run` unchanged if the phase is not over. The caller
+    writes this status before that of the next phase.
     """
     if run.until is None or view.now < run.until or run.attempt.outcome.ending in (Ending.FAIL, Ending.ERROR):
         return run

@@ -102,6 +102,9 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
 
 
 def stored_data(memories: Mapping[ObjectRef, Mapping[str, Any]], backup: ObjectRef) -> Sequence[tuple[Kind, Manifest]]:
-    """Return the objects in the stored backup `backup`. An unknown backup has no objects."""
+    """Return the objects in the stored backup `backup`, each with its kind. An unknown backup has no objects.
+
+    `memories` has what the simulated controllers remember of each object, by uid: for a backup, its stored content.
+    """
     records = [memory for memory in memories.get(backup, {}).values() if isinstance(memory, Stored)]
     return records[-1].items if records else ()

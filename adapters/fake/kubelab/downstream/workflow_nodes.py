@@ -37,7 +37,7 @@ def node_id(workflow: str, index: int, count: int) -> str:
 
 
 def nodes_of(workflow: str, records: Sequence[StepRecord], count: int, phase: str) -> dict[str, Any]:
-    """Return the nodes in a workflow's status, by id.
+    """Return the nodes in the status of a Workflow with the name `workflow` and the phase `phase`, by id.
 
     The workflow has `count` steps, and `records` are those that have begun. Without any, the result is empty.
     """

@@ -167,25 +167,31 @@ class Draft:
         return FINALIZER in (metadata(self.object).get("finalizers") or ())
 
     def add_finalizer(self) -> None:
-        """Add Flux's finalizer."""
+        """Add Flux's finalizer to the working copy of the object."""
         meta = self.object["metadata"]
         meta["finalizers"] = [*(meta.get("finalizers") or ()), FINALIZER]
 
     def remove_finalizer(self) -> None:
-        """Remove Flux's finalizer, if the object has it."""
+        """Remove Flux's finalizer from the working copy of the object, if it is there."""
         if self.has_finalizer:
             meta = self.object["metadata"]
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition. Its `observedGeneration` is the generation that this pass works on."""
+        """Set a condition in the status of the working copy, which the next `patch` writes to the object.
+
+        The condition's `observedGeneration` is the generation that this pass works on.
+        """
         new = {"type": type_, "status": status, "reason": reason, "message": message}
         self.status["conditions"] = with_condition(
             conditions_of(self.object), new, generation=self.generation, now=self.now
         )
 
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition as `mark` does, and queue an Event with the condition's reason and message."""
+        """Set a condition in the status of the working copy, and queue an Event with the same reason and message.
+
+        The next `patch` writes the condition and posts the Event. Without `events` no Event is queued.
+        """
         self.mark(type_, status, reason, message)
         self.tell(reason, message)
 
@@ -197,22 +203,22 @@ class Draft:
             self._events.append(PostEvent(self.ref, uid, kind, reason, message, self.timestamp()))
 
     def unmark(self, type_: str) -> None:
-        """Remove a condition."""
+        """Remove the condition of the type `type_` from the status of the working copy, if it is there."""
         if condition(self.object, type_) is not None:
             self.status["conditions"] = without_condition(conditions_of(self.object), type_)
 
     def mark_reconciling(self, reason: str, message: str) -> None:
-        """Set Reconciling=True, which removes Stalled."""
+        """Set Reconciling=True in the status of the working copy, with this reason and message, and remove Stalled."""
         self.unmark(STALLED)
         self.mark(RECONCILING, "True", reason, message)
 
     def mark_stalled(self, reason: str, message: str) -> None:
-        """Set Stalled=True, which removes Reconciling."""
+        """Set Stalled=True in the status of the working copy, with this reason and message, and remove Reconciling."""
         self.unmark(RECONCILING)
         self.mark(STALLED, "True", reason, message)
 
     def progress(self, message: str, *, drift: bool) -> None:
-        """Set Reconciling=True.
+        """Set Reconciling=True in the status of the working copy, with `message`, and remove Stalled.
 
         Also set Ready=Unknown if `drift` says that the present artifact is outdated, or if Ready has not been True or
         False yet.
@@ -238,7 +244,10 @@ class Draft:
             self.now = yield Sleep(seconds)
 
     def patch(self, *, observed: bool = False) -> PassStep[None]:
-        """Write the changes since the last patch. With `observed`, `status.observedGeneration` is advanced too."""
+        """Write the changes of the working copy since the last patch to the object, and post the queued Events.
+
+        With `observed`, `status.observedGeneration` is advanced too.
+        """
         if observed:
             self.status["observedGeneration"] = self.generation
         events, self._events = self._events or [], None if self._events is None else []

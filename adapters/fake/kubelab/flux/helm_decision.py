@@ -132,9 +132,10 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next Helm action for `observed`, the state of a release. With `forced`, exhausted retries are ignored.
+    """Return the next Helm action for `observed`, the state of a release, or NoAction or Stop if none may follow.
 
-    Like helm-controller, the function also changes some conditions and the history while it decides.
+    With `forced`, exhausted retries are ignored, and a release in the desired state is upgraded again. Like
+    helm-controller, the function also changes some conditions and the history while it decides.
     """
     match observed.state:
         case HelmReleaseState.IN_SYNC:

@@ -229,12 +229,13 @@ class HelmRequest:
 
 
 def summarize_release(draft: Draft, spec: HelmSpec) -> None:
-    """Derive the condition Ready from Remediated, TestSuccess and Released.
+    """Set the condition Ready of the HelmRelease in `draft`, derived from Remediated, TestSuccess and Released.
 
     Ready is copied from the one of them with the latest `observedGeneration`; among equals, the first in this order
-    counts. Remediated makes Ready False even if the remediation succeeded (`internal/reconcile/release.go`, summarize).
-    If the object has none of the three, its first condition is copied, even if that is Ready itself. A lost Released
-    therefore leaves Ready=Unknown for good (helm-controller#1409).
+    counts. TestSuccess counts only if `spec` enables tests and does not ignore their failures. Remediated makes Ready
+    False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). If the object has none of the
+    three, its first condition is copied, even if that is Ready itself. A lost Released therefore leaves Ready=Unknown
+    for good (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
     if not spec.tests_enabled:

@@ -47,7 +47,7 @@ _NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
 
 @attrs.frozen
 class SourceFetched:
-    """The result of a fetch whose artifact matches the spec."""
+    """The result of a successful fetch: the source has an artifact that matches its spec."""
 
 
 @attrs.frozen

@@ -92,9 +92,10 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
 
 
 def remedy_of_pods(operation: Operation, status: EngineStatus, settings: OperationSettings) -> str:
-    """Return a remedy with a command if `status` says that the service account of the pods is missing.
+    """Return the remedy to show if `status`, the engine's report, says that the service account of the pods is missing.
 
-    Return an empty text for any other obstacle.
+    The remedy is a sentence with the command that creates the account `RUNNER`. Return an empty text for any other
+    obstacle.
     """
     if status.reason != _ACCOUNT.reason:
         return ""
@@ -103,9 +104,10 @@ def remedy_of_pods(operation: Operation, status: EngineStatus, settings: Operati
 
 
 def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
-    """Return the obstacle that keeps the pods of the Job `live` from running: its row in `TROUBLES`, and a message.
+    """Return the obstacle that keeps the pods of the Job `live` from running, or None if no obstacle is known.
 
-    Return None if no obstacle is known.
+    The obstacle is given by its row in the table `TROUBLES`, and a message. `objects` are the observed objects, among
+    them the Job's pods and the Events about the Job.
     """
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
@@ -153,10 +155,11 @@ def _moment(event: Manifest) -> tuple[str, str]:
 
 
 def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """Return how a vanished object ended, from its Events: whether it succeeded, the reason, and the Event's text.
+    """Return how an object with `uid` (such as a Job) ended that has been deleted since, or None if that is unknown.
 
-    Return None if the end is unknown. `ends` maps the reason of an Event that reports an end to whether that end is a
-    success; the default is for Jobs.
+    The result is whether the object succeeded, the reason of the last Event in `objects` that reports its end, and that
+    Event's text. `ends` maps the reason of an Event that reports an end to whether that end is a success; the default
+    is for Jobs.
     """
     ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
     if not ended:
