@@ -82,7 +82,10 @@ def started_status(
 
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
-    """Return the status of a run that continues, from the engine's report. `message` replaces the engine's message."""
+    """Return the status of a run that continues, from the engine's report `status`.
+
+    `message` replaces the message in the report, unless it is empty.
+    """
     wanted_status = _updated_status(operation, status)
     text = message or status.message
     blocked = DesiredCondition(Type.BLOCKED, _TRUE, status.blocked, text) if status.blocked is not None else None

@@ -1,6 +1,6 @@
 """The validation of parameters by a JSON Schema of draft 2020-12 (OPS-2).
 
-Each violation becomes a `Problem` with a path and a sentence for people. It never shows a regular expression.
+Each violation becomes a `Problem` with a path and a sentence for people. The sentence never shows a regular expression.
 """
 
 import re

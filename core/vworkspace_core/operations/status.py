@@ -74,7 +74,7 @@ def condition_of(operation: Operation, kind: str) -> Condition | None:
 
 
 def unblocked_status(operation: Operation) -> WantedStatus:
-    """Return the Operation's present status without the condition Blocked."""
+    """Return the Operation's present status as a desired status, without the condition Blocked."""
     status = operation.status
     ended = (_as_it_is(operation, kind) for kind in (Type.SUCCEEDED, Type.FAILED, Type.CANCELLED))
     return WantedStatus(

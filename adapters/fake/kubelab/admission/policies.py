@@ -33,7 +33,7 @@ Manifest = Mapping[str, Any]
 
 @attrs.frozen
 class BoundPolicy:
-    """A policy with one of its bindings: `spec` is the policy's spec, `binding` is the binding's spec."""
+    """An admission policy with one of its bindings: `spec` is the policy's spec, `binding` is the binding's spec."""
 
     spec: Manifest
     binding: Manifest

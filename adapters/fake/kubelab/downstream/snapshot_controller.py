@@ -71,7 +71,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """Write the status of a taken snapshot into its VolumeSnapshotContent, as the CSI driver does.
 
     `claim` is the source claim, None if it is unknown. Nothing is written if the API server does not serve
-    VolumeSnapshotContents.
+    VolumeSnapshotContents. Call this generator with `yield from` in a pass.
     """
     status = {
         "error": None,
@@ -86,7 +86,10 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write a CSI driver's error into the status of a VolumeSnapshotContent, because taking the snapshot failed."""
+    """Write a CSI driver's error into the status of a VolumeSnapshotContent, because taking the snapshot failed.
+
+    Call this generator with `yield from` in a pass.
+    """
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 

@@ -44,7 +44,8 @@ _RESTARTED: Final = 'found a restore with status "InProgress" during the server 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
     """Reconcile a Restore, unless it is outside Velero's own namespace.
 
-    The result has what Velero remembers of the Restore, and the time of the next pass.
+    The result has what Velero remembers of the Restore, and the time of the next pass. The pass is a generator of
+    effects, which the simulator performs.
     """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING

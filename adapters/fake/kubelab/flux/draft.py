@@ -34,7 +34,8 @@ def write_difference(
 
     The conditions are written first, then the metadata, then the rest of the status, each only if it changed. Readers
     can thus see Ready=True before the matching history, as with the real controllers. The writing stops if the object
-    no longer exists. With `conditions` False the conditions are left out.
+    no longer exists. With `conditions` False the conditions are left out. Call this generator with `yield from` in a
+    pass.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -239,14 +240,17 @@ class Draft:
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:
-        """Let `seconds` pass while the controller is busy. The working copy does not change."""
+        """Let `seconds` pass while the controller is busy. The working copy does not change.
+
+        Call this generator with `yield from` in a pass.
+        """
         if seconds > 0:
             self.now = yield Sleep(seconds)
 
     def patch(self, *, observed: bool = False) -> PassStep[None]:
         """Write the changes of the working copy since the last patch to the object, and post the queued Events.
 
-        With `observed`, `status.observedGeneration` is advanced too.
+        With `observed`, `status.observedGeneration` is advanced too. Call this generator with `yield from` in a pass.
         """
         if observed:
             self.status["observedGeneration"] = self.generation

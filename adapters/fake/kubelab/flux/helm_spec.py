@@ -37,11 +37,11 @@ class Remediation:
     counter: str
 
     def failures(self, status: Mapping[str, Any]) -> int:
-        """Return the number of failures that count against the retries so far."""
+        """Return the number of failures in the HelmRelease's `status` that count against the retries so far."""
         return int(status.get(self.counter, 0))
 
     def exhausted(self, status: Mapping[str, Any]) -> bool:
-        """Report whether no retries remain."""
+        """Report whether no retries remain after the failures in the HelmRelease's `status`."""
         return 0 <= self.retries < self.failures(status)
 
 
@@ -150,7 +150,7 @@ def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
 
 
 def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
-    """Return the remediation of the last attempted action, or None before the first attempt."""
+    """Return the remediation of the last action in the HelmRelease's `status`, or None before the first attempt."""
     action = status.get("lastAttemptedReleaseAction")
     return remediation_for(spec, Action(action)) if action else None
 
@@ -213,17 +213,20 @@ class HelmRequest:
             self.draft.status.pop("history", None)
 
     def load(self) -> PassStep[tuple[StoredRelease, ...]]:
-        """Return the revisions of this release in Helm's storage, oldest first."""
+        """Return the revisions of this release in Helm's storage, oldest first.
+
+        Call this generator with `yield from` in a pass.
+        """
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
-        """Add or replace revisions in Helm's storage."""
+        """Add or replace revisions in Helm's storage. Call this generator with `yield from` in a pass."""
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
         """Make `releases` the only revisions of this release in Helm's storage.
 
-        Stored revisions that are not in `releases` are removed.
+        Stored revisions that are not in `releases` are removed. Call this generator with `yield from` in a pass.
         """
         yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
 

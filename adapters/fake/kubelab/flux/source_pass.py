@@ -84,7 +84,7 @@ def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
 
     The pass handles deletion, finalizer and suspension first. Then it calls `fetch` to get the artifact, and sets the
     conditions that follow from the result. The returned ControllerResult says whether the pass failed, and when the
-    next pass follows.
+    next pass follows. The pass is a generator of effects, which the simulator performs.
     """
     if draft.deleting:
         if draft.status.pop("artifact", None):
@@ -168,7 +168,7 @@ def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) ->
 def missing_secret(draft: Draft) -> PassStep[str]:
     """Return the name of a Secret that the source's spec references and that does not exist.
 
-    The name is empty if all referenced Secrets exist.
+    The name is empty if all referenced Secrets exist. Call this generator with `yield from` in a pass.
     """
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = get_path(draft.spec, field, "name")
@@ -181,7 +181,7 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
     """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown.
 
     If there is an artifact already, ArtifactOutdated becomes True with the reason `outdated`. `message` says what has
-    changed, and is a part of the conditions' messages.
+    changed, and is a part of the conditions' messages. Call this generator with `yield from` in a pass.
     """
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)

@@ -44,7 +44,10 @@ class UnreadableRelease(ValueError):
 
 @attrs.frozen
 class RecordedHook:
-    """A hook in Helm's record of a release. `manifest` is YAML text."""
+    """A Helm hook in Helm's record of a release.
+
+    `events` are the events at which the hook runs, and `manifest` is YAML text.
+    """
 
     name: str
     kind: str
