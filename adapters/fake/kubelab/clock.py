@@ -47,7 +47,7 @@ class ManualClock:
         self.elapsed += seconds
 
     def step_wall(self, by: timedelta) -> None:
-        """Set the wall clock forward or back, as an administrator or NTP would."""
+        """Set the wall clock forward or back by `by`, as an administrator or NTP would. `monotonic` does not change."""
         self.started += by
 
     async def sleep(self, seconds: float) -> None:
@@ -116,7 +116,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Set a timer. Timers for the same time fire in the order in which they were set."""
+        """Set a timer that calls `callback` with `args` at the virtual time `when`, and return its handle.
+
+        Timers for the same time fire in the order in which they were set.
+        """
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         heapq.heappush(self._timers, (when, next(self._timer_numbers), timer))
         if len(self._timers) > self._most_timers:
@@ -127,7 +130,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> "asyncio.Future[T]":
-        """Run a function in a thread. Virtual time does not pass until the function ends."""
+        """Run `func` in a thread, and return the future of its result. Virtual time does not pass until it ends."""
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)

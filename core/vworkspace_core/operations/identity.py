@@ -65,7 +65,8 @@ def engine_manifest(
 ) -> dict[str, Any]:
     """Return a manifest with apiVersion, kind and metadata for an engine object (such as a Job), without a spec.
 
-    The Operation is its owner, unless the object holds data or is in another namespace.
+    Its labels name the Operation, the `target` and the cluster. Its namespace is `namespace`, or by default the
+    Operation's. The Operation is its owner, unless the object holds data or is in another namespace.
     """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
@@ -125,7 +126,7 @@ def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
 def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manifest] | None:
     """Return the engine object (such as a Job) to which the Operation's status refers, with its reference.
 
-    Return None if the object is missing or belongs to another Operation.
+    `objects` are the observed objects. Return None if the object is not among them or belongs to another Operation.
     """
     known = operation.status.engine_ref
     if known is None:
@@ -148,7 +149,7 @@ def target_ref(operation: Operation) -> ObjectRef:
 
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
-    """Return the Operation's target, or None if it does not exist or is malformed."""
+    """Return the Operation's target among `objects`, the observed objects, or None if it is absent or malformed."""
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None

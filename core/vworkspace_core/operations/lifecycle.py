@@ -35,6 +35,7 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
     """Return the time at which the operator ends the run if it has not ended before.
 
     Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
+    The deadline comes from the Operation's spec, or else from the settings or `engine`.
     """
     if operation.status.started_at is None:
         return None
@@ -132,7 +133,10 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
 
 
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
-    """Return the final status of an Operation that ended in `phase`. `status` is the engine's last report."""
+    """Return the final status of an Operation that ended in `phase` for the reason `reason`.
+
+    `status` is the engine's last report, from which the message, the outputs and the logs are taken.
+    """
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = (
         DesiredCondition(Type.DEGRADED, _TRUE, Reason.PARTIAL_FAILURE, status.degraded) if status.degraded else None
@@ -207,10 +211,10 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return the status and the requeue after a refused creation of the engine object, such as a Job (REC-13).
+    """Return the status and the requeue after `failure`: the creation of the engine object was refused (REC-13).
 
-    The status is failed if the object is invalid, and blocked if its kind, its namespace or a right is missing.
-    Otherwise it is still running, with a message that the create is retried.
+    An engine object is, for example, a Job. The status is failed if the object is invalid, and blocked if its kind, its
+    namespace or a right is missing. Otherwise it is still running, with a message that the create is retried.
     """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     match error:

@@ -16,7 +16,8 @@ from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
     """Return why an Operation is invalid by the template for its type and engine; empty if it is valid (OPS-2).
 
-    The result is also empty for other objects and for an unreadable Operation.
+    `templates` are all templates of the cluster. The result is also empty for other objects and for an unreadable
+    Operation.
     """
     if class_of(manifest) is not Operation:
         return ()

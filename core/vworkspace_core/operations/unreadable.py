@@ -64,8 +64,8 @@ def decide_unreadable_operation(
 ) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) about a malformed Operation (REC-13).
 
-    If the Operation is being deleted, it is handled like a well-formed one; otherwise its problems are written into its
-    status.
+    `source` is the readable part of the Operation. If the Operation is being deleted, it is handled like a well-formed
+    one; otherwise its problems are written into its status, unless it has ended or is not the operator's.
     """
     stub = source.stub
     if stub.metadata.deletion_timestamp is not None:

@@ -69,9 +69,10 @@ class UsedApprovals:
         return entry is not None and entry[1] >= int(redemption.expires.timestamp())
 
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
-        """Return the record with the approval added, without approvals that expired more than a day before `now`.
+        """Return the record with the approval of `redemption` added.
 
-        An approval that was used before keeps its first Operation, and gets the later of both expiries.
+        Approvals that expired more than a day before `now` are removed. An approval that was used before keeps its
+        first Operation, and gets the later of both expiries.
 
         Raises UsedApprovalsFull if there would be more than `MOST_SPENT` approvals.
         """
@@ -131,7 +132,7 @@ class UsedApprovalStore:
         return _read(await self._live() or {"data": {_KEY: "e30="}})
 
     async def redeem(self, redemption: Redemption, now: datetime) -> UsedApprovals:
-        """Record the approval as used, and return the record once it is stored.
+        """Record the approval of `redemption` as used by its Operation, and return the record once it is stored.
 
         If another Operation used the approval before, its entry is kept. Raises UsedApprovalsFull if the record is
         full, and Unavailable if other writers keep changing it.

@@ -118,7 +118,7 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
     """Return the payload of an approval claim, the signed proof that a person approved an Operation (OPS-4).
 
     The claim is bound to the Operation `manifest`, its namespace, cluster and parameters; `digest` is the hash of the
-    parameters.
+    parameters. `approver` has the person's name, and the id and expiry of the approval.
     """
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}

@@ -150,7 +150,7 @@ def gitops(definitions: Definitions) -> Finding:
 
 
 def is_served(definitions: Definitions, kind: Kind) -> bool:
-    """Report whether the CRD of `kind` exists and serves the version that the operator uses."""
+    """Report whether `definitions`, the CRDs in the cluster, serve `kind` in the version that the operator uses."""
     versions = get_path(definitions.get(kind.crd_name), "spec", "versions") or ()
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
@@ -196,7 +196,10 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> Finding:
-    """Return a finding that says whether any namespace is managed, since the operator acts in no other namespace."""
+    """Return a finding that says whether any namespace is managed, since the operator acts in no other namespace.
+
+    `namespaces` are the names of the managed namespaces.
+    """
     if namespaces:
         return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
@@ -212,9 +215,10 @@ def operator(
 ) -> Finding:
     """Return a finding that says whether an operator runs for every shard, which is a part of the namespaces.
 
-    The operator's Leases show this. If there are none, its Deployment does, or its heartbeat in the Cluster object
-    (`has_heartbeat`). If no operator runs, the remedy is a command that installs it, or one that shows the Events of
-    its Deployment and pods in `namespace`, the operator's own namespace.
+    `shards` has the leader of each shard, as the operator's Leases show it. If there are no Leases, its Deployment
+    shows whether it runs, or its heartbeat in the Cluster object (`has_heartbeat`). If no operator runs, the remedy is
+    a command that installs it, or one that shows the Events of its Deployment and pods in `namespace`, the operator's
+    own namespace.
     """
     if not shards and deployment is None and has_heartbeat:
         return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
@@ -238,8 +242,9 @@ def operator(
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
     """Report whether the operator runs with a job agent, the part that pulls jobs from the control plane.
 
-    The argument `--no-agent` of its Deployment, or a condition of the Cluster object, says that it has none. If the
-    operator is not alive, the condition may be outdated, and counts only if there is no Deployment.
+    The argument `--no-agent` of its Deployment, or a condition of the Cluster object, says that it has none. `is_alive`
+    says whether the operator runs now. If it does not, the condition may be outdated, and counts only if there is no
+    Deployment.
     """
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):

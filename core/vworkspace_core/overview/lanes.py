@@ -122,7 +122,7 @@ def _is_bad(bar: Bar) -> bool:
 
 
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
-    """Return the lane (row of a timeline) of the object `manifest`.
+    """Return the lane (row of a timeline) of the object `manifest`, whose state is `summary`.
 
     `release` is the HelmRelease of an instance, or None if it has none.
     """
@@ -139,9 +139,10 @@ def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manife
 def job_lane(
     id_: str, began: datetime | None, ended: datetime | None, outcome: str, severity: Severity, now: datetime
 ) -> Lane:
-    """Return the lane (row of a timeline) of a job of the control plane, from the arrival of the job to its result.
+    """Return the lane (row of a timeline) of the job `id_` of the control plane, from its arrival to its result.
 
-    `outcome` is a word for the state or the result of the job.
+    The job arrived at `began`, None if unknown, and ended at `ended`, None if it has no result yet. `outcome` is a word
+    for the state or the result of the job, `severity` the severity with which it is shown.
     """
     end = ended or now
     bar = Bar(min(began or end, end), end, safe(outcome), severity)

@@ -292,5 +292,5 @@ def _pull(name: str, edges: Sequence[ObjectGraphEdge], rows: Mapping[str, int]) 
 
 
 def walk(object_graph: ObjectGraph) -> Iterator[ObjectGraphNode]:
-    """Yield the nodes in reading order: column by column, each from top to bottom."""
+    """Yield the nodes of `object_graph` in reading order: column by column, each from top to bottom."""
     return iter(sorted(object_graph.nodes, key=lambda node: (node.column, node.row)))

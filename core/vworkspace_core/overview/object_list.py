@@ -126,7 +126,7 @@ class ListView:
 
 
 def headline_of(rows: Sequence[ListRow]) -> Headline:
-    """Return the headline of the list: how many objects need a person, and the most urgent of these objects."""
+    """Return the headline of the list of `rows`: how many objects need a person, and the most urgent of them."""
     needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
     total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
     if needs:
@@ -198,9 +198,9 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
 
 
 def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
-    """Return the requested page of the list, or the last page if there are fewer pages.
+    """Return the page of the list that `query` requests, or the last page if there are fewer pages.
 
-    The most urgent rows come first.
+    The page has only rows that match the filters of `query`. The most urgent rows come first.
     """
     rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)

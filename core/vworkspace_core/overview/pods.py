@@ -46,7 +46,7 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 
 
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
-    """Return the selection of the pods of a HelmRelease or Job, or None for other kinds.
+    """Return the selection of the pods of the HelmRelease or Job `live`, or None for other kinds.
 
     A release's name and namespace are taken from Helm's history in the status, or else from the spec.
     """

@@ -21,8 +21,9 @@ class TraceDifference:
 
 
 def differences(before: Moment, after: Moment) -> Iterator[TraceDifference]:
-    """Yield the rows that appeared, disappeared or changed between two moments of a recorded simulation, in the order
-    of their tables.
+    """Yield the rows that differ between `before` and `after`, two moments of a recorded simulation.
+
+    These rows appeared, disappeared or changed. They are in the order of their tables.
     """
     earlier = {table.title: table for table in before.tables}
     for table in after.tables:

@@ -89,7 +89,7 @@ def review_attributes(asked: Mapping[str, Any]) -> Attributes:
 
 
 def denied(caller: Caller, asked: Attributes) -> ApiFailure:
-    """Return the 403 failure for a request without permission, in kube-apiserver's words.
+    """Return the 403 failure for the request `asked` of a caller without permission, in kube-apiserver's words.
 
     The message names the caller, the verb, the resource and the namespace.
     """
@@ -130,7 +130,7 @@ class Rbac:
         store.observe(self._on_change)
 
     def allows(self, caller: Caller, asked: Attributes) -> bool:
-        """Report whether a rule of one of the caller's bindings permits the request.
+        """Report whether a rule of one of the caller's bindings permits the request with the attributes `asked`.
 
         The group `system:masters` may do everything, and every caller may review its own rights.
         """
@@ -174,7 +174,10 @@ class Rbac:
 
 
 def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """Return the caller for requests with the token of a service account. `agent` is the User-Agent of the requests."""
+    """Return the caller for requests with the token of the service account `namespace`/`name`.
+
+    `agent` is the User-Agent of the requests.
+    """
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(service_account_user(namespace, name), groups, agent)
 

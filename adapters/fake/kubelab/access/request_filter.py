@@ -50,9 +50,10 @@ class RequestFilter:
         self._now = now
 
     def admit(self, verb: RequestVerb, target: RequestTarget, caller: Caller, only: str = "") -> None:
-        """Raise ApiFailure for a request that the caller may not make, or that the resource does not serve.
+        """Raise ApiFailure if the caller may not make the request `verb` on `target`.
 
-        `only` is the single name that a list or watch selects; empty if it selects by no name.
+        It is also raised if the resource does not serve the verb. `only` is the single name that a list or watch
+        selects; empty if it selects by no name.
         """
         if self.authorize is not None:
             asked = attributes_of(verb, target, only)
@@ -72,9 +73,10 @@ class RequestFilter:
     ) -> T:
         """Authorize the request, return the result of `act`, and write an audit entry even if either step fails.
 
-        `act` carries out the request. If it raises ConversionNeeded, no entry is written: a webhook converts the
-        objects first, and then the caller repeats this call. `only` is the name that a list or watch selects; for roles
-        with `resourceNames` it counts as the object's name.
+        The request is `verb` on `target`, for writes with `options`. `act` carries it out. If it raises
+        ConversionNeeded, no entry is written: a webhook converts the objects first, and then the caller repeats this
+        call. `only` is the name that a list or watch selects; for roles with `resourceNames` it counts as the object's
+        name.
         """
         before, status = self._store.version, 500
         try:
@@ -95,14 +97,18 @@ class RequestFilter:
     def refused(
         self, verb: RequestVerb, target: RequestTarget, caller: Caller, options: WriteOptions, failure: ApiFailure
     ) -> None:
-        """Write an audit entry for a write that was refused with `failure` before it was stored."""
+        """Write an audit entry for the write `verb` on `target` with `options`, which was refused before it was stored.
+
+        `failure` is the answer to the caller. It is marked as audited.
+        """
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)
 
     def elsewhere(self, verb: RequestVerb, method: str, path: str, caller: Caller | None, status: int) -> None:
         """Write an audit entry for a request that is about no object: discovery, or a request with an unreadable body.
 
-        `status` is the HTTP status of the answer. `caller` is None for a caller who is not authenticated.
+        `verb`, `method` (of HTTP) and `path` describe the request, and `status` is the HTTP status of the answer.
+        `caller` is None for a caller who is not authenticated.
         """
         self._audit.add(
             AuditEntry(

@@ -23,9 +23,10 @@ def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labe
     """Return the API version in which a webhook or policy receives the objects of `request`.
 
     Return an empty string if the webhook or policy does not match the request. `declared` is the webhook's entry in its
-    configuration, or the policy's `matchConstraints`. With `matchPolicy: Equivalent` the result may differ from the
-    version of the request; the objects must then be converted. As in kube-apiserver, nothing matches writes of webhook
-    configurations and policies, because a broken one could otherwise lock out every user.
+    configuration, or the policy's `matchConstraints`. `namespace_labels` are the labels of the request's namespace.
+    With `matchPolicy: Equivalent` the result may differ from the version of the request; the objects must then be
+    converted. As in kube-apiserver, nothing matches writes of webhook configurations and policies, because a broken one
+    could otherwise lock out every user.
     """
     if request.target.resource.group == GROUP:
         return ""

@@ -43,8 +43,8 @@ class BoundPolicy:
     def seen(self, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> AdmissionAttributes | None:
         """Return `request` with its objects in the version that the policy asks for, or None.
 
-        The result is None if the policy does not apply, because its constraints, those of the
-        binding or its match conditions do not match the request.
+        The result is None if the policy does not apply, because its constraints, those of the binding or its match
+        conditions do not match the request. `namespace_labels` are the labels of the request's namespace.
         """
         constraints = (self.spec.get("matchConstraints") or {}, self.binding.get("matchResources"))
         matched = _matched(request, constraints, namespace_labels)
@@ -85,7 +85,10 @@ def bound_policies(policies: Iterable[Manifest], bindings: Iterable[Manifest]) -
 def check_policies(
     request: AdmissionAttributes, bound: Iterable[BoundPolicy], namespace_labels: Mapping[str, str]
 ) -> None:
-    """Raise the ApiFailure of the first policy that denies the write `request`."""
+    """Raise the ApiFailure of the first policy in `bound` that denies the write `request`, or return if none does.
+
+    `namespace_labels` are the labels of the request's namespace.
+    """
     for policy in bound:
         if "Deny" not in policy.binding.get("validationActions", ()):
             continue

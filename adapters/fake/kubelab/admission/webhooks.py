@@ -50,6 +50,7 @@ def webhooks_for(
     """Return the webhooks to call for a write request, in the order of calling.
 
     Each of `configurations` is a pair: whether the configuration is mutating, and the configuration object.
+    `namespace_labels` are the labels of the request's namespace.
     """
     return tuple(
         _webhook(declared, mutating, version)
@@ -61,7 +62,7 @@ def webhooks_for(
 
 
 def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
-    """Return the refusal in the answer of the webhook `name`, or None if it allows the request."""
+    """Return the refusal in `response`, the answer of the webhook `name`, or None if the webhook allows the request."""
     if response.get("allowed") is True:
         return None
     status = response.get("status") or {}

@@ -29,6 +29,7 @@ def built_in(
     `behaviour` has the rules that no schema expresses. `scale` has the paths of the fields for the scale subresource;
     None means that there is no such subresource. `served` are the API versions in which the kind is served; if empty,
     the kind is served only in its own version. `selectable_fields` are the fields that field selectors may use.
+    `short_names` and `categories` are the names by which kubectl also accepts the kind.
     """
     kind, openapi = built.kind, built.openapi
     fields = openapi.get("properties", {})

@@ -94,7 +94,10 @@ def _certificates(host: str) -> Certificates:
 
 
 def write_kubeconfig(path: Path, url: str, access: ClusterAccess = OPEN) -> None:
-    """Write a kubeconfig for `url`, readable by its owner only. Raises KubelabError if that fails."""
+    """Write a kubeconfig for the server at `url` into the file `path`, readable by its owner only.
+
+    `access` has the users and the certificate. Raises KubelabError if the writing fails.
+    """
     text = yaml.safe_dump(access.kubeconfig(url), sort_keys=False)
     try:
         # No symbolic links: in a folder that others may write to, a link would choose which file is overwritten.

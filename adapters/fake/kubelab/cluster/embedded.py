@@ -71,10 +71,10 @@ class EmbeddedCluster:
         access: ClusterAccess = OPEN,
         services: Services | None = None,
     ) -> None:
-        """Serve, and run the simulated controllers, until cancelled.
+        """Serve on `host` and `port`, and run the simulated controllers, until cancelled.
 
-        `ready` is called with the URL once requests are accepted. `access` has the callers and the certificate.
-        `services` maps (namespace, name) of services to base URLs, for webhooks.
+        `ready` is called with the URL once requests are accepted; port 0 takes a free port. `access` has the callers
+        and the certificate. `services` maps (namespace, name) of services to base URLs, for webhooks.
         """
         async with anyio.create_task_group() as group:
             for simulator in (self.flux, self.downstream):

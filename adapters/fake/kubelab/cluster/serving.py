@@ -109,10 +109,10 @@ def serve_cluster(
     access: ClusterAccess = OPEN,
     services: Services | None = None,
 ) -> Iterator[Server]:
-    """Serve a cluster until the block is left. Raises OSError if the address cannot be bound.
+    """Serve a cluster on `host` and `port` until the block is left. Raises OSError if the address cannot be bound.
 
-    `access` has the callers and the certificate. `services` maps (namespace, name) of services to base URLs, for
-    webhooks.
+    Port 0 takes a free port. `access` has the callers and the certificate. `services` maps (namespace, name) of
+    services to base URLs, for webhooks.
     """
 
     async def run(ready: Callable[[str], None]) -> None:

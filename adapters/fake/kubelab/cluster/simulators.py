@@ -77,7 +77,7 @@ def simulators(
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
-    """Run a simulator until cancelled.
+    """Run `simulator` on the API server `server` until cancelled.
 
     An error in the pass over one object does not end the simulator, just as a panic in a reconcile function does not
     end a controller of controller-runtime.

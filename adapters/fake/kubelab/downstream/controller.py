@@ -140,7 +140,7 @@ def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove the finalizers `gone` from the object. No patch is sent if the object has none of them.
+    """Remove the finalizers `gone` from the object `ref`, which is `live` now. Without any of them no patch is sent.
 
     Call this generator with `yield from` in a pass.
     """

@@ -35,7 +35,7 @@ def pod_name(view: ObjectView, number: int) -> str:
 
 
 def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    """Return a request to post an Event about the Job."""
+    """Return a request to post an Event about the Job, with this type (Normal or Warning), reason and message."""
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 

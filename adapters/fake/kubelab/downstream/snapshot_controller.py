@@ -86,7 +86,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write a CSI driver's error into the status of a VolumeSnapshotContent, because taking the snapshot failed.
+    """Write the error `message` of a CSI driver into the status of a VolumeSnapshotContent: taking the snapshot failed.
 
     Call this generator with `yield from` in a pass.
     """

@@ -30,7 +30,7 @@ class Stored:
 
 
 def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
-    """Report whether a backup or restore with this spec selects an object, by its namespace and kind."""
+    """Report whether a backup or restore with this `spec` selects `item`, by its namespace and its kind `kind`."""
     names = {kind.plural, f"{kind.plural}.{kind.group}" if kind.group else kind.plural}
     included, excluded = spec.get("includedResources") or ("*",), spec.get("excludedResources") or ()
     namespace = metadata(item).get("namespace")

@@ -30,7 +30,10 @@ class StepRecord:
 
 
 def node_id(workflow: str, index: int, count: int) -> str:
-    """Return the id of a step's node. A workflow with only one step has a single node, named like the workflow."""
+    """Return the id of the node for the step at `index`, in a workflow with `count` steps.
+
+    A workflow with only one step has a single node, named like the workflow.
+    """
     if count == 1:
         return workflow
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"

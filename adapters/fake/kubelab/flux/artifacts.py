@@ -33,7 +33,7 @@ def is_range(reference: str) -> bool:
 
 
 def newest_within(desired: str, versions: Iterable[str]) -> str | None:
-    """Return the newest version that satisfies every comparison of the range `desired`, or None if there is none.
+    """Return the newest of `versions` that satisfies every comparison of the range `desired`, or None if none does.
 
     Raises ValueError for a part that is no comparison. Ranges with `^`, `~` and `||` are not simulated.
     """
@@ -97,12 +97,12 @@ def _folder(ref: ObjectRef) -> str:
 
 
 def storage_url(ref: ObjectRef, file_name: str) -> str:
-    """Return the URL at which source-controller serves a file of this source."""
+    """Return the URL at which source-controller serves the file `file_name` of the source `ref`."""
     return f"{_STORAGE}/{_folder(ref)}/{file_name}"
 
 
 def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
-    """Return the value of `status.artifact` for a revision of the source `ref`.
+    """Return the value of `status.artifact` for a revision of the source `ref`, stored as the file `file_name`.
 
     Digest and size are those of the file that source-controller stores, not of the file that it pulled.
     """
@@ -130,7 +130,7 @@ def _host(url: str) -> tuple[str, str]:
 def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
     """Return two values: reason and message of the condition FetchFailed of an OCIRepository whose pull failed.
 
-    A 401 from the registry gives the reason OCIArtifactPullFailed.
+    `answer` is the registry's answer to `request`. A 401 gives the reason OCIArtifactPullFailed.
     """
     host, path = _host(request.url)
     address = f"https://{host}/v2/{path}/manifests/{request.version}"
@@ -152,7 +152,10 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without an index."""
+    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without an index.
+
+    `answer` is the repository's answer to `request`.
+    """
     index = f"{request.url.rstrip('/')}/index.yaml"
     match answer.fault:
         case SourceFault.CREDENTIALS:
@@ -174,7 +177,10 @@ def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return the reason and the message of the condition FetchFailed, for a HelmChart that could not be fetched."""
+    """Return the reason and the message of the condition FetchFailed, for a HelmChart that could not be fetched.
+
+    `answer` is the repository's answer to `request`.
+    """
     match answer.fault:
         case SourceFault.NOT_FOUND:
             detail = answer.message or (
@@ -198,5 +204,5 @@ def chart_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def not_found(kind: Kind, name: str) -> str:
-    """Return the message for a missing object, in the words of controller-runtime's client."""
+    """Return the message that the object `name` of `kind` is missing, in the words of controller-runtime's client."""
     return f'{kind.kind}.{kind.group} "{name}" not found'

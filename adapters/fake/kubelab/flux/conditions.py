@@ -44,7 +44,7 @@ def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
 
 
 def status_of(manifest: Manifest, type_: str) -> str:
-    """Return a condition's status: `True`, `False`, `Unknown`, or an empty text if the object has no such condition."""
+    """Return the status of the condition of type `type_`: `True`, `False`, `Unknown`, or "" if it is missing."""
     flux_condition = condition(manifest, type_)
     return "" if flux_condition is None else str(flux_condition["status"])
 

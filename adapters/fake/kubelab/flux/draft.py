@@ -69,9 +69,10 @@ def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
 
 
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:
-    """Return the status patch that merges the changed conditions into the latest object, or None if none changed.
+    """Return the status patch that merges changed conditions into the object `latest`, or None if none changed.
 
-    The patch has the resourceVersion of `latest`. After a conflict the object must be read again.
+    The changes are those from `before` to `after`, two states of the object in a pass. The patch has the
+    resourceVersion of `latest`. After a conflict the object must be read again.
     """
     if list(conditions_of(before)) == list(conditions_of(after)):
         return None
@@ -86,7 +87,7 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the metadata, or None if the metadata has not changed.
+    """Return the patch that changes an object's metadata from `before` to `after`, or None if both are equal.
 
     The patch replaces all finalizers without a resourceVersion, as Flux does.
     """
@@ -95,7 +96,10 @@ def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
 
 
 def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
-    """Return the patch of the status without its conditions, or None if the rest of the status has not changed."""
+    """Return the patch that changes an object's status, except its conditions, from `before` to `after`.
+
+    Return None if that part of the status has not changed.
+    """
     if "status" in before and "status" not in after:
         return {"status": None}
     diff = merge_diff(_rest(before), _rest(after))
@@ -179,7 +183,7 @@ class Draft:
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition in the status of the working copy, which the next `patch` writes to the object.
+        """Set the condition `type_` in the status of the working copy, which the next `patch` writes to the object.
 
         The condition's `observedGeneration` is the generation that this pass works on.
         """
@@ -189,7 +193,7 @@ class Draft:
         )
 
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set a condition in the status of the working copy, and queue an Event with the same reason and message.
+        """Set the condition `type_` in the status of the working copy, and queue an Event with its reason and message.
 
         The next `patch` writes the condition and posts the Event. Without `events` no Event is queued.
         """
@@ -197,7 +201,10 @@ class Draft:
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Queue an Event about the object. The next patch posts the Event. Without `events` nothing is queued."""
+        """Queue an Event about the object with this reason and message. Without `events` nothing is queued.
+
+        The next `patch` posts the Event. Its type, Normal or Warning, follows from the reason.
+        """
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"
             uid = str(metadata(self.object).get("uid", ""))

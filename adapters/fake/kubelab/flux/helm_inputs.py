@@ -27,9 +27,10 @@ _ComposedValues: TypeAlias = HelmValues | InputUnavailable
 
 
 def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
-    """Return the OCIRepository or HelmChart that provides the chart, or InputUnavailable if it does not exist.
+    """Return the OCIRepository or HelmChart that provides the chart of a HelmRelease, or InputUnavailable.
 
-    Call this generator with `yield from` in a pass.
+    `draft` is the HelmRelease, and `spec` has its settings. The result is InputUnavailable if the source does not
+    exist. Call this generator with `yield from` in a pass.
     """
     reference = get_path(draft.spec, "chartRef")
     if reference:

@@ -136,7 +136,7 @@ class HelmSpec:
 
 
 def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
-    """Return the remediation configured for an install or an upgrade."""
+    """Return the remediation that `spec` configures for `action`, an install or an upgrade."""
     remediation = get_path(spec.raw, action.value, "remediation") or {}
     retries = int(remediation.get("retries", 0))
     upgrade = action is Action.UPGRADE
@@ -156,7 +156,10 @@ def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation
 
 
 def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | None:
-    """Return the seconds between retries, or None if the last attempted action's strategy is not RetryOnFailure."""
+    """Return the seconds between retries that `spec` sets, or None if the strategy is not RetryOnFailure.
+
+    The strategy is the one for the last action that `status`, the HelmRelease's status, records as attempted.
+    """
     action = status.get("lastAttemptedReleaseAction")
     strategy = (get_path(spec.raw, action, "strategy") if action else None) or {}
     if strategy.get("name") != "RetryOnFailure":

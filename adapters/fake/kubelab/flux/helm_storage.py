@@ -46,9 +46,10 @@ class HelmStorage:
         self._owners: dict[tuple[str, str], ObjectRef] = {}
 
     async def load(self, namespace: str, name: str, owner: ObjectRef, *, secrets: bool) -> tuple[StoredRelease, ...]:
-        """Return the revisions of the release `name`, oldest first. `owner` is its HelmRelease.
+        """Return the revisions of the release `name` in the storage namespace `namespace`, oldest first.
 
-        With `secrets`, revisions that are not known yet are read from Helm's Secrets in the cluster.
+        `owner` is its HelmRelease. With `secrets`, revisions that are not known yet are read from Helm's Secrets in the
+        cluster.
         """
         key = (namespace, name)
         self._owners.setdefault(key, owner)
@@ -60,9 +61,9 @@ class HelmStorage:
     async def store(
         self, namespace: str, name: str, owner: ObjectRef, releases: Sequence[StoredRelease], *, secrets: bool
     ) -> None:
-        """Make `releases` the only revisions of the release `name`. `owner` is its HelmRelease.
+        """Make `releases` the only revisions of the release `name` in the storage namespace `namespace`.
 
-        With `secrets`, Helm's Secrets in the cluster are changed to match.
+        `owner` is its HelmRelease. With `secrets`, Helm's Secrets in the cluster are changed to match.
         """
         before = self._releases.get((namespace, name), ())
         self._releases[namespace, name] = tuple(releases)

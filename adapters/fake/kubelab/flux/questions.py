@@ -115,7 +115,7 @@ def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account exists that Flux impersonates to run Helm actions.
+    """Report whether the service account `namespace`/`name` exists, which Flux impersonates to run Helm actions.
 
     Call this generator with `yield from` in a pass.
     """

@@ -65,10 +65,10 @@ def has_failed_test(entry: Mapping[str, Any]) -> bool:
 
 
 def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | None:
-    """Return the entry of the release to which a rollback returns, or None if there is none.
+    """Return the entry in `history` of the release to which a rollback returns, or None if there is none.
 
-    This is the newest successful release before the current one. A release with a failed test counts as successful
-    only with `ignore_tests`.
+    This is the newest successful release before the current one. A release with a failed test counts as successful only
+    with `ignore_tests`.
     """
     for entry in history[1:]:
         if entry["status"] in _SUCCEEDED and (ignore_tests or not has_failed_test(entry)):

@@ -78,7 +78,7 @@ def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
 
 
 def wants_gzip(accept_encoding: str) -> bool:
-    """Report whether the client accepts a gzipped answer."""
+    """Report whether the client's header `accept_encoding` accepts a gzipped answer."""
     return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
 
 
@@ -118,8 +118,9 @@ def object_answer(
     *,
     warnings: tuple[str, ...] = (),
 ) -> Response:
-    """Return a response with one object: in full, as a row of a Table, or its metadata only.
+    """Return a response with the object in `reply`: in full, as a row of a Table, or its metadata only.
 
+    `accepted_form` says which of these. `resource` is the object's resource, which defines the columns of the Table.
     `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`. `warnings` come
     before the warnings of `reply`.
     """
@@ -140,9 +141,10 @@ def warn(response: Response, text: str) -> None:
 
 
 def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, now: datetime) -> Response:
-    """Return a response with a list: in full, as a Table, or as a list of metadata.
+    """Return a response with the objects in `listed`: in full, as a Table, or as a list of metadata.
 
-    `include` says how much of each object a row of the Table contains: `Metadata`, `None` or `Object`.
+    `accepted_form` says which of these. `include` says how much of each object a row of the Table contains: `Metadata`,
+    `None` or `Object`.
     """
     match accepted_form.form:
         case AnswerForm.TABLE:
@@ -162,9 +164,10 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
 def shown(
     manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
 ) -> Any:
-    """Return an object in the form that the client accepts. A Status is returned unchanged.
+    """Return an object in the form `accepted_form`, which the client accepts. A Status is returned unchanged.
 
-    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`.
+    `resource` is the object's resource, which defines the columns of a Table. `include` says how much of the object a
+    row of the Table contains: `Metadata`, `None` or `Object`.
     """
     if manifest.get("kind") == "Status":
         return manifest

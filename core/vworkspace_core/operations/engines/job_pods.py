@@ -84,7 +84,7 @@ PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
 
 
 def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, ...]:
-    """Return the requests to list the Events about the Job with `uid` and, with `pods`, its pods."""
+    """Return the requests to list the Events in `namespace` about the Job with `uid` and, with `pods`, its pods."""
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
