@@ -59,7 +59,7 @@ class Bar:
 class Mark:
     """A marked moment on the timeline of an object or of a job of the control plane.
 
-    It is an apply of the object's spec, or the job's result.
+    At that time the object's spec was applied, or the job got its result. `word` says which.
     """
 
     at: datetime

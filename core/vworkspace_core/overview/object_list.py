@@ -86,7 +86,7 @@ class ListQuery:
 
 @attrs.frozen
 class Headline:
-    """A sentence about all objects, with the most urgent objects that need a person.
+    """The headline of the object list: a sentence about all objects, and the most urgent objects that need a person.
 
     `left_out` is the number of further objects that need a person.
     """

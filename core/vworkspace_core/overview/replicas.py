@@ -38,7 +38,10 @@ class AtWork:
 
 @attrs.frozen
 class Workers:
-    """The signs of running operators: the Leases by shard, and the newest heartbeat of a Cluster object."""
+    """The signs of running operators: the leader of each shard, and the newest heartbeat of a Cluster object.
+
+    A shard is a part of the namespaces, which one replica of the operator reconciles.
+    """
 
     shards: tuple[AtWork, ...] = ()
     heartbeat: datetime | None = None

@@ -37,7 +37,10 @@ _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 @attrs.frozen
 class TimelineEntry:
-    """One event of a timeline. `ref` is None if the event concerns no object that can be shown."""
+    """One event of a timeline, such as a change of a condition. `what` says what happened.
+
+    `ref` is the object that it concerns, or None if that cannot be shown.
+    """
 
     at: datetime
     what: str

@@ -68,7 +68,10 @@ class HelmTarget:
 
 @attrs.frozen
 class ReleaseRule:
-    """A rule that determines the outcome of matching Helm actions. A field that is None matches every action."""
+    """A rule that determines the outcome of matching Helm actions in a simulated Flux.
+
+    It matches by action, namespace, release, chart and version. A field that is None matches every action.
+    """
 
     outcome: FluxOutcome
     action: Action | None = None
@@ -125,7 +128,10 @@ class SourceOutcome:
 
 @attrs.frozen
 class PullAnswer:
-    """The answer of a registry or repository. `digest` is `sha256:…`, `version` the chart version found."""
+    """The simulated answer of a registry or Helm repository to a request.
+
+    `digest` is `sha256:…`, `version` the chart version found; `fault` says what failed.
+    """
 
     fault: SourceFault
     message: str
@@ -148,9 +154,10 @@ class PullRequest:
 
 @attrs.frozen
 class SourceRule:
-    """A rule that determines the outcome of matching requests to a registry or Helm repository.
+    """A rule that determines the outcome of matching requests of a simulated Flux to a registry or Helm repository.
 
-    A field that is None matches every request.
+    It matches by the stage of the request, the namespaced source, URL, chart and version. A field that is None matches
+    every request.
     """
 
     outcome: SourceOutcome
