@@ -1,6 +1,7 @@
-"""The extensions that a process can run (boxes, pure reconcilers, controllers in Python), and their declarations.
+"""The extensions that a process can run: boxes, pure reconcilers and controllers in Python.
 
-A box is an operator that is defined in YAML; a pure reconciler computes the children of an object by a pure function.
+Functions of this module read what an extension declares, such as its kind, its CRD and the kinds of its children. A box
+is an operator that is defined in YAML; a pure reconciler computes the children of an object by a pure function.
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,9 +47,10 @@ class SameText:
 
 
 def extending_of(runnables: Sequence[Runnable], field_manager: str) -> Extending:
-    """Return the settings of a process that runs these extensions (controllers that users add).
+    """Return the settings of a simulated process that runs these extensions (controllers that users add).
 
-    `field_manager` is the field manager of Events. Raises CommandError if the extensions cannot run together.
+    `field_manager` is the field manager with which the process writes Events. Raises CommandError if two extensions
+    would write the status of the same kind.
     """
     composites = [composite_of(runnable) for runnable in runnables if isinstance(runnable, Box | PureReconciler)]
     controllers = [runnable for runnable in runnables if not isinstance(runnable, Box | PureReconciler)]
@@ -77,7 +79,10 @@ def kind_of(runnable: Runnable) -> Kind:
 
 
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
-    """Return the Resource of the kind that an extension reconciles, or None if the kind is not defined by classes."""
+    """Return the Python definition of the kind that an extension reconciles, or None if the kind has none.
+
+    Such a definition, a Resource, has the Python classes of the kind's spec and status.
+    """
     kind = _declared(runnable).kind
     return kind if isinstance(kind, Resource) else None
 

@@ -58,8 +58,8 @@ def run_scenario(
 ) -> Outcome:
     """Play a scenario in a new simulated cluster, and return its result. Raises CommandError if a step is malformed.
 
-    `on_moment` is called with the cluster's state at the start, after each step, and after each pass over the subject
-    that wrote something.
+    `on_moment` is called at the start, after each step, at the end, and after each reconcile of the object under test
+    that wrote something. Its arguments are the cluster, the scenario's name, the object's reference, and messages.
     """
     with BoxWorld(box, definitions) as world:
         play = _Play(world, scenario)

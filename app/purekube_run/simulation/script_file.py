@@ -44,8 +44,8 @@ _HEAD: Final = ("format", *(field.name for field in attrs.fields(SimulationScrip
 def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = None) -> str:
     """Return a script (the actions and faults of a simulated run) as the text of its JSON file.
 
-    `broken` is stored with it: the fields of the law (required property) that the script breaks, or None if the script
-    breaks no law.
+    `broken` is stored with it. It describes the law (required property) that the script breaks: the law's name, the
+    object and the observation. It is None if the script breaks no law.
     """
     fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}

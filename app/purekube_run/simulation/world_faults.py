@@ -50,7 +50,8 @@ class SimulatedFault(Generic[W_contra]):
     """A kind of fault: the function `strike` that injects it, its mean number of occurrences per hour, and its shortest
     and longest duration in seconds.
 
-    A fault may have several `forms`. Its occurrences use them in turn; `Strike.choice` selects the form.
+    A fault may have several `forms`, such as the places in the code at which a process crashes. Its occurrences use
+    them in turn; `Strike.choice` selects the form.
     """
 
     strike: Callable[[Strike[W_contra]], None]

@@ -35,7 +35,8 @@ AT_START: Final = 60
 class RoundTrips:
     """The result of testing the conversion between `version` and the storage version.
 
-    `held` is the number of successful round trips, and `problem` the first failure.
+    A round trip converts an object to the other version and back. `held` is the number of round trips that lost
+    nothing. `problem` is the first failure, or None if there was none.
     """
 
     version: str

@@ -84,8 +84,8 @@ class ClusterReconciler:
     def controller(self, writer: StatusManager, synced: Callable[[], Awaitable[None]]) -> ControllerDefinition:
         """Return the controller of Cluster objects.
 
-        `writer` writes the statuses. `synced` waits until the caches that the first status needs are filled. Nothing is
-        reconciled before.
+        `writer` writes the statuses. Nothing is reconciled until `synced` returns, which waits for the informers'
+        caches: the first status reports their state.
         """
         reconciler = DecisionReconciler(
             PassRules(CLUSTER, read_cluster, decide, FIELD_MANAGER, FINALIZER),

@@ -36,7 +36,7 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
 
 
 def finding_text(finding: Finding, screen: Screen) -> str:
-    """Return a finding as text, wrapped to the width of the screen.
+    """Return a finding (the result of one check) as text, wrapped to the width of the screen.
 
     The remedy is on a line of its own, which is not wrapped, so that it can be copied.
     """
@@ -48,7 +48,7 @@ def finding_text(finding: Finding, screen: Screen) -> str:
 
 
 def finding_data(finding: Finding) -> dict[str, str]:
-    """Return a finding as a JSON-like mapping, without empty fields."""
+    """Return a finding (the result of one check) as a JSON-like mapping of its fields, without empty fields."""
     said = {"point": finding.point, "verdict": finding.verdict.value, "told": finding.told, "remedy": finding.remedy}
     return {name: text for name, text in said.items() if text}
 

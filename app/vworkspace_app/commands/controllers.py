@@ -57,7 +57,8 @@ def controllers_table() -> str:
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
     """Return the CRDs of the kinds that the controllers `names` define as Python classes, as text.
 
-    Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` is not given.
+    `trust` says how the API server trusts the conversion webhook: by a certificate authority or by cert-manager. Raises
+    CommandError if a controller cannot be loaded, or if a kind has several versions and `trust` has neither.
     """
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
@@ -102,7 +103,8 @@ def render_controller_manifests(
 ) -> str:
     """Return the manifests that run the controllers `names` together in one process, as text.
 
-    Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` is not given.
+    `trust` says how the API server trusts the process's webhooks: by a certificate authority or by cert-manager. Raises
+    CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` has neither.
     """
     loaded = load_controllers(names)
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]

@@ -69,7 +69,7 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 
 
 def text(found: Difference, *, colour: bool) -> str:
-    """Return the diffs of all changes as text.
+    """Return as text a unified diff of each object that applying one manifest would change.
 
     If the API server would refuse a change, the reason follows the diff of that change.
     """
@@ -82,7 +82,10 @@ def text(found: Difference, *, colour: bool) -> str:
 
 
 def diff_line(found: Difference) -> str:
-    """Return a one-line summary of what the operator would do after the change, such as `1 apply (...), 0 deletes`."""
+    """Return a one-line summary of what the operator would do after the compared manifest was applied.
+
+    An example is `1 apply (...), 0 deletes`.
+    """
     own = found.changes[0]
     if own.refused:
         return "the API server would not take it, so that nothing downstream would change"
@@ -94,7 +97,10 @@ def diff_line(found: Difference) -> str:
 
 
 def status_of(found: Difference) -> int:
-    """Return the exit status of `diff`: 2 if a change would be refused, 1 if something would change, otherwise 0."""
+    """Return the exit status of the command `diff` for one manifest that the user would apply.
+
+    It is 2 if the API server would refuse a change, 1 if any object would change, and otherwise 0.
+    """
     if any(change.refused for change in found.changes):
         return FAILED
     return (

@@ -81,7 +81,8 @@ class LoadedExtensions:
         """Yield the kinds whose webhooks the process must serve. First log a warning for each webhook that is needed
         but not enabled.
 
-        While the block runs, the rules of the boxes are compared with those in the cluster's CRDs.
+        While the block runs, the rules of the boxes are compared with those in the cluster's CRDs, and a warning is
+        logged if a CRD lacks rules.
         """
         warn_unserved(settings, self.boxes)
         warn_unreviewed(settings, self.resources)
@@ -104,10 +105,11 @@ def run_extensions(
 ) -> None:
     """Run composites (boxes and pure reconcilers) and controllers until the process gets a signal.
 
-    The fields of `starting` are logged at the start. `boxes` are the boxes of which composites were made; their rules
-    are compared with those in the cluster's CRDs. With `applied`, the boxes that are in the cluster as OperatorBox
-    objects run too. Composites act in `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API
-    server is configured, and for unusable certificates.
+    The fields of `starting` are logged at the start. `webhooks` are the kinds whose webhooks the process serves.
+    `boxes` are the boxes of which composites were made; a warning is logged if their CRDs in the cluster lack rules of
+    the boxes. With `applied`, the boxes that are in the cluster as OperatorBox objects run too. Composites act in
+    `namespaces`, or in all namespaces if it is empty. Raises CommandError if no API server is configured, and for
+    unusable certificates.
     """
 
     async def work(process: OperatorProcess, stop: anyio.Event) -> None:
@@ -154,7 +156,10 @@ def run_extensions(
 
 
 def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
-    """Return `webhooks` extended by the webhooks for boxes that are in the cluster as OperatorBox objects."""
+    """Return `webhooks` (the kinds whose webhooks a process serves), extended for applied boxes.
+
+    Applied boxes are those in the cluster as OperatorBox objects.
+    """
     converters = AppliedConverters(process.api, process.machine.clock, settings.namespace)
     return webhooks.with_applied_boxes(BoxReview(process.api), converters.of_group)
 

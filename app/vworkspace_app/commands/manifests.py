@@ -24,7 +24,11 @@ _FLAGS: Final = {argument.field: argument.label for argument in arguments_of_fie
 
 @attrs.frozen
 class PrintedPart:
-    """The part of an installation to print; by default the operator, without CRDs and managed namespaces."""
+    """The part of an installation that the command `manifests` prints.
+
+    It is one of: the CRDs, the operator's roles, the objects of managed namespaces, or what the Helm chart installs for
+    a values file. The default part is the operator, without CRDs and managed namespaces.
+    """
 
     crds_only: bool = option("Only the CustomResourceDefinitions.", False)
     rbac_only: bool = option(
@@ -73,7 +77,7 @@ def render_manifests(part: PrintedPart, options: InstallOptions, output: Format)
 
 
 def render_values(part: PrintedPart, options: InstallOptions, output: Format) -> str:
-    """Return the manifests that the Helm chart renders for a values file, as text.
+    """Return the manifests that the Helm chart renders for the values file `part.values`, as text.
 
     Only the namespace to install into is taken from `options`. Raises CommandError if the command line has any other
     option.

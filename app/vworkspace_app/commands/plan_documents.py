@@ -139,7 +139,10 @@ class InputDocuments:
         return tuple(operations)
 
     def approval_secret(self) -> bytes | None:
-        """Return the value of `approval-secret` in the credentials Secret; None if the Secret or value is missing."""
+        """Return the key with which approvals of Operations are verified; None if it was not given.
+
+        It is the value of `approval-secret` in the Secret `vworkspace-agent-credentials`.
+        """
         for ref, manifest in self.objects.items():
             if ref.kind == SECRET and ref.name == CREDENTIALS_SECRET:
                 return _key(manifest, "approval-secret")
@@ -190,9 +193,10 @@ _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceV
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
-    """Return a decision (the planned writes) as a JSON-like mapping.
+    """Return a decision (the planned writes) as a JSON-like mapping, which the command `plan` prints.
 
-    `afterwards` is the decision of the next reconcile. Its creates and deletes are under the key `then` (OPS-1).
+    `afterwards` is the decision of the next reconcile, once these writes are done. The objects that it would create and
+    delete are under the key `then` (OPS-1).
     """
     later = as_data(Decision(creates=afterwards.creates, deletes=afterwards.deletes))
     return {**as_data(decision), **({"then": later} if later else {})}

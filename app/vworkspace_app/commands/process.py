@@ -36,9 +36,9 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class OperatorProcess:
-    """The API client, logs, metrics, election and other parts of a process, which its work function gets as argument.
+    """The parts of a process: API client, log, metrics, leader election, and the machine's clock and random numbers.
 
-    `server` is the URL of the API server.
+    `run_process` passes them to the function that does the work of the process. `server` is the URL of the API server.
     """
 
     log: logs.Logs
@@ -62,6 +62,7 @@ def configure_log(settings: RunSettings) -> logs.Logs:
 def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
     """Run `work` with logs, metrics, probes and leader election until the process gets a signal.
 
+    `work` gets the parts of the process, such as the API client, and an event that is set when it must stop.
     Raises CommandError if no API server is configured.
     """
     reduce_footprint()

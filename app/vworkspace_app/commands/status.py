@@ -118,9 +118,10 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
 
 
 def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
-    """Return the list of objects as text.
+    """Return the list of `own_objects` (instances, Operations, Clusters, objects of boxes) with their states, as text.
 
-    The text is data in the format `form`, or lines wrapped to the screen if `form` is None.
+    `now` is the present time, for the ages of states. The text is data in the format `form`, or lines wrapped to the
+    screen if `form` is None.
     """
     summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
@@ -138,10 +139,10 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
 def object_text(
     around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return one object and its children as text.
+    """Return the state of one object and of its children as text.
 
-    The text is data in the format `form`, or lines wrapped to the screen if `form` is None. `link` is the address of
-    the object's page, or empty if it has none.
+    `now` is the present time, for the ages of states. The text is data in the format `form`, or lines wrapped to the
+    screen if `form` is None. `link` is the address of the object's page, or empty if it has none.
     """
     branch = around.tree(now)
     if form is not None:

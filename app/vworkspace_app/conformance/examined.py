@@ -35,12 +35,18 @@ class Examined:
 
     @classmethod
     async def of(cls, subject: ControlPlaneSubject) -> "Examined":
-        """Return a cluster for one check, from an account of the control plane `subject`."""
+        """Return a test cluster for one check.
+
+        The control plane `subject` provides the cluster's id, and the token of its agent.
+        """
         account = await subject.account()
         return cls(subject, account.cluster_id, account.token)
 
     async def enqueue(self, **fields: Any) -> str:
-        """Offer a job to the control plane, and return the job's id. `fields` replace fields of the job."""
+        """Have the control plane offer a job to the test cluster, and return the job's id.
+
+        `fields` replace fields of the job, such as `payload`.
+        """
         key = f"conformance/{uuid.uuid4().hex}"
         job = {"kind": "apply", "payload": {"a": 1}, "idempotencyKey": key, **fields}
         job_id = await self.subject.enqueue(self.id, job)
@@ -70,13 +76,19 @@ Examine = Callable[[Body], None]
 
 
 def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark for a check that needs these capabilities in addition to the agent API."""
+    """Return a pytest mark for a check that needs these capabilities of the control plane, such as `Offer.JOBS`.
+
+    A check without the mark needs only the agent API.
+    """
     return pytest.mark.needs(*offers)
 
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs the body of a check, or skips the check if a capability that it needs is missing."""
+    """Return a function that runs the body of a check, a coroutine function of a test cluster (`Examined`).
+
+    The check is skipped if the control plane lacks a capability that the check's mark `needs` names.
+    """
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 
     def run(body: Body) -> None:

@@ -123,7 +123,7 @@ class HttpSubject:
         return job_id
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job by the admin API."""
+        """Close a job by the admin API, although the agent has reported no result."""
         await self._ask("DELETE", f"jobs/{job_id}")
 
     async def job(self, job_id: str) -> Mapping[str, Any]:

@@ -16,7 +16,8 @@ from vworkspace_core.control_plane.port import ControlPlane
 class Offer(StrEnum):
     """A capability that the control plane's owner may offer to checks in addition to the agent API.
 
-    The control plane is the server that offers jobs to the operator.
+    An example is JOBS, by which checks can offer jobs. The control plane is the server that offers jobs to the
+    operator.
     """
 
     JOBS = "jobs"
@@ -101,7 +102,7 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job without a result (needs RECORDS)."""
+        """Close a job, although the agent has reported no result (needs RECORDS)."""
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:

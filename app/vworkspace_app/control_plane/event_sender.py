@@ -131,7 +131,10 @@ class EventSender:
         self._wake()
 
     def credential_rotated(self, cluster_id: str, request: str) -> None:
-        """Queue the event which reports that the credential was rotated for `request` (PULL-6)."""
+        """Queue the event which reports that the cluster's credential was replaced by a new one (PULL-6).
+
+        `request` is the id of the rotation request that this completed.
+        """
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
@@ -195,7 +198,10 @@ class EventSender:
             self._signal_end()
 
     async def send_heartbeats(self, cluster_id: str) -> None:
-        """Queue a heartbeat every `heartbeat_seconds` until cancelled."""
+        """Queue a heartbeat every `heartbeat_seconds` (a setting of the agent) until cancelled.
+
+        A heartbeat is an event with the conditions of this cluster's Cluster object.
+        """
         while True:
             self.put([heartbeat(cluster_id, self._cluster(), self._clock.now())])
             await self._clock.sleep(self._settings.heartbeat_seconds)

@@ -68,10 +68,11 @@ RETRY_SECONDS: Final = 5.0
 
 @attrs.define
 class CredentialWatch:
-    """A watcher of the credential's Secret and token file, which updates `live` after a change.
+    """A watcher of the Secret and the token file of the agent's credential.
 
-    If a credential cannot be read or is incomplete, the last valid credential stays in use, and this is logged once.
-    `random` returns numbers in [0, 1).
+    After a change, the new credential becomes the value of `live`, from which its users read it. If a credential cannot
+    be read or is incomplete, the last valid credential stays in use, and this is logged once. `random` returns numbers
+    in [0, 1).
     """
 
     source: CredentialsSource

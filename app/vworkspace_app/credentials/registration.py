@@ -34,7 +34,10 @@ _log = structlog.get_logger("operator")
 
 
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
-    """Report whether a Cluster object names an existing registration token. Raises the errors of `find_bootstrap`."""
+    """Report whether this cluster can register itself: a Cluster object names a one-time token that exists.
+
+    Raises the errors of `find_bootstrap`.
+    """
     return await _bootstrap(api, source) is not None
 
 
@@ -116,9 +119,10 @@ async def register(
 async def store_credential(
     api: KubeApi, control: ControlPlane, namespace: str, url: str, new: Registered, ca: str = ""
 ) -> None:
-    """Write a new credential into the credentials Secret in `namespace`, which is created if it does not exist.
+    """Write a new credential into the Secret `vworkspace-agent-credentials` in `namespace`, or create the Secret.
 
-    Raises CommandError if the Secret cannot be read or written.
+    `url` and `ca` are the control plane's URL and certificate authority, which are stored with the token. Raises
+    CommandError if the Secret cannot be read or written.
     """
     performer = CredentialPerformer(api, control, namespace, url, new.cluster_id, ca=ca, names=True)
     expected = await _present(api, namespace)

@@ -75,7 +75,7 @@ class RotationManager:
 
     @property
     def state(self) -> CredentialState:
-        """The present state of the credential's state machine."""
+        """The present state of the rotation: the stored credential, the token in use and the waiting requests."""
         return self._state
 
     @property

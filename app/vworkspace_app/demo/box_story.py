@@ -36,7 +36,7 @@ class BoxTeller(Narrator[BoxScene]):
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Return the reference to the parent's child of this kind."""
+        """Return the reference to the child of this kind that the box creates for the story's object."""
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:

@@ -125,7 +125,7 @@ def spec_of(manifest: Manifest) -> dict[str, Any]:
 
 
 class StoryWorld(Protocol):
-    """The interface to the parts of the demo that every story uses."""
+    """The interface to the parts of the demo that every story uses: an API connection, and the recorder of changes."""
 
     @property
     def spectator(self) -> Spectator:

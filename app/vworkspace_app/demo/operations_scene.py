@@ -38,7 +38,11 @@ CLAIM, REPOSITORY, SNAPSHOT_CLASS = "nextcloud-data", "restic-repository", "csi-
 
 
 def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    """Yield the objects that Operations on an application in `namespace` need, in the order of their creation."""
+    """Yield the objects that Operations on an application in `namespace` need, in the order of their creation.
+
+    These are, for example, a volume claim, a ServiceAccount, and in `own_namespace` the Secret with the key that
+    verifies approvals. Each is yielded as its kind and its manifest.
+    """
     yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
     snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
     yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}
@@ -87,7 +91,10 @@ ENGINES = DownstreamBehaviour(
 
 @attrs.frozen
 class OperationRequest:
-    """An Operation as Odoo requests it. `more` has further fields of its spec."""
+    """An Operation as Odoo requests it: its name, and the type, engine and parameters of its spec.
+
+    `more` has further fields of the spec.
+    """
 
     name: str
     type: str
@@ -131,7 +138,10 @@ CAPABILITIES: Mapping[str, str] = {
 
 
 def approval(name: str, parameters: Mapping[str, Any], now: datetime) -> str:
-    """Return the claim by which Odoo proves that a person approved an Operation with these parameters (OPS-4)."""
+    """Return the signed text by which Odoo proves that a person approved an Operation with these parameters (OPS-4).
+
+    It is valid for five minutes from `now`. `name` is the name of the Operation.
+    """
     until = int((now + timedelta(minutes=5)).timestamp())
     payload = {"at": now.isoformat(), "by": "alice", "exp": until, "op": name, "rid": "4711", "cluster": CLUSTER}
     bound = {"ns": NAMESPACE_NAME, "params": parameters_digest(parameters)}

@@ -21,9 +21,9 @@ def application() -> dict[str, Any]:
 
 
 async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
-    """Request the application again, wait until it runs, and write a file with a Backup that the user can try.
+    """Request the application again by a job, and wait for the job's result.
 
-    Raises TooSlow after the time limit.
+    Then write a file with an Operation of type Backup, which the user can apply. Raises TooSlow after the time limit.
     """
     world = narrator.world
     job = world.control.enqueue(

@@ -250,16 +250,18 @@ class InstanceCase(Case):
         return matches
 
     def child_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes of HelmReleases and chart sources after request `since`.
+        """Return the operator's writes of HelmReleases and chart sources in the check's namespace.
 
-        By default, all such writes since the run began are returned.
+        `since` is the number of a recorded request: only later writes are returned, by default those since the run
+        began.
         """
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
     def own_writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes after request `since`, except writes of Events and Leases.
+        """Return the operator's writes in the check's namespace, except writes of Events and Leases.
 
-        By default, all such writes since the run began are returned.
+        `since` is the number of a recorded request: only later writes are returned, by default those since the run
+        began.
         """
         return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
 
@@ -276,7 +278,7 @@ class InstanceCase(Case):
     def operation(self, name: str, kind: str, engine: str, target: str = "shop", **spec: Any) -> dict[str, Any]:
         """Return the manifest of an Operation of the type `kind` on the instance `target`.
 
-        `spec` adds fields to its spec.
+        `engine` is the engine that shall run it, such as `velero`. `spec` adds fields to its spec.
         """
         marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
         return {
@@ -344,7 +346,8 @@ class InstanceCase(Case):
     ) -> JobEntry:
         """Offer a job of `kind` for an instance, by default to apply the instance with this chart version.
 
-        `fields` replace fields of the job, such as `payload`.
+        `generation` is the generation that the job requests, a part of its id and of its idempotency key. `fields`
+        replace fields of the job, such as `payload`.
         """
         ref = ObjectRef(APPLICATION_INSTANCE, self.namespace, name)
         if ref not in self._subjects:

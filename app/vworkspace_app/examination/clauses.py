@@ -6,7 +6,10 @@ from typing import Final
 
 
 class Profile(StrEnum):
-    """The parts of the specification that an operator may implement, and for which it is examined: one or all."""
+    """The parts of the specification that an operator implements, and for which it is examined.
+
+    They are Operations with instances (GITOPS), jobs with instances (AGENT), or all of these (FULL).
+    """
 
     GITOPS = "gitops"
     """The operator serves instances and Operations that users and GitOps tools apply."""

@@ -57,8 +57,8 @@ B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 class Played(Generic[B]):
     """A simulated controller of an examination, which runs as a task in `group` and can be paused.
 
-    At each start `make` creates the simulator from the present behaviour. An object that the simulator cannot handle
-    does not end the task.
+    At each start `make` creates the simulator from its present behaviour, such as how long an upgrade takes. An object
+    that the simulator cannot handle does not end the task.
     """
 
     def __init__(self, api: KubeApi, group: TaskGroup, make: Callable[[B], Any], behaviour: B) -> None:
@@ -94,13 +94,19 @@ class Played(Generic[B]):
 
 
 def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[FluxBehaviour]:
-    """Return a simulated Flux for one namespace; it is not started yet."""
+    """Return a simulated Flux for the objects in one namespace, which runs in `group` once `begin` is called.
+
+    It can be paused, and its behaviour can be changed.
+    """
     narrow = within(api, namespace)
     return Played(narrow, group, partial(FluxSimulator, narrow), QUICK_FLUX)
 
 
 def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[DownstreamBehaviour]:
-    """Return the simulated engines (controllers that run Operations, like Velero) of a namespace, not yet started."""
+    """Return simulated engines (controllers that run Operations, like Velero) for the objects in one namespace.
+
+    They run in `group` once `begin` is called. They can be paused, and their behaviour can be changed.
+    """
     narrow = within(api, namespace)
     behaviour = attrs.evolve(QUICK_ENGINES, velero=attrs.evolve(QUICK_ENGINES.velero, namespace=namespace))
     return Played(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)

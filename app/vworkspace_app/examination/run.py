@@ -34,7 +34,12 @@ _OWN_NAMESPACE: Final = "vworkspace-system"
 
 @attrs.frozen
 class ExaminationRequest:
-    """The options of an examination of an operator."""
+    """The options of an examination of an operator.
+
+    `command` starts the operator, and `replicas` one of several replicas, for checks of leader election. Without a
+    `kubeconfig`, the cluster is an embedded API server. A check waits up to `patience` seconds for an effect. If
+    `plays_flux` is True, Flux is simulated; otherwise Flux runs in the cluster.
+    """
 
     command: OperatorCommand
     profile: Profile = Profile.GITOPS

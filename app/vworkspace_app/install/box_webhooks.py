@@ -63,7 +63,7 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
     """Yield the Service, the certificate and the webhook configurations that a box needs.
 
     A box is an operator that a YAML file declares. `meta` is the metadata of the Deployment that serves the webhooks;
-    its name is the name of the installation.
+    its name is the name of the installation. `trust` says by which authority the API server trusts the webhooks.
     """
     name = str(meta["name"])
     yield from webhook_service(name, meta, trust)
@@ -85,7 +85,7 @@ def review_webhooks(
     Python.
 
     `name` is the name of the installation whose process serves the webhooks. `meta` is the metadata of that process's
-    workload.
+    workload. `trust` says by which authority the API server trusts the webhooks.
     """
     yield from webhook_service(name, meta, trust)
     hooks: dict[str, list[dict[str, Any]]] = {MUTATING: [], VALIDATING: []}
@@ -102,7 +102,8 @@ def review_webhooks(
 def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
     """Yield the Service, certificate and configuration of the webhook that validates OperatorBoxes.
 
-    `meta` is the metadata of the installation `name`, which runs applied boxes.
+    `meta` is the metadata of the installation `name`, which runs applied boxes (those in the cluster as OperatorBoxes).
+    `trust` says by which authority the API server trusts the webhook.
     """
     yield from webhook_service(name, meta, trust)
     hook = operator_box_webhook(client_config(_service(name), APPLIED_BOX_PATH, trust))
@@ -110,7 +111,7 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
 
 
 def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the Service of the webhooks, and its Certificate if cert-manager issues that.
+    """Yield the Service of the webhooks, and the Service's Certificate if `trust` selects cert-manager.
 
     The Service is called `<name>-webhook`. `meta` is the metadata of the workload that serves the webhooks.
     """
@@ -135,7 +136,10 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
-    """Return the CRD with its conversion webhook set to the one that the installation `name` serves."""
+    """Return the CRD with its conversion webhook set to the one that the installation `name` serves.
+
+    `trust` has the Service's namespace, and the authority by which the API server trusts the webhook.
+    """
     client = client_config(_service(name), CONVERT_PATH, trust)
     annotations = injected_authority(_service(name), trust).get("annotations", {})
     return ConversionWebhook(client, annotations).registered_in(crd)

@@ -48,7 +48,8 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield the roles of a ServiceAccount that the box impersonates to write the children of its objects.
 
-    `options` has the account's namespace and name, and the namespaces of the children.
+    A box is an operator that a YAML file declares. `options` has the account's namespace and name, and the namespaces
+    of the children.
     """
     access = access_of_account(box)
     if options.owner_reference_protection:
@@ -100,6 +101,7 @@ def box_installation(
 
     A box is an operator that a YAML file declares. `files` has the texts of the box's files by name, the box itself
     first. An annotation of the pods has a hash of the files, so that the pods are recreated when a file changes.
+    `trust` says by which authority the API server trusts the box's webhooks, if it needs any.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)

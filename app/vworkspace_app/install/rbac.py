@@ -18,7 +18,7 @@ _AGGREGATED: Final = (
 
 
 def rules(accesses: Iterable[Access]) -> list[dict[str, Any]]:
-    """Return RBAC rules that grant exactly the verbs in `accesses`.
+    """Return RBAC rules that grant exactly the rights `accesses`: each is a kind with the permitted verbs.
 
     Resources of one API group with equal verbs share a rule.
     """
@@ -51,7 +51,10 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield a ClusterRole and its binding to the account or user that runs the operator."""
+    """Yield the ClusterRole `name` with the rights `accesses`, and its binding to the account that runs the operator.
+
+    If `options` name a user, the role is bound to the user instead.
+    """
     yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
     yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
 
@@ -77,7 +80,10 @@ def page_rbac(options: InstallOptions) -> dict[str, Any]:
 def namespace_rbac(
     name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
 ) -> Iterator[dict[str, Any]]:
-    """Yield a Role in a namespace, and its binding to the account or user that runs the operator."""
+    """Yield the Role `name` with the rights `accesses`, and its binding to the account that runs the operator.
+
+    If `options` name a user, the role is bound to the user instead.
+    """
     role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta(name, namespace), "rules": rules(accesses)}
     yield role
     yield _binding("RoleBinding", "Role", name, options, namespace)

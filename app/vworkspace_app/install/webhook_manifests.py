@@ -88,7 +88,11 @@ def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
 def configuration(
     kind: str, metadata: Mapping[str, Any], webhooks: Sequence[Mapping[str, Any]], service: str, trust: TrustedBy
 ) -> dict[str, Any]:
-    """Return a webhook configuration of this `kind`. Its webhooks are served by the Service `service`."""
+    """Return a webhook configuration of this `kind`, such as ValidatingWebhookConfiguration, with these webhooks.
+
+    They are served by the Service `service`. If `trust` selects cert-manager, an annotation asks cert-manager to add
+    the Service's authority.
+    """
     whole = {**metadata, **injected_authority(service, trust)}
     return {"apiVersion": _GROUP, "kind": kind, "metadata": whole, "webhooks": [*webhooks]}
 
@@ -103,7 +107,10 @@ def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
 
 
 def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the `clientConfig` of the webhook at the path `path` of a Service."""
+    """Return the `clientConfig` by which the API server calls the webhook at the path `path` of a Service.
+
+    `trust` has the Service's namespace, and the authority (PEM) to trust if cert-manager does not add it.
+    """
     where = {"name": service, "namespace": trust.namespace, "path": path, "port": 443}
     return {"service": where, **({"caBundle": b64encode(trust.webhook_ca).decode()} if trust.webhook_ca else {})}
 

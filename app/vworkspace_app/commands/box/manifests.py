@@ -51,9 +51,10 @@ def render_rbac(
 ) -> str:
     """Return the RBAC roles that the box in `file` needs, as YAML or JSON.
 
-    With kinds in `former`, return only the roles to prune objects of these kinds. With `for_account` (NAMESPACE/NAME),
-    return the roles of a ServiceAccount that the box impersonates. With `previous`, the file of an earlier definition
-    of the box, add roles to prune the kinds that only that definition has. Raises CommandError for invalid input.
+    `former` names kinds of which the box creates no objects any more. If it is not empty, return only the roles to
+    delete the objects of these kinds. With `for_account` (NAMESPACE/NAME), return the roles of a ServiceAccount that
+    the box impersonates. `previous` is the file of an earlier definition of the box; it adds roles to delete objects of
+    the kinds that only that definition has. Raises CommandError for invalid input.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -86,9 +87,10 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
 
 
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
-    """Return the kinds that the values of `--former` name, such as `Job/jobs.v1.batch`.
+    """Return the kinds that the values `texts` of the option `--former` name.
 
-    Raises CommandError for a malformed value.
+    A value such as `Job/jobs.v1.batch` names a kind of which the box or controller creates no objects any more. Raises
+    CommandError for a malformed value.
     """
     kinds = {text: recorded_kinds(text) for text in texts}
     if wrong := next((text for text, named in kinds.items() if len(named) != 1), None):
@@ -109,7 +111,8 @@ def render_box_manifests(
     """Return manifests of the box in `file` as text in the format `output`.
 
     With `crds_only` the text has the CRD of the box's kind; otherwise it has everything else that has to be installed.
-    Raises CommandError for an invalid box, and for a box that needs a webhook if `trust` is not given.
+    `trust` says how the API server trusts the box's webhook: by a certificate authority or by cert-manager. Raises
+    CommandError for an invalid box, and for a box that needs a webhook if `trust` has neither.
     """
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)

@@ -109,9 +109,10 @@ def patience_of(timeout: str) -> float:
 
 
 def teller(output: str) -> Any:
-    """Return a function that prints each finding of an examination as soon as it is known.
+    """Return a function that prints a finding, the result of one conformance check, as one line.
 
-    It prints to standard output if `output` is "table", and otherwise to standard error.
+    It is called as soon as a finding is known, and prints to standard output if `output` is "table", and otherwise to
+    standard error.
     """
     out = sys.stdout if output == "table" else sys.stderr
 
@@ -122,9 +123,10 @@ def teller(output: str) -> Any:
 
 
 def run_examination(work: Callable[[], Awaitable[T]]) -> T:
-    """Run an examination and return its result. SIGINT and SIGTERM end the examination and the operator under test.
+    """Run `work`, which makes the conformance checks of an operator or controller, and return its result.
 
-    Raises CommandError after such a signal; other errors of the examination are raised unchanged.
+    SIGINT and SIGTERM end the examination and the process under test. Raises CommandError after such a signal; other
+    errors of the examination are raised unchanged.
     """
     results: list[T] = []
 
@@ -143,7 +145,8 @@ def run_examination(work: Callable[[], Awaitable[T]]) -> T:
 def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, reports: Sequence[Path]) -> int:
     """Write the report files, print the result of an examination, and return the exit status.
 
-    `about` describes what was examined, for the reports. The exit status is 0 if no finding is a failure.
+    `findings` are the results of the conformance checks. `about` describes what was examined, for the reports, which
+    are written to the paths `reports`. The exit status is 0 if no finding is a failure.
     """
     write_reports(reports, findings, about, "conformance")
     if output == "json":

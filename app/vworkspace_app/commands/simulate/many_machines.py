@@ -47,10 +47,10 @@ def manifests(runs: IndexedRuns) -> str:
 
 
 def config_maps_in(where: str) -> Callable[[int, str], str]:
-    """Return a function that saves a run in a ConfigMap for a Job; `where` is NAMESPACE/JOB.
+    """Return a function that saves a simulation run of a Job in a ConfigMap; `where` is NAMESPACE/JOB.
 
-    The function gets the seed and the text of the run, and returns the ConfigMap's name. Raises CommandError if `where`
-    is invalid.
+    The function gets the run's seed and the run as JSON text, and returns the ConfigMap's name. Raises CommandError if
+    `where` is invalid.
     """
     namespace, _, job = where.partition("/")
     if not is_job_name(job) or not is_job_name(namespace):
@@ -79,8 +79,8 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
 def collect(name: str, namespace: str, folder: Path, kubeconfig: Path | None = None) -> int:
     """Print the combined verdict of all pods of the simulation Job `name`, and save the runs that violated a law.
 
-    The runs are saved in `folder`. Return the exit status: it is 0 only if all pods have reported and no run violated a
-    law. Raises CommandError if the Job does not exist or the cluster cannot be read.
+    A law is a required property. The runs are saved in `folder`. Return the exit status: it is 0 only if all pods have
+    reported and no run violated a law. Raises CommandError if the Job does not exist or the cluster cannot be read.
     """
 
     async def work(api: KubeApi) -> tuple[Collected, list[Manifest]]:

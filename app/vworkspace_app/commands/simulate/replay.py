@@ -37,7 +37,11 @@ _KEYS: Final = "Enter: next decision, b: back, a: the whole state, q: end"
 
 @attrs.frozen
 class ReplayRequest:
-    """The arguments of `simulate replay`. Moments are in seconds since the run began."""
+    """The arguments of `simulate replay`.
+
+    The moment `at` to show, and the two moments of `diff` to compare, are in seconds since the run began. With `step`,
+    decisions are shown one by one; with `show`, a web page is served at `listen`.
+    """
 
     file: Path
     at: float | None = None
@@ -61,7 +65,10 @@ class _Replayed:
 
 
 def moment_of(text: str, option: str) -> float:
-    """Return a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m` in seconds. Raises CommandError."""
+    """Return a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m` in seconds.
+
+    Raises CommandError for any other text; its message names the command-line option `option`.
+    """
     if match := _MOMENT.fullmatch(text):
         hours, minutes, seconds = match.groups()
         return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
@@ -227,9 +234,10 @@ def _table_lines(table: TraceTable) -> Iterator[str]:
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:
-    """Yield the lines that show a difference between two moments in one row of a table.
+    """Yield the lines that show how one row of a table differs between two moments of a run.
 
-    The first line names the row, and each further line shows a change in it.
+    A moment has tables about the state of the run, such as its objects. The first line names the table and the row,
+    and each further line shows a change in the row.
     """
     yield one_line(f"{difference.sign} {difference.table}: {difference.name}")
     for change in difference.changes:
