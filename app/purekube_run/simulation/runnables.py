@@ -124,7 +124,10 @@ def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
 
 
 def reports_ready(runnable: Runnable) -> bool:
-    """Report whether an extension writes conditions into the status of its objects."""
+    """Report whether an extension writes conditions, such as Ready, into the status of its objects.
+
+    Boxes and pure reconcilers always do; other controllers declare it.
+    """
     if isinstance(runnable, Box | PureReconciler):
         return True
     return Feature.CONDITIONS in features_of(bind(runnable, _NO_API))

@@ -245,7 +245,8 @@ _ACTS: Final[Mapping[str, Act]] = {
 def differences(desired: Any, live: Any, path: str) -> Iterator[str]:
     """Yield a text for each difference of `live` from `desired`.
 
-    Mappings in `live` may have more keys. Lists must have the same length and order.
+    Each text names the field, by its path below `path`. Mappings in `live` may have more keys. Lists must have the same
+    length and order.
     """
     match desired:
         case Mapping():

@@ -117,7 +117,10 @@ def _problem(broken: BrokenRoundTrip, place: Place) -> BoxProblem:
 
 
 def examples_of(crd: CrdVersions, version: str) -> Iterator[Manifest]:
-    """Yield generated objects, alternately in `version` and in the storage version. Every call yields equal objects."""
+    """Yield generated objects of the CRD's kind, alternately in `version` and in the storage version.
+
+    Their values are random, but every call yields equal objects.
+    """
     random = Random(0)
     for number in range(EACH_WAY):
         for known in (crd.kinds[version], crd.stored):

@@ -183,7 +183,7 @@ def _uid(ref: ObjectRef) -> str:
 
 
 def cluster_of(manifest: Manifest) -> str:
-    """Return the cluster id in the object's label. Return an empty string if the object has no such label."""
+    """Return the cluster id in the object's label `app.vworkspace.io/cluster-id`, or "" if it has no such label."""
     return str(get_path(manifest, "metadata", "labels", CLUSTER_ID) or "")
 
 

@@ -95,30 +95,30 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job and return its id (needs JOBS).
+        """Offer a job to the agent of a cluster, and return the job's id (needs the capability JOBS).
 
         The job has `kind`, `payload`, `idempotencyKey` and optional fields.
         """
         ...
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job, although the agent has reported no result (needs RECORDS)."""
+        """Close a job, although the agent has reported no result (needs the capability RECORDS)."""
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """Return the job with its `statuses`, `result` and `resultsRefused` (needs RECORDS)."""
+        """Return the job with its `statuses`, `result` and `resultsRefused` (needs the capability RECORDS)."""
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the events of a cluster in their order of arrival, each of them once (needs RECORDS)."""
+        """Return the events of a cluster in their order of arrival, each once (needs the capability RECORDS)."""
         ...
 
     async def refuse(self, token: str) -> None:
-        """Make the control plane refuse a token from now on (needs ACCOUNTS)."""
+        """Make the control plane refuse a token from now on (needs the capability ACCOUNTS)."""
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a new one-time token to register a cluster (needs REGISTRATION)."""
+        """Return a new one-time token to register a cluster (needs the capability REGISTRATION)."""
         ...
 
 

@@ -48,7 +48,10 @@ class Live(Generic[T]):
         self._handlers.append(handler)
 
     def set(self, value: T) -> bool:
-        """Replace the value. If it differs from the present one, call the subscribed handlers and return True."""
+        """Replace the value. If it differs from the present one, call the subscribed handlers and return True.
+
+        Return False if the values are equal; then no handler is called.
+        """
         if value == self._current:
             return False
         self._current = value

@@ -29,7 +29,7 @@ _log = structlog.get_logger("vworkspace.agent")
 
 @attrs.frozen
 class RotationHooks:
-    """The functions that a running RotationManager calls.
+    """The functions that a running RotationManager, which renews the agent's credential, calls.
 
     `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with the id of
     each rotation request, once the new credential is in use.
@@ -108,7 +108,10 @@ class RotationManager:
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the rotation requests that the Cluster objects have now."""
+        """Set the ids of all requests for a new credential that the Cluster objects make at present.
+
+        A request that is no longer among them is dropped.
+        """
         if requests != self._state.cluster_requests:
             self._feed(r.ClusterRequests(requests))
 

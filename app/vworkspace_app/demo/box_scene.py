@@ -47,9 +47,10 @@ _UNHURRIED: Final = DownstreamBehaviour(
 
 @attrs.frozen
 class BoxScene:
-    """The parts of the demo about a box: the cluster, the box, and the recorder of changes.
+    """The parts of the demo about a box: the box, the embedded cluster, and the recorder of changes (`spectator`).
 
-    A box is an operator that a YAML file declares.
+    A box is an operator that a YAML file declares. `kubeconfig` is a file by which the user reaches the cluster, and
+    `admin` an API connection to it.
     """
 
     box: Box

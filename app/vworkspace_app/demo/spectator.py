@@ -28,7 +28,10 @@ class TooSlow(Exception):
 
 @attrs.frozen
 class Sighting:
-    """A recorded change of an object. `at` is in seconds since the demo started."""
+    """A recorded change of an object: the type of the watch event, and the object after it.
+
+    `at` is the time of the change in seconds since the demo started.
+    """
 
     at: float
     kind: Kind

@@ -15,7 +15,10 @@ from purekube_run.process.yaml_documents import Format, dump
 
 @attrs.define
 class Verdicts:
-    """The results of all checks: how many passed, how many parts were left out, and the failures."""
+    """The results of all checks that the demo makes: how many passed, and a text for each that failed.
+
+    `passed_over` counts the parts of the demo that were left out.
+    """
 
     passed: int = 0
     passed_over: int = 0

@@ -52,7 +52,8 @@ NEEDS: Final[Mapping[str, str]] = {
 class InstanceCase(Case):
     """One run of a check on instances or Operations, in a namespace of its own.
 
-    Its methods are the steps that several checks need.
+    Its methods are the steps that several checks need. A method raises Broken if the operator fails the check, and
+    NotTried if the check could not be made.
     """
 
     labels: ClassVar = {labels.NAMESPACE_GATE: labels.NAMESPACE_GATE_VALUE}

@@ -72,9 +72,10 @@ class ExaminationRequest:
 
 
 async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], None]) -> tuple[list[Finding], str]:
-    """Run an examination of an operator; return the findings of all checks, and the name of the API server.
+    """Run an examination of an operator; return the findings (results) of all checks, and the name of the API server.
 
-    `on_finding` is called with the finding of each check. Raises CommandError if the operator does not start.
+    `on_finding` is called with each finding as soon as its check has ended. Raises CommandError if the operator does
+    not start.
     """
     crds = [*crd_manifests(), *flux_crds(), *downstream_crds(ENGINES)]
     async with (

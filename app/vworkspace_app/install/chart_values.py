@@ -347,7 +347,10 @@ def _text(value: Any) -> str:
 
 
 def options_of(values: OperatorChartValues, namespace: str) -> InstallOptions:
-    """Return the options of the command `manifests` that have the same effect as these values."""
+    """Return the options of the command `manifests` that have the same effect as these values of the Helm chart.
+
+    `namespace` is the operator's own namespace.
+    """
     hooks = values.webhooks
     monitor = values.service_monitor
     return attrs.evolve(
@@ -390,7 +393,10 @@ def _shared(cls: type[T], values: OperatorChartValues) -> T:
 
 
 def values_documents(values: OperatorChartValues, namespace: str) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of the operator, and the manifests of each managed namespace in the values."""
+    """Yield the manifests of the operator, and the manifests of each managed namespace in the values.
+
+    `namespace` is the operator's own namespace.
+    """
     options = options_of(values, namespace)
     yield from installation(options)
     for one in values.tenants:

@@ -65,11 +65,10 @@ APPLIED: Final = "vworkspace-boxes"
 
 
 def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of a process that runs applied boxes, without roles for the kinds of each box.
+    """Yield the manifests of a process that runs applied boxes: those in the cluster as OperatorBox objects.
 
-    If `trust` is given, the process also serves the webhook that validates boxes.
-
-    Applied boxes are those in the cluster as OperatorBox objects.
+    The roles for the kinds of each box are not included; `box rbac` prints them. If `trust` has an authority or
+    cert-manager, the process also serves the webhook that validates boxes.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))

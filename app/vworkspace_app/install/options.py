@@ -128,7 +128,11 @@ class PullPolicy(StrEnum):
 
 
 class OptionScope(Enum):
-    """The outputs of the command `manifests` that an option may affect. The option is refused with any other output."""
+    """The outputs of the command `manifests` that an option may affect.
+
+    They are the operator (OPERATOR), the operator or its roles alone (ROLES), or the objects of a managed namespace
+    (NAMESPACE). The option is refused with any other output.
+    """
 
     OPERATOR = auto()
     ROLES = auto()
@@ -153,7 +157,10 @@ def option(
 
 
 def read_labels(given: list[str]) -> dict[str, str]:
-    """Return the labels given as KEY=VALUE by `--service-monitor-label`. Raises CommandError for a malformed label."""
+    """Return the labels given as KEY=VALUE by `--service-monitor-label`.
+
+    By them Prometheus selects the ServiceMonitor and the PrometheusRule. Raises CommandError for a malformed label.
+    """
     labels = dict(pair.partition("=")[::2] for pair in given)
     if wrong := [key for key, value in labels.items() if not key or not is_label_value(value)]:
         raise CommandError(

@@ -16,7 +16,10 @@ NO_IMAGE: Final = "none.invalid/"
 
 
 class Profile(StrEnum):
-    """The profiles of an installation, each with its own default settings: for several tenants, or for one."""
+    """The profiles of an installation, each with its own default settings of the command `run`.
+
+    MULTI_TENANT is strict, for a cluster with several tenants; SINGLE_TENANT is open, for a cluster with one.
+    """
 
     MULTI_TENANT = "multi-tenant"
     SINGLE_TENANT = "single-tenant"
@@ -47,9 +50,9 @@ def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -
 
 
 def profile_settings(profile: Profile, *, agent: bool) -> dict[str, str]:
-    """Return the settings of a profile as text, by name.
+    """Return the settings of the command `run` that a profile sets: their values as text, by name.
 
-    If `agent` is False, settings about jobs are left out.
+    If `agent` is False (there is no control plane), settings about jobs are left out.
     """
     of_profile = _STRICT if profile is Profile.MULTI_TENANT else _OPEN
     return {name: text for name, text in of_profile.items() if agent or name not in _OF_JOBS}

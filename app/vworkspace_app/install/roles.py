@@ -40,8 +40,9 @@ def roles_of(
     """Yield the roles of the controller `name` and their bindings.
 
     `access` has the rights that the controller uses. The roles are a ClusterRole for kinds that are read in all
-    namespaces, a Role in each namespace of `options.tenants`, and a Role for leader election. `owners` are the rights
-    that the admission plugin OwnerReferencesPermissionEnforcement requires.
+    namespaces, a Role in each namespace of `options.tenants`, and a Role for leader election. `owners` are further
+    rights, which the admission plugin OwnerReferencesPermissionEnforcement requires. They are included only if
+    `options.owner_reference_protection` is True.
     """
     everywhere = list(access.everywhere)
     if options.owner_reference_protection:
@@ -75,7 +76,10 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
 def deployment_of(
     name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the Deployment of a controller. `spec` and `annotations` are its pods' spec and annotations."""
+    """Return the Deployment of the controller `name`. `spec` and `annotations` are its pods' spec and annotations.
+
+    It has two replicas if the controller elects a leader, and otherwise one.
+    """
     about = {"annotations": dict(annotations)} if annotations else {}
     template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
     return {

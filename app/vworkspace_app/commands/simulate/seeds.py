@@ -155,10 +155,10 @@ def _saved(outcome: SimulationOutcome, request: SimulateRequest) -> tuple[LawVio
 def summary_lines(
     head: str, tally: SimulationTally, took: float | None = None, faults: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Yield the lines of the summary of all runs, which begins with `head`.
+    """Yield the lines of the summary of all simulation runs, which begins with `head`.
 
-    `took` is the real time of all runs in seconds; None if unknown. `faults` are the faults to list; if empty, those
-    that happened.
+    `tally` has the counts of all runs. `took` is the real time of all runs in seconds; None if unknown. `faults` are
+    the faults to list; if empty, those that happened.
     """
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
