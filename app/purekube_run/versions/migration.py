@@ -174,7 +174,9 @@ async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:
     """Rewrite the objects of the CRDs `names` in their storage versions, and return a message for each failure.
 
-    If `names` is empty, all CRDs that need a migration are migrated. Raises OperatorError if the CRDs cannot be listed.
+    If `names` is empty, all CRDs that need a migration are migrated. `tell` is called with a line of text for each
+    step, and `sleep` waits before a retry. If `dry_run` is True, nothing is written. Raises OperatorError if the CRDs
+    cannot be listed.
     """
     chosen = names or [
         versions_in_use.definition for versions_in_use in await definitions_in_use(api) if versions_in_use.stale

@@ -26,7 +26,7 @@ class AgentSettings:
     A job agent pulls jobs from the control plane (a server) and reports on them. After an outage the queues of messages
     are released in order: snapshot and statuses, results, events. A queue is released when the queue before it is empty
     or fails, but at most `head_start_seconds` after that queue (PULL-5). `signatures` determines which jobs must be
-    signed, in addition to the Cluster object's requirement.
+    signed; the Cluster object can require further signatures.
     """
 
     wait_seconds: int = 30
@@ -55,20 +55,20 @@ class OutageHold:
 
     @property
     def is_open(self) -> bool:
-        """Report whether a message may be sent now."""
+        """Report whether a message of the queue may be sent now: it is not held, or one attempt is permitted."""
         return not self.is_held or self._one_allowed
 
     def hold(self) -> None:
-        """Hold the queue. From now on each attempt needs its own permission."""
+        """Hold the queue of messages: from now on each attempt to send needs a permission by `allow_one`."""
         self.is_held, self._one_allowed = True, False
 
     def release(self) -> None:
-        """End the hold of the queue, and permit sending without limit."""
+        """End the hold of the queue, so that its messages are sent without limit, and call `wake`."""
         self.is_held = False
         self._wake()
 
     def allow_one(self) -> None:
-        """Permit one attempt to send although the queue is held."""
+        """Permit one attempt to send a message although the queue is held."""
         self._one_allowed = True
         self._wake()
 

@@ -79,7 +79,7 @@ class Registered:
     stored: StoredCredential
 
     def secret(self, namespace: str, url: str, ca: str = "") -> Manifest:
-        """Return the manifest of the Secret with the credential.
+        """Return the manifest of the Secret with the credential, the cluster id and the control plane's `url`.
 
         `ca` is the certificate authority (PEM) to trust at `url`.
         """
@@ -91,8 +91,9 @@ async def register(
 ) -> Registered:
     """Exchange the one-time token `token` for a credential, and return it.
 
-    Retry while the control plane is unavailable. Raises CommandError if the request is refused, or after the last
-    attempt.
+    Without a `cluster_id`, the control plane says for which cluster the token is. `display_name` is the name by which
+    the control plane shows the cluster. Retry while the control plane is unavailable. Raises CommandError if the
+    request is refused, or after the last attempt.
     """
     pace, body = RetryPace(), registration_body(token, cluster_id, display_name)
     for left in reversed(range(TRIES)):

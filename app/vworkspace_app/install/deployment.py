@@ -145,7 +145,8 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
 def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
     """Return the pod spec with the container `runs`, in the form that the restricted Pod Security profile requires.
 
-    The pods that `selector` selects are preferably scheduled to different nodes.
+    The pod runs as the ServiceAccount `account`. The pods that `selector` selects are preferably scheduled to different
+    nodes.
     """
     return {
         "serviceAccountName": account,

@@ -16,7 +16,7 @@ _NODE_LOCAL_DNS: Final = "169.254.20.10/32"
 
 
 def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports: Sequence[int]) -> dict[str, Any]:
-    """Return a NetworkPolicy for pods with these labels.
+    """Return a NetworkPolicy with this metadata for the pods with these labels.
 
     Only `ports` can be reached, and the pods cannot reach the node's own addresses.
     """
@@ -36,7 +36,10 @@ def network_policy(metadata: Mapping[str, Any], labels: Mapping[str, str], ports
 
 
 def disruption_budget(metadata: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
-    """Return the PodDisruptionBudget by which at most one of the pods with these labels is evicted at a time."""
+    """Return a PodDisruptionBudget with this metadata for the pods with these labels.
+
+    At most one of the pods is evicted at a time.
+    """
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",

@@ -118,10 +118,10 @@ def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
 def webhook(
     name: str, kinds: Iterable[Kind], client: Mapping[str, Any], conditions: Iterable[Mapping[str, str]], **more: Any
 ) -> dict[str, Any]:
-    """Return a webhook that reviews creates and updates of `kinds`; `more` adds or replaces fields of the webhook.
+    """Return a webhook of a webhook configuration, which reviews creates and updates of `kinds`.
 
-    `conditions` are its match conditions. Before the review, an object in another API version is converted to the
-    version of its kind in `kinds`.
+    `client` is its `clientConfig`, `conditions` are its match conditions, and `more` adds or replaces fields of it.
+    Before the review, an object in another API version is converted to the version of its kind in `kinds`.
     """
     rules = [
         {

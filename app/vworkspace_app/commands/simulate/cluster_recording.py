@@ -18,8 +18,9 @@ from vworkspace_app.simulation.run import read_script
 def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str = "") -> int:
     """Record a cluster's objects and Events into the file `out` for `seconds`; return the exit status.
 
-    An existing file is overwritten only after the cluster has answered. Raises CommandError if the file cannot be
-    written, and for errors of the cluster.
+    `cluster_id` is the operator's cluster id; if it is empty, that of the only Cluster object is taken. An existing
+    file is overwritten only after the cluster has answered. Raises CommandError if the file cannot be written, and for
+    errors of the cluster.
     """
     try:
         file = out.open("ab")
