@@ -35,7 +35,7 @@ class BoundKey:
     algorithms: frozenset[str]
 
     def may_serve(self, header: Mapping[str, Any]) -> bool:
-        """Report whether this key may be used for a JOSE header.
+        """Report whether this key may verify or decrypt a message that has the JOSE header `header`.
 
         The header's `alg` must be one of the key's algorithms, and `kid` must match if both have one.
         """

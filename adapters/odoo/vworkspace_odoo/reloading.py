@@ -50,10 +50,10 @@ class ReloadingControlPlane:
 
     The control plane is the Odoo server that sends jobs (units of work). `endpoint` is called before each request.
     Connections are kept while URL and certificates stay the same; a new token is used from the next request on.
-    Connections to an earlier endpoint are closed when the last call on them ends. Unusable certificates raise
-    Permanent, in addition to the port's errors. `on_token_used` is called with the token of each answered call, and
-    with True if the server accepted the token, False if it answered 401 or 403. It is not called for registration,
-    which has a token of its own. Use the client as an async context manager.
+    Connections to an earlier endpoint are closed when the last request on them ends. Its methods raise the errors of
+    the port `ControlPlane`, and Permanent for unusable certificates. `on_token_used` is called with the token of each
+    answered request, and with True if the server accepted the token, False if it answered 401 or 403. It is not called
+    for registration, which has a token of its own. Use the client as an async context manager.
     """
 
     def __init__(

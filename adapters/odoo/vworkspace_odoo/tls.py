@@ -81,7 +81,10 @@ def _readable_path(text: str) -> Iterator[str]:
 
 
 def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
-    """Return the problem of a URL that would send the token unencrypted, or an empty text if there is none (PULL-9)."""
+    """Return the problem of a URL that would send the token unencrypted, or an empty text if there is none (PULL-9).
+
+    That is an http:// URL of another machine, unless `allow_http` is True.
+    """
     parts = urlsplit(base_url.strip())
     if allow_http or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
         return ""

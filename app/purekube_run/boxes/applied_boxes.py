@@ -142,8 +142,9 @@ class AppliedBoxes:
         return self._serving.boxes
 
     def follow(self, follower: Follower) -> None:
-        """Register `follower`, which is called when a reconciler of a box's parents is loaded, and when it is unloaded.
+        """Register `follower`, which is called with each reconciler of a box's parents that is loaded or unloaded.
 
+        Parents are the objects of a box's kind. The second argument of a call is True for loaded, False for unloaded.
         For reconcilers that are already loaded, `follower` is called at once.
         """
         self._serving.follow(follower)

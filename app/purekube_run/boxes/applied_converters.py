@@ -44,7 +44,8 @@ class AppliedConverters:
     async def of_group(self, group: str) -> Sequence[Converter]:
         """Return the converters of the boxes whose kinds are in the API group `group`.
 
-        Raises the OperatorErrors of `KubeApi.list` and `KubeApi.get`.
+        A converter converts objects of one kind between its versions. A box with only one version has none. Raises the
+        OperatorErrors of `KubeApi.list` and `KubeApi.get`.
         """
         if self.clock.monotonic() >= self._until:
             await self._refresh()

@@ -34,7 +34,7 @@ class Enforcement:
     _lacking: dict[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     async def run(self, clock: Clock) -> Never:
-        """Call `compare` once a minute until the task is cancelled."""
+        """Call `compare`, which logs what CRDs in the cluster lack, once a minute until the task is cancelled."""
         while True:
             await self.compare()
             await clock.sleep(_EVERY)

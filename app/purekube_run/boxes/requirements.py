@@ -76,10 +76,11 @@ class KnownRequirements:
     monotonic time until which they are cached, and the requirements."""
 
     async def of(self, meta: ObjectMeta, box: Box | None) -> Requirements:
-        """Return the requirements of the OperatorBox with this metadata, whose compiled definition is `box`.
+        """Return the result of checking whether the cluster has the objects that an OperatorBox needs.
 
-        Requirements with problems are checked again at each call. If the box does not compile (None), nothing is
-        checked, and the result has no problems.
+        `meta` is the metadata of the OperatorBox, and `box` its compiled definition. The result is cached for a minute,
+        unless it has problems: then the cluster is checked again at each call. If the box does not compile (None),
+        nothing is checked, and the result has no problems.
         """
         if box is None:
             return Requirements()

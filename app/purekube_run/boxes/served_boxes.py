@@ -127,8 +127,9 @@ class ServedBoxes:
         self._followers: list[Follower] = []
 
     def follow(self, follower: Follower) -> None:
-        """Register `follower`, which is called when a reconciler of a box's parents is loaded, and when it is unloaded.
+        """Register `follower`, which is called with each reconciler of a box's parents that is loaded or unloaded.
 
+        Parents are the objects of a box's kind. The second argument of a call is True for loaded, False for unloaded.
         For reconcilers that are already loaded, `follower` is called at once.
         """
         self._followers.append(follower)
@@ -186,8 +187,8 @@ class ServedBoxes:
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
     """Return the assignments of a box: the names of all revisions in `history`, and the revision for new parents.
 
-    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. `in_use` are the
-    revisions that existing parents have.
+    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. If no revision has
+    ever had a Ready parent, one in `in_use` (the revisions that existing parents have) is preferred.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

@@ -67,7 +67,10 @@ def reads_of(composite: Composite) -> Callable[[Manifest], Iterator[str]]:
 
 
 def read_key(kind: Kind, namespace: str | None, name: str) -> str:
-    """Return the key that an external (an object of another owner) has in the index `READS`."""
+    """Return the key of an external (an object of another owner) in the index `READS` of parents.
+
+    The index finds the parents that read the external.
+    """
     return f"{kind.crd_name}/{namespace or ''}/{name}"
 
 

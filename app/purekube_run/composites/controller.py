@@ -74,9 +74,9 @@ class CompositeReconciler:
         return tuple(informer for informer in self.informers if informer.kind == self.composite.kind)
 
     def controller(self, events: EventSink, *, workers: int, entropy: Entropy) -> ControllerDefinition:
-        """Return the definition of the controller that reconciles the parents with `workers` workers.
+        """Return the definition of the controller that reconciles parents (objects of the composite's own kind).
 
-        `entropy` generates secrets.
+        It has `workers` workers. `events` receives its Events, and `entropy` generates secrets.
         """
         composite = self.composite
         reconciler = DecisionReconciler(
@@ -199,10 +199,10 @@ class CompositeReconciler:
         return self.shared.store(NAMESPACE).get(None, parent.namespace)
 
     def peers(self, parent: Parent) -> frozenset[str]:
-        """Return the names of other namespaces in which the parent may create children.
+        """Return the names of other namespaces in which a parent may create children.
 
-        Such a namespace has an annotation that lists the parent's namespace. The result is empty unless the composite
-        computes the namespaces of children.
+        A parent is an object of the composite's own kind. Such a namespace has an annotation that lists the parent's
+        namespace. The result is empty unless the composite computes the namespaces of children.
         """
         asks = self.composite.asks_namespaces
         return self.composite.peers(self.shared.store(NAMESPACE).objects(), parent) if asks else frozenset()

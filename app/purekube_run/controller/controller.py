@@ -77,10 +77,10 @@ class Queue:
 class StatusManager:
     """The settings of a controller for the status that it writes: the field manager, and the reports of errors.
 
-    When an error stops a reconcile, `words` determine how the status reports it; without `words`, the error is only
-    logged. `title` names the controller in messages. `remedy` returns the command that grants a missing right, and
-    `not_permitted` the message about it. If `yields` is True, objects whose status another controller writes are not
-    reconciled (RES-4).
+    When an error stops a reconcile, `words` determine the conditions, fields and Events that report it; without
+    `words`, the error is only logged. `title` names the controller in messages. `remedy` returns the command that
+    grants a missing right, and `not_permitted` the message about it. If `yields` is True, objects whose status another
+    controller writes are not reconciled (RES-4).
     """
 
     owner: StatusOwner
@@ -92,7 +92,7 @@ class StatusManager:
 
 
 class Work(Protocol):
-    """The interface of a running controller for its background tasks."""
+    """The interface of a running controller for its background tasks: they request reconciles and add watches."""
 
     def enqueue(self, key: ObjectRef, *, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
@@ -111,7 +111,7 @@ Background: TypeAlias = Callable[[Work], Coroutine[Any, Any, None]]
 
 
 async def at_any_time() -> None:
-    """Return immediately. This is the default of `synced`, for controllers that need no cache."""
+    """Return immediately. This is the default of `ControllerDefinition.synced`, for controllers that need no cache."""
 
 
 @attrs.frozen(eq=False)

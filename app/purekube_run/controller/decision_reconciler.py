@@ -123,9 +123,11 @@ class DecisionReconciler(Generic[S, V]):
     is_backlogged: Callable[[], bool] = lambda: False
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass over the object: observe, decide, execute.
+        """Run one pass over the object `key`: observe, decide, execute.
 
-        OperatorErrors of the observation are raised. OperatorErrors of writes are returned in the result.
+        `stored` is the cached object, or None if the cache does not have it. `on_write` is called for each write. The
+        result has the decision, the writes, and the time of the next pass. OperatorErrors of the observation are
+        raised. OperatorErrors of writes are returned in the result.
         """
         if stored is None:
             self.net.forget(key)

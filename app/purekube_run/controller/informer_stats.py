@@ -98,7 +98,10 @@ class InformerStats:
 
 @attrs.define
 class InformerCounters:
-    """The counters of an informer since its start. Each method also logs the change."""
+    """The counters of an informer since its start: relists, failed lists and watches, and failed handlers.
+
+    The methods that record something also log it.
+    """
 
     kind: Kind
     namespace: str | None

@@ -148,7 +148,11 @@ class ControllerManager:
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request that the named controller reconciles an object. Nothing happens while this process does not lead."""
+        """Request that the named controller reconciles an object.
+
+        Keys of a higher `priority` are reconciled first. Nothing happens while this process does not lead (hold the
+        Lease of the leader election).
+        """
         for runner in self.runners:
             if runner.name == name:
                 runner.enqueue(key, priority=priority)

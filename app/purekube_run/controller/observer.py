@@ -119,7 +119,7 @@ def _place(error: BaseException | None) -> str:
 
 @attrs.frozen
 class WorkerPoolStats:
-    """The counts of a worker pool since its start, and the present counts of its queue."""
+    """The counts of a worker pool's reconciles since its start, and the present counts of the keys in its queue."""
 
     results: dict[str, int]
     crashes: int
@@ -156,7 +156,7 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """The counters of one worker pool, for metrics and logs."""
+    """The counters of one worker pool's reconciles, for metrics and logs."""
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer

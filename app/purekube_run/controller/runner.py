@@ -116,7 +116,8 @@ class Runner:
     def enqueue(self, key: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Request a reconcile of an object after at most `after` seconds.
 
-        Nothing happens while this process does not lead (hold the Lease of the leader election).
+        Keys of a higher `priority` are reconciled first. Nothing happens while this process does not lead (hold the
+        Lease of the leader election).
         """
         if self._leading:
             self.pool.enqueue(key, priority=priority, after=after)

@@ -112,7 +112,8 @@ class WorkerPool:
     def enqueue(self, ref: ObjectRef, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> None:
         """Request a reconcile of `ref` after at most `after` seconds.
 
-        After `shutdown`, or if `ref` belongs to another shard (a process for other namespaces), nothing happens.
+        Keys of a higher `priority` are reconciled first. After `shutdown`, or if `ref` belongs to another shard (a
+        process for other namespaces), nothing happens.
         """
         if not self._admits(ref):
             return
@@ -123,8 +124,9 @@ class WorkerPool:
     def handler(self, keys_of: KeysOf, *, urgency_of: UrgencyOf = at_once) -> Callable[[CacheChange], None]:
         """Return a handler for changes in informers, which enqueues the keys that `keys_of` yields for a change.
 
-        A change that a key's own pass wrote does not enqueue the key again if the pass reached a fixed point (another
-        pass would write nothing).
+        `urgency_of` returns the priority of these keys, and the longest delay until they are reconciled. A change that
+        a key's own pass wrote does not enqueue the key again if the pass reached a fixed point (another pass would
+        write nothing).
         """
 
         def handle(change: CacheChange) -> None:

@@ -101,9 +101,9 @@ class ControllerCase(Case):
         return no_wait(lambda: bool(self.work(since) or self.calls(lambda call: call.writes, since)))
 
     async def works(self, what: str, since: int | None = None, seconds: float | None = None) -> None:
-        """Wait for a write of the controller after request `since`.
+        """Wait for an accepted write of the controller after request `since`, by default since the run began.
 
-        Raises Broken with the message `what` if there is no write in time.
+        Raises Broken after `seconds`, by default `patience`; the message names the expected effect `what`.
         """
         await self.until(what, no_wait(lambda: bool(self.work(since))), seconds)
 
@@ -115,7 +115,7 @@ class ControllerCase(Case):
         return live
 
     async def edit_spec(self) -> int:
-        """Apply the given edit to the sample's spec, and return the sample's new generation."""
+        """Apply the subject's merge patch `edited` to the sample's spec, and return the sample's new generation."""
         change = {"spec": self.subject.edited}
         return int(get_path(await self.edit(self.ref, change), "metadata", "generation") or 0)
 
@@ -145,7 +145,10 @@ class ControllerCase(Case):
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
     def made(self, since: int | None = None) -> Mapping[ObjectRef, Call]:
-        """Return the controller's children: the objects that it created, each with the last request that created it."""
+        """Return the controller's children: the objects that it created, each with the last request that created it.
+
+        Only requests after request `since` count, by default those since the run began.
+        """
         calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
         return {ref_of_call(call): call for call in calls}
 

@@ -247,7 +247,7 @@ class Case:
     # --- acting ------------------------------------------------------------------------------------------------------
 
     async def make_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Create a namespace, which is deleted after the check unless `keep` is set."""
+        """Create a namespace, which is deleted after the check unless the examination's option `keep` is set."""
         made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
         await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
         self._namespaces.append(name)
@@ -347,7 +347,10 @@ class Case:
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
     def writes(self, since: int | None = None) -> list[Call]:
-        """Return the operator's writes in the namespace of the check, including writes that were refused."""
+        """Return the operator's writes in the namespace of the check, including writes that were refused.
+
+        Only writes after request `since` are returned, by default those since the run began.
+        """
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:

@@ -22,7 +22,11 @@ NAMES: Final = frozenset({"kubeconfig"})
 
 @attrs.frozen
 class ControllerRequest:
-    """The options of one examination of a controller. `further` are objects that each check needs in its namespace."""
+    """The options of one examination of a controller, which `command` starts.
+
+    The checks create `sample`, an object of the controller's kind. `edited` is the sample after an edit of its spec,
+    for the checks that need one. `further` are objects that each check needs in its namespace.
+    """
 
     command: OperatorCommand
     sample: Manifest
@@ -38,7 +42,7 @@ class ControllerRequest:
 
     @property
     def checks(self) -> Sequence[Check[ControllerCase]]:
-        """The checks to run, which `only` selects."""
+        """The checks whose name or clause (numbered requirement) is in `only`, or all checks if `only` is empty."""
         return [each for each in CHECKS.checks if not self.only or {each.clause, each.name} & set(self.only)]
 
 

@@ -28,7 +28,7 @@ class DataSource(Protocol):
 
 @attrs.frozen
 class Seeded:
-    """A `DataSource` whose choices depend only on the seed."""
+    """A source of random choices that depend only on a seed."""
 
     random: Random
 
@@ -43,7 +43,7 @@ class Seeded:
 
 @attrs.frozen
 class SimplestData:
-    """A `DataSource` that always makes the simplest choice: `low`, and False."""
+    """A source of choices that are always the simplest: the lowest integer, and False."""
 
     def integer(self, low: int, high: int) -> int:
         """Return `low`."""

@@ -20,7 +20,10 @@ import attrs
 
 
 class ConnectionStage(Enum):
-    """The stages of a connection by rank, from the lowest: to make room, a connection of the lowest rank is closed."""
+    """The stages of a client's connection to a port, such as idle (its requests are answered) or busy (one is not yet).
+
+    By its stage, `ConnectionLimit` selects the connection to close if there are too many.
+    """
 
     UNREAD = "the client does not read the answer"
     UNHEARD = "no whole request has come"

@@ -95,8 +95,8 @@ def _plain(value: Any) -> Any:
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
     """Configure logging to standard error, each line with `fields`.
 
-    The format `auto` means text on a terminal and JSON otherwise. Raises ValueError for a level not in `LEVELS` or a
-    format not in `FORMATS`.
+    Return the object by which further fields and secrets are added. The format `auto` means text on a terminal and JSON
+    otherwise. Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
     """
     if level.lower() not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")

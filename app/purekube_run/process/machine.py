@@ -40,7 +40,7 @@ class SystemClock:
 
 
 class SystemEntropy:
-    """The `Entropy` of the machine on which this process runs."""
+    """The source of random text for secrets (`Entropy`) of the machine on which this process runs."""
 
     def text(self, length: int, alphabet: str) -> str:
         """Return `length` random characters of `alphabet`."""

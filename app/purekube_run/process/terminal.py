@@ -90,7 +90,7 @@ class VisibleStream:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts, each as the method `write` does."""
+        """Write several texts, each with control characters escaped."""
         for line in lines:
             self.write(line)
 

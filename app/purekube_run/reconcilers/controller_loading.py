@@ -51,7 +51,7 @@ class LoadedControllers:
 
     @property
     def writers(self) -> tuple[StatusWriter, ...]:
-        """The status writers of the controllers in `made` that write a status."""
+        """The status writers (a kind, and a title for messages) of the controllers in `made` that write a status."""
         return tuple(writer for one in self.made if (writer := status_writer_of(one)) is not None)
 
     @property

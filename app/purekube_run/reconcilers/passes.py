@@ -152,7 +152,11 @@ class ControllerPasses:
         self.daemons = Daemons(self.controller, self.clock, self.events)
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
-        """Run one pass over an object. Errors of the API server and of user code are in the result, never raised."""
+        """Run one pass over the object `key`.
+
+        `stored` is the cached object, or None if the cache does not have it. `on_write` is called for each write.
+        Errors of the API server and of user code are in the result, never raised.
+        """
         ON_WRITE.set(on_write)
         self.pending_events.begin(key)
         if stored is None or key in self.pending_events.vanished:

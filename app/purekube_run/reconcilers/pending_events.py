@@ -157,7 +157,7 @@ class PendingEvents:
             kept.append(arrived)
 
     def resync(self, key: ObjectRef) -> None:
-        """Record that the resync interval of an object has elapsed."""
+        """Record that an object's resync interval has elapsed, as a pending change for the next call of user code."""
         self._kept[key] = attrs.evolve(self._kept.get(key, NOTHING), resynced=True)
 
     # --- calls by passes ---------------------------------------------------------------------------------------------

@@ -166,13 +166,16 @@ class MemoryCluster:
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:
-        """Change an object by a merge patch, as a user does. Raises the errors of `KubeApi.patch`."""
+        """Change an object by a merge patch, as a user does, and return it as it is stored.
+
+        `manager` is the field manager. Raises the errors of `KubeApi.patch`.
+        """
         return run_sync(self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager))
 
     def apply(self, manifest: Manifest, kind: Kind, manager: str) -> Manifest:
-        """Apply an object with force, so that fields of other managers are taken over.
+        """Apply an object with force, so that fields of other managers are taken over, and return it as it is stored.
 
-        Raises the errors of `KubeApi.apply`.
+        `manager` is the field manager. Raises the errors of `KubeApi.apply`.
         """
         return run_sync(self.admin.apply(manifest, kind=kind, field_manager=manager, force=True))
 

@@ -212,7 +212,7 @@ class Link:
                 raise error
 
     def opened(self, request: KubeRequest, stream: WatchStream) -> None:
-        """Record the stream of a watch that was opened."""
+        """Record the stream of a watch that was opened, so that faults of the network can be applied to it."""
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
@@ -252,8 +252,8 @@ class Link:
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
         """Apply the fault `trouble` to one open watch, and return the name of the watch's kind.
 
-        `choice`, a number in [0, 1), selects the watch. `seconds` is how long the fault LATE lasts. Return "" if no
-        watch is open.
+        `choice`, a number in [0, 1), selects the watch. With the fault LATE, its events arrive late for `seconds`;
+        other faults ignore `seconds`. Return "" if no watch is open.
         """
         if not self.watches:
             return ""

@@ -124,7 +124,10 @@ class Laws:
         return counts
 
     def observe(self, kind: Kind, observer: Observe) -> None:
-        """Call `observer` at every change of an object of the kind, with the object's reference and its states."""
+        """Call `observer` at every change of an object of the kind, with its reference, and its state before and after.
+
+        A state is None if the object did not exist.
+        """
         self._observers[place_of(kind)].append((kind, observer))
 
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
@@ -237,7 +240,10 @@ class Laws:
         return iter(())
 
     def settled(self) -> None:
-        """Check the laws (required properties) that must hold at rest: those that `unsettled` yields are broken."""
+        """Check each law (required property) that must hold at rest.
+
+        The laws that `unsettled` yields are recorded as broken.
+        """
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):
             open_law = unsettled.get((clause, law))

@@ -127,7 +127,10 @@ class Replica(ABC):
         return KubeConnection(world.api_of(self), self.link, before_write, world.written, world.version)
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return the observer of a controller's reconciles."""
+        """Return an observer of a controller's reconciles.
+
+        It logs them, and passes them to the simulated cluster under the name `controller`.
+        """
         return WorldObserver(self.name, controller, self._world)
 
     def new_link(self) -> Link:

@@ -41,7 +41,10 @@ class Workload(Protocol):
         ...
 
     def help_out(self) -> None:
-        """Carry out the actions that objects need from users to converge after all faults have ended."""
+        """Carry out, after all faults have ended, the actions of users without which objects would not converge.
+
+        An example is the retry of an object that has stalled.
+        """
         ...
 
     def counts(self) -> Mapping[str, int]:
@@ -95,7 +98,7 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Apply the fault of `incident` to the simulated cluster."""
+        """Apply the fault of `incident` to the simulated cluster `world`, on the replica that the incident names."""
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
