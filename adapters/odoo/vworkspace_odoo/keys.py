@@ -1,7 +1,8 @@
 """The keys of the credentials Secret, PEM or JWK, each bound to the algorithms that it may be used with (PULL-9).
 
-The keys verify and decrypt jobs (units of work that Odoo sends). There may be several keys (consecutive PEM blocks, or
-a JWK set), so that a key can be replaced without a time in which jobs are refused.
+The Secret contains the operator's token and keys for the control plane. The keys verify and decrypt jobs (units of work
+that Odoo sends). There may be several keys (consecutive PEM blocks, or a JWK set), so that a key can be replaced
+without a time in which jobs are refused.
 """
 
 import json
@@ -28,7 +29,7 @@ _AGREEMENTS: Final = frozenset({"P-256", "P-384", "P-521", "X25519"})
 class BoundKey:
     """A key with the algorithms (`alg`) for which it may be used.
 
-    A JOSE header can choose only among these algorithms.
+    The JOSE header of a received message can choose only among these algorithms.
     """
 
     key: ECKey | OKPKey = attrs.field(repr=False)

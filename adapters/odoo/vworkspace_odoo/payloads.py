@@ -1,8 +1,8 @@
 """The verification and decryption of job payloads with the keys of the credentials Secret (PULL-9).
 
-A job is a unit of work that Odoo sends. `JosePayloads` implements the port `PayloadOpener`. Only signed or encrypted
-jobs need the package joserfc, which is a quarter of the size of an installation. The extra `signatures` installs it,
-and the first such job imports it.
+The Secret contains the operator's token and keys for the control plane. A job is a unit of work that Odoo sends.
+`JosePayloads` implements the port `PayloadOpener`. Only signed or encrypted jobs need the package joserfc, which is a
+quarter of the size of an installation. The extra `signatures` installs it, and the first such job imports it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,8 @@ INSTALL: Final = "pip install 'vworkspace-operator[operator,signatures]'"
 class JosePayloads:
     """A verifier and decrypter of job payloads with the keys of the credentials Secret.
 
-    A job is a unit of work that Odoo sends. An unusable key or a missing package is reported only when a job needs it.
+    The Secret contains the operator's token and keys for the control plane. A job is a unit of work that Odoo sends. An
+    unusable key or a missing package is reported only when a job needs it.
     """
 
     signing_key: str = attrs.field(default="", repr=False)

@@ -20,7 +20,8 @@ def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext |
 
     All parameters are PEM texts, and an empty string means none. Without `ca` the system's authorities are trusted,
     otherwise only `ca`. Without `ca` and `certificate` the result is None: the HTTP client then uses its default.
-    Raises Permanent if a text is unusable. The message names the key of the Secret, but shows nothing of its value.
+    Raises Permanent if a text is unusable. The message names the key of the text in the credentials Secret, but shows
+    nothing of its value.
     """
     if bool(certificate) != bool(private_key):
         raise Permanent(

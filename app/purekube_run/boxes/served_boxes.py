@@ -187,8 +187,8 @@ class ServedBoxes:
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
     """Return the assignments of a box: the names of all revisions in `history`, and the revision for new parents.
 
-    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. If no revision has
-    ever had a Ready parent, one in `in_use` (the revisions that existing parents have) is preferred.
+    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. If no such
+    revision has ever had a Ready parent, one in `in_use` (the revisions that existing parents have) is preferred.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

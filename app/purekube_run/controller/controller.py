@@ -35,11 +35,10 @@ class KeyReconciler(Protocol):
 
 @attrs.frozen
 class For:
-    """The informers of the kind that a controller reconciles: one, or one for each namespace that is watched
-    separately.
+    """The informers of the kind that a controller reconciles: one, or one for each separately watched namespace.
 
-    `to` yields the keys that a change enqueues: by default the changed object. `urgency` determines how soon these keys
-    are reconciled.
+    `to` yields the keys (references of objects) that a change enqueues: by default the changed object. `urgency`
+    determines how soon these keys are reconciled.
     """
 
     informers: tuple[InformerRunner, ...]

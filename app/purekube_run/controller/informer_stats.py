@@ -149,7 +149,7 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log the reason why a watch is opened again, if that is not an error."""
+        """Log that a watch is opened again, for a `reason` that is no error."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:

@@ -27,11 +27,12 @@ _REASONS: Final = {
 
 @attrs.define(eq=False)
 class Fault:
-    """A fault that the proxy injects into requests for which `where` returns True, at most `times` in all.
+    """A fault that the proxy injects into requests for which `where` returns True.
 
-    The request is delayed by `delay` seconds. With `status`, it is answered with that status. With `kill`, the process
-    that sent it is killed. In both cases the request is not forwarded, except with `after`: then it is forwarded first,
-    and the API server's response is dropped. `hits` are the disturbed requests.
+    If `times` is given, it disturbs at most as many requests. The request is delayed by `delay` seconds. With `status`,
+    it is answered with that status. With `kill`, the process that sent it is killed. In both cases the request is not
+    forwarded, except with `after`: then it is forwarded first, and the API server's response is dropped. `hits` are the
+    disturbed requests.
     """
 
     name: str

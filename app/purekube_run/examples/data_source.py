@@ -28,7 +28,7 @@ class DataSource(Protocol):
 
 @attrs.frozen
 class Seeded:
-    """A source of random choices that depend only on a seed."""
+    """A source of the random choices that `random`, a generator with a seed, makes."""
 
     random: Random
 
@@ -65,11 +65,11 @@ def apart(choose: DataSource) -> DataSource:
 
 
 def one_of(choose: DataSource, options: Sequence[T]) -> T:
-    """Return one of several options. Failing examples shrink towards the first option."""
+    """Return one of `options`, which `choose` selects. Failing examples shrink towards the first option."""
     return options[choose.integer(0, len(options) - 1)]
 
 
 def some_of(choose: DataSource, options: Sequence[T], count: int) -> list[T]:
-    """Return `count` of the options, each at most once, in random order."""
+    """Return `count` of the options, each at most once, in random order. `choose` makes the random choices."""
     left = list(options)
     return [left.pop(choose.integer(0, len(left) - 1)) for _ in range(count)]

@@ -50,13 +50,19 @@ _FORMATS: Final[Mapping[str, Callable[[DataSource], str]]] = {
 
 
 def text_of_format(choose: DataSource, name: str) -> str | None:
-    """Return a random string in the OpenAPI format `name`, or None for an unknown format, which restricts nothing."""
+    """Return a random string in the OpenAPI format `name`, or None for an unknown format, which restricts nothing.
+
+    `choose` makes the random choices.
+    """
     draw = _FORMATS.get(name.replace("-", ""))
     return None if draw is None else draw(choose)
 
 
 def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool = False) -> str:
-    """Return a word of `least` to `most` characters. With `wide`, the result is sometimes an unusual string."""
+    """Return a word of `least` to `most` characters; None means no maximum. `choose` makes the random choices.
+
+    With `wide`, the result is sometimes an unusual string.
+    """
     if wide and choose.chance(0.3):
         drawn = one_of(choose, _WIDE)
     elif most is not None and most <= 253 and choose.chance(0.1):
@@ -70,8 +76,8 @@ def plain_text(choose: DataSource, least: int, most: int | None, *, wide: bool =
 def matching_text(choose: DataSource, patterns: Sequence[str], least: int, most: int | None) -> str:
     """Return a random string of `least` to `most` characters that matches all patterns, if one is found.
 
-    Several strings are generated from the first pattern. If none of them matches all patterns, the last of them is
-    returned.
+    `choose` makes the random choices. Several strings are generated from the first pattern. If none of them matches all
+    patterns, the last of them is returned.
     """
     try:
         tree, fits = _parsed(patterns[0]), [compile_pattern(pattern) for pattern in patterns]

@@ -37,7 +37,7 @@ _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0
 
 
 class Format(StrEnum):
-    """The formats in which a command prints data."""
+    """The formats in which a command can print data: YAML and JSON."""
 
     YAML = "yaml"
     JSON = "json"

@@ -74,7 +74,8 @@ class Extensions:
     def lifespan(self) -> AbstractAsyncContextManager[None]:
         """Return the context that opens the lifespans of controllers in Python and closes them at its end.
 
-        The controllers must run within it.
+        A lifespan is code of a controller that runs at the start and at the end of the process. The controllers must
+        run within the context.
         """
         if not self.python:
             return nullcontext()
@@ -112,8 +113,8 @@ class ExtensionManager(ControllerManager):
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
         """Run the controllers until cancelled, within the lifespans of controllers in Python.
 
-        With leader election, `elected` returns once this process may write. Raises CommandError if a lifespan cannot
-        start.
+        A lifespan is code of a controller that runs at the start and at the end of the process. With leader election,
+        `elected` returns once this process may write. Raises CommandError if a lifespan cannot start.
         """
         async with self.extensions.lifespan():
             await super().run(elected)

@@ -20,11 +20,10 @@ _log = structlog.get_logger("operator")
 
 @asynccontextmanager
 async def open_lifespans(controllers: Iterable[AnyController]) -> AsyncIterator[None]:
-    """Run the block within the lifespans of the controllers: they are opened before it, and closed in reverse order
-    after it.
+    """Run the block within the lifespans of the controllers: their code for the start and the end of the process.
 
-    Raises CommandError, which names the controller, if a lifespan cannot be opened or ends before the block. Errors of
-    the cleanup are logged.
+    The lifespans are opened before the block, and closed in reverse order after it. Raises CommandError, which names
+    the controller, if a lifespan cannot be opened or ends before the block. Errors of the cleanup are logged.
     """
     async with AsyncExitStack() as stack:
         for controller in controllers:

@@ -173,9 +173,9 @@ class BoxWorld(World):
         self.add(self._replica)
 
     def set_faults(self, schedule: Schedule) -> None:
-        """Inject faults into the requests of the box's controller from now on, as `schedule` decides.
+        """Inject faults into the requests of the box's controller from now on.
 
-        The schedule `calm` ends all faults.
+        `schedule` is called with each request, and returns its fault, or None. The schedule `calm` ends all faults.
         """
         self._replica.schedule = schedule
 

@@ -186,7 +186,7 @@ class MemoryCluster:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def say(self, what: str) -> None:
-        """Add a line to the timeline."""
+        """Add the line `what` to the timeline, with the present time."""
         self.timeline.append(f"{(self.now() - self._began).total_seconds():8.1f} s  {what}")
 
 

@@ -28,7 +28,7 @@ _GIVES_UP: Final = 10.0
 
 
 class Trouble(StrEnum):
-    """The kinds of faults that a request to the API server may have."""
+    """The kinds of faults that a request to the API server may have, such as a lost response or a crash."""
 
     CRASH_BEFORE = "crash before the write"
     CRASH_AFTER = "crash after the write"
@@ -41,7 +41,7 @@ class Trouble(StrEnum):
 
 
 class WatchTrouble(StrEnum):
-    """The kinds of faults that a watch may have."""
+    """The kinds of faults that a watch may have, such as the end of its stream or late events."""
 
     CUT = "cut"
     EXPIRED = "410"

@@ -63,7 +63,7 @@ _SERVER: Final = ("status", "metadata")
 
 
 class Deed(StrEnum):
-    """The kinds of actions of simulated users."""
+    """The kinds of actions of simulated users: they create, edit, annotate and delete objects, and change children."""
 
     CREATE = "create"
     EDIT = "edit"

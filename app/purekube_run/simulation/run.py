@@ -31,7 +31,7 @@ _QUIET: Final = 720.0
 
 
 class Workload(Protocol):
-    """The interface of the simulated users of a simulated cluster."""
+    """The interface of the simulated users of a simulated cluster, who act on its objects as a script says."""
 
     done: int
     """The number of actions that had an effect."""
