@@ -42,8 +42,8 @@ class LoadedDefinition:
     """The result of compiling the spec of an OperatorBox.
 
     `box` is the compiled box, or None if there are `problems`. `gates` are the compiled expressions in
-    `spec.rollout.when`. `crds` are the names of all CRDs that were looked up in the cluster for the compilation, and
-    `absent` are the names among them that the cluster does not have.
+    `spec.rollout.when`, which must be true for a rollout to continue. `crds` are the names of all CRDs that were looked
+    up in the cluster for the compilation, and `absent` are the names among them that the cluster does not have.
     """
 
     box: Box | None

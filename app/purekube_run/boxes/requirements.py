@@ -96,7 +96,7 @@ class KnownRequirements:
         return found
 
     def forget(self, name: str) -> None:
-        """Forget the requirements of the box `name`, which no longer exists."""
+        """Remove the cached result for the box `name`, which no longer exists."""
         self._known.pop(name, None)
 
 

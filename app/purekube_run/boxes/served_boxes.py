@@ -76,7 +76,7 @@ class ServedBox:
 
     @property
     def kind(self) -> Kind:
-        """The kind of the box's parents."""
+        """The kind that the box defines, whose objects are the box's parents."""
         return self.reconciler.composite.kind
 
     @property

@@ -145,11 +145,11 @@ class InformerRunner:
         self._wake_requested.set()
 
     def stats(self) -> InformerStats:
-        """Return the informer's present statistics."""
+        """Return the informer's present statistics: the size of its store, and counts of relists and failures."""
         return self._counters.stats(self._state, self.store, self._clock.monotonic())
 
     def vitals(self) -> InformerVitals:
-        """Return the informer's present state for health checks."""
+        """Return the informer's state for health checks: whether it has synced, and the age of its last answer."""
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:

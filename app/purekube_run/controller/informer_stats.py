@@ -47,13 +47,15 @@ class Heartbeat:
         self.moved_at = self.answered_at = self.began
 
     def moved(self, event: InformerEvent, now: float) -> None:
-        """Record that the informer received `event` at the monotonic time `now`."""
+        """Record that the informer received `event` at the monotonic time `now`, so that it does not count as stuck."""
         self.moved_at = now
         if is_answer(event):
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record that the informer starts to execute `command`, which determines how long it may be silent."""
+        """Record that the informer starts to execute `command`, such as a list, which determines how long it may be
+        silent.
+        """
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
@@ -176,7 +178,10 @@ class InformerCounters:
             _log.error("a handler of changes failed", kind=self.kind.kind, object=str(change.ref), exc_info=error)
 
     def stats(self, state: InformerState, store: ObjectStore, now: float) -> InformerStats:
-        """Return the informer's present statistics. `now` is the present monotonic time in seconds."""
+        """Return the informer's present statistics: the size of its `store`, and counts of relists and failures.
+
+        `state` is the state of its state machine. `now` is the present monotonic time in seconds.
+        """
         return InformerStats(
             kind=self.kind,
             namespace=self.namespace,
@@ -192,7 +197,11 @@ class InformerCounters:
         )
 
     def vitals(self, state: InformerState, heartbeat: Heartbeat, now: float) -> InformerVitals:
-        """Return the informer's present state for health checks. `now` is the present monotonic time in seconds."""
+        """Return the informer's state for health checks: whether it has synced, and the age of its last answer.
+
+        `state` is the state of its state machine, `heartbeat` has the times of its last events. `now` is the present
+        monotonic time in seconds.
+        """
         name = f"{self.kind.kind} in {self.namespace}" if self.namespace else self.kind.kind
         return InformerVitals(
             name=name,

@@ -240,5 +240,5 @@ class Informers:
             await self.refresh(ref)
 
     def stats(self) -> tuple[InformerStats, ...]:
-        """Return the present statistics of every informer."""
+        """Return the statistics of every informer: the size of its store, and counts of relists and failures."""
         return tuple(runner.stats() for runner in self._runners.values())

@@ -142,9 +142,7 @@ class ControllerManager:
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether there is nothing to do: every cache has synced and no queue has a key, not even for a later
-        time.
-        """
+        """Report whether there is nothing to do: every cache has synced, and no reconcile runs or is due later."""
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:

@@ -194,7 +194,7 @@ class WorkerPoolCounters:
         self._detect(key, now, result)
 
     def stats(self, queue: QueueStats) -> WorkerPoolStats:
-        """Return the worker pool's present statistics."""
+        """Return the counts of reconciles so far, together with `queue`, the present counts of the queue's keys."""
         counts = self._counts
         return WorkerPoolStats(
             results={label.value: counts[label.value] for label in ResultLabel},

@@ -152,7 +152,11 @@ class WorkerPool:
                 pass
 
     def record_write(self, key: ObjectRef, *written: ObjectVersion) -> None:
-        """Record that the pass over `key` wrote the objects `written`, which counts even if the pass fails later."""
+        """Record that the pass over `key` wrote the objects `written`, which counts even if the pass fails later.
+
+        The changes that these writes cause are then known as the pass's own. The key's next pass waits until the cache
+        shows them, within a time limit.
+        """
         self._pending_writes.record(key, self._clock.monotonic(), written)
         for version in written:
             self._own_writes.record(key, version)
@@ -221,11 +225,14 @@ class WorkerPool:
         return self._queue.entries()
 
     def stats(self) -> WorkerPoolStats:
-        """Return the worker pool's present statistics."""
+        """Return the counts of reconciles so far, and the present counts of the queue's keys."""
         return self._counters.stats(self._queue.stats)
 
     def vitals(self, name: str) -> WorkerPoolVitals:
-        """Return the worker pool's present state for health checks."""
+        """Return the worker pool's present state for health checks: its waiting keys, and how long reconciles have run.
+
+        `name` is the name of the controller in the result.
+        """
         now, queue, oldest = self._clock.monotonic(), self._queue.stats, self._queue.oldest_taken
         return WorkerPoolVitals(
             name=name,

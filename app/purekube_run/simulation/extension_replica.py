@@ -75,8 +75,9 @@ class ExtensionReplica(Replica):
 
     @property
     def is_at_rest(self) -> bool:
-        """Report whether the process runs and has nothing to do: its caches have synced, and no key waits, even for
-        later.
+        """Report whether the process runs and has nothing to do.
+
+        Then its caches have synced, and no reconcile runs or is due, even later.
         """
         return self.is_running and self.manager is not None and self.manager.is_at_rest
 

@@ -48,7 +48,7 @@ class Workload(Protocol):
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """Return the counters that this workload adds to the summary, by name."""
+        """Return further counters of the simulated users for the summary of a run, by name."""
         ...
 
 
@@ -129,8 +129,8 @@ class SimulationOutcome:
     """The result of one run of a simulation script.
 
     `broken` lists the laws (required properties) that were broken. `happened` counts faults by name, `acts` counts
-    users' actions that had an effect, and `counts` has the counters of the workload. `seconds` is virtual time; `cost`
-    is processor time in seconds.
+    users' actions that had an effect, and `counts` has further counters of the simulated users. `seconds` is virtual
+    time; `cost` is processor time in seconds.
     """
 
     script: SimulationScript
