@@ -152,7 +152,8 @@ def external_informers(
 ) -> Iterator[InformerRunner]:
     """Yield the informers of the externals (objects of other owners) that a composite watches.
 
-    A composite is a kind whose objects have children. Externals of one kind share one informer.
+    A composite is a kind whose objects have children. Externals of one kind share one informer. With `namespaces`,
+    externals that are read only in a parent's own namespace have an informer for each of these namespaces.
     """
     watched: dict[Kind, list[External]] = {}
     for external in composite.externals:

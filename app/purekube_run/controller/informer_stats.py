@@ -53,9 +53,7 @@ class Heartbeat:
             self.answered_at = now
 
     def begin(self, command: InformerCommand) -> None:
-        """Record that the informer starts to execute `command`, such as a list, which determines how long it may be
-        silent.
-        """
+        """Record that the informer starts `command`, such as a list, which determines how long it may be silent."""
         match command:
             case ReadPage():
                 self.patience = _PAGE_SECONDS
