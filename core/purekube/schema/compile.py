@@ -18,7 +18,11 @@ _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER,
 
 
 def node_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
-    """Yield the problems of the schema node itself, without problems of nested nodes."""
+    """Yield a problem for each reason why an API server would refuse the schema node `node` itself.
+
+    The reasons are about its list type, its default, and the fields that `allOf`, `anyOf`, `oneOf` and `not` restrict.
+    Problems of nested nodes are left out. `path` is the node's path in the whole schema.
+    """
     match node.list_type:
         case ListType.MAP:
             yield from _map_problems(node, path)

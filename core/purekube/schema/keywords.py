@@ -11,7 +11,10 @@ from purekube.schema.node import JsonType, ListType, SchemaProblem
 
 @attrs.define
 class KeywordReader:
-    """A reader of schema keywords, which collects problems instead of raising."""
+    """A reader of schema keywords, which adds each problem to `problems` instead of raising it.
+
+    In its methods, `raw` is a schema node as JSON, and `path` is the place of that node in the whole schema.
+    """
 
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
@@ -76,7 +79,7 @@ class KeywordReader:
             self.problem(f"{path}.x-kubernetes-preserve-unknown-fields", "must be true or undefined")
 
     def problem(self, path: str, message: str) -> None:
-        """Record a problem at `path`."""
+        """Add the problem `message` about the part of the schema at `path` to `problems`."""
         self.problems.append(SchemaProblem(path.removeprefix("."), message))
 
 

@@ -148,9 +148,10 @@ class Schema:
         return self.properties.get(key, self.additional)
 
     def applied(self, key: str) -> "Schema | None":
-        """Return the schema of the member `key` as server-side apply uses it.
+        """Return the schema of the member `key` of an object as server-side apply uses it.
 
-        None means that an apply with this member is refused with "field not declared in schema".
+        An undeclared member of a node with `free` gets a schema that accepts anything. For any other undeclared member
+        the result is None: an apply with this member is refused with "field not declared in schema".
         """
         child = self.properties.get(key, self.additional)
         return ANYTHING if child is None and self.free else child

@@ -27,8 +27,9 @@ def needs_conversion(schema: Schema) -> bool:
 def convert(schema: Schema | None, value: Any) -> Any:
     """Return `value` with each part converted to the type that it has in CEL rules by its schema.
 
-    A declared field that is null is left out, because `has(self.f)` is false for it (on kube-apiserver 1.34.3 and
-    1.36.3).
+    Strings with a format become times, durations or bytes, values of type number become floats, and lists of type set
+    or map are marked as such. Without a schema `value` is unchanged. A declared field that is null is left out, because
+    `has(self.f)` is false for it (on kube-apiserver 1.34.3 and 1.36.3).
     """
     if schema is None or value is None:
         return value
@@ -70,10 +71,12 @@ def _scalar(form: str, value: str) -> Any:
 def check_rules(
     schema: Schema, value: Any, old: Any = MISSING, path: str = "", *, settled: bool = False
 ) -> list[StatusCause]:
-    """Return every violation of the rules of `schema` and of its parts. `old` is the value that `value` replaces.
+    """Return every violation of the CEL rules of `schema` and of its parts by `value`, which is at `path` in the
+    object.
 
-    A rule without `oldSelf` that fails on an unchanged value is ignored (ratcheting). `settled` says that the old value
-    passed these same rules; parts that `value` shares with it are then checked only by rules with `oldSelf`.
+    `old` is the value that `value` replaces, MISSING for a new value. A rule without `oldSelf` that fails on an
+    unchanged value is ignored (ratcheting). `settled` says that the old value passed these same rules; parts that
+    `value` shares with it are then checked only by rules with `oldSelf`.
     """
     if not schema.has_rules or value is None:
         return []

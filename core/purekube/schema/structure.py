@@ -46,7 +46,10 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 def parts_of(items: Any) -> frozenset[int]:
-    """Return Python's `id` of each dict and list in the list `items`. The result is empty if `items` is no list."""
+    """Return Python's `id` of each dict and list in the list `items`. The result is empty if `items` is no list.
+
+    By these ids, walks of a changed list find the items that it shares with the old list, and skip them.
+    """
     return frozenset(id(item) for item in items if isinstance(item, (dict, list))) if type(items) is list else _NONE
 
 
@@ -57,7 +60,8 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
     """Return the causes why a scalar is invalid by its own schema node; the result is empty if it is valid.
 
-    Violations of format, bounds and enumeration are all reported. Of a violated length and pattern only one is.
+    `checks` are the validations of the node `schema`. Violations of format, bounds and enumeration are all reported. If
+    both length and pattern are violated, only one of them is reported.
     """
     causes: list[StatusCause] = []
     if isinstance(value, str):
@@ -69,7 +73,10 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Return one cause if a string lacks the schema's format. The result is empty if the format is not checked."""
+    """Return one cause if a string lacks the format that `schema` names.
+
+    The result is empty if the string has the format, or if the schema names none or one that is not checked.
+    """
     if not schema.format or matches_format(schema.format, value):
         return []
     return [invalid_type(path, value, f"{path} in body must be of type {schema.format}: {go_value(value)}")]

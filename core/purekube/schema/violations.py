@@ -10,7 +10,10 @@ from purekube.schema.structure import check_structure
 
 
 def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusCause]:
-    """Return a cause for every duplicate item of a set or map list."""
+    """Return a cause for every duplicate item in a list of type set or map that `value` contains, at any depth.
+
+    Items of a map list are duplicates if their keys are equal. `path` is the place of `value` in the object.
+    """
     if not schema.has_keys:
         return []
     if isinstance(value, dict):

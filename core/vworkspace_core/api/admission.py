@@ -142,8 +142,9 @@ def stored_problems(
 ) -> tuple[Problem, ...]:
     """Return a problem for every rule that `manifest`, an object as the API server stores it, breaks.
 
-    The result is empty for kinds other than the operator's. With `old`, the object before an update, the rules on
-    immutable fields are checked too. Unknown fields are no problem, because the API server prunes them.
+    Unlike `admit`, this function also judges an object whose spec has not changed. The result is empty for kinds other
+    than the operator's. With `old`, the object before an update, the rules on immutable fields are checked too. Unknown
+    fields are no problem, because the API server prunes them.
     """
     cls = class_of(manifest)
     if cls is None:

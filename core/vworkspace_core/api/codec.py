@@ -103,7 +103,7 @@ def _type_problems(kind: Kind, manifest: Manifest) -> Iterator[Problem]:
 def unstructure(value: Any) -> dict[str, Any]:
     """Return the JSON of the attrs object `value` in camelCase, as `structuring.unstructure` does.
 
-    For a full object (one of `CLASSES`), apiVersion and kind are added.
+    If `value` is a full object (an ApplicationInstance, Operation or Cluster), apiVersion and kind are added.
     """
     body = structuring.unstructure(value)
     kind = CLASSES.get(type(value))

@@ -24,12 +24,15 @@ _SHORT_NAMES: Final[Mapping[type[Any], Sequence[str]]] = {
 
 
 def crd_manifests() -> list[dict[str, Any]]:
-    """Return the CRDs of all the operator's kinds, in the order of `CLASSES`."""
+    """Return the CRDs of the operator's kinds: ApplicationInstance, Operation and Cluster, in this order."""
     return [crd_manifest(cls) for cls in CLASSES]
 
 
 def crd_manifest(cls: type[Any]) -> dict[str, Any]:
-    """Return the CRD of the kind that `cls`, one of `CLASSES`, defines."""
+    """Return the CRD of one of the operator's kinds.
+
+    `cls` is the attrs class of the kind: ApplicationInstance, Operation or Cluster.
+    """
     fields = attrs.fields_dict(cls)
     return Definition(
         CLASSES[cls],

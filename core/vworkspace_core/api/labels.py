@@ -70,7 +70,10 @@ RETRY_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _, ., : and +,
 
 
 def cluster_name(cluster_id: str) -> str:
-    """Return the name of the Cluster object that the operator creates to describe its own cluster."""
+    """Return the name of the Cluster object that the operator creates to describe its own cluster.
+
+    The name is `cluster_id` in lower case, with dashes in place of dots and underscores, and shortened if too long.
+    """
     return bounded_name(cluster_id.lower().replace("_", "-").replace(".", "-"))
 
 
@@ -105,7 +108,8 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
     """Return two sets of labels, one with the instance's uid, the other with its name and cluster.
 
-    An object without a controller reference belongs to the instance if its labels match either set.
+    An object without a controller reference belongs to the instance if its labels match either set. The value None
+    means that the label must be absent.
     """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (

@@ -24,7 +24,8 @@ from vworkspace_core.api.remedies import cluster_command, open_namespace_remedy
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:
     """Return a message that the object belongs to another cluster, with the command that assigns it to this cluster.
 
-    Return an empty string if it belongs to this cluster.
+    An object without a cluster label gets a message too. Return an empty string if the object belongs to this cluster.
+    `kind` and `meta` are the object's kind and metadata, and `cluster_id` is the id of this cluster.
     """
     meant = cluster_id_of(meta)
     if meant == bounded_name(cluster_id):
@@ -94,7 +95,11 @@ def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool
 
 
 def closed_namespace(name: str, namespace: Manifest | None, installation: Installation = PRINTED) -> str:
-    """Return a message why no object may be created in the namespace, or an empty string if objects may be created."""
+    """Return a message why no object may be created in the namespace, or an empty string if objects may be created.
+
+    Creation is not allowed if the namespace is being deleted, or lacks the label of managed namespaces. `namespace` is
+    its manifest. The message says how to add the label, which depends on `installation`.
+    """
     if namespace_is_terminating(namespace):
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):

@@ -1,4 +1,7 @@
-"""Names of condition types and reasons by kind (RES-4), and an object's decisive condition. See `vocabulary`, too."""
+"""Names of condition types and reasons by kind (RES-4), and the choice of the condition that explains an object best.
+
+See `vocabulary`, too.
+"""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -193,7 +196,8 @@ With these reasons Flux keeps retrying, but only a person can help.
 def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
     """Return a mapping with `reason` and `message` of the condition that best explains the object's state.
 
-    It is empty if there is no condition.
+    It is the first condition by a fixed order of types and statuses for `kind`. For an ApplicationInstance, for
+    example, Deleting=True comes before Blocked=True. The mapping is empty if the order has none of `conditions`.
     """
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
     decides = next((there[key] for key in DECISIVE[kind] if key in there), None)

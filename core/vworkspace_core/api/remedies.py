@@ -238,18 +238,19 @@ def not_permitted(right: Right, installation: Installation = PRINTED) -> str:
 
 
 def account_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return the command that creates the missing service account of a managed namespace.
+    """Return how to create the missing service account `account` of a managed namespace, as text for a message.
 
-    Releases or Operations run as this account.
+    It is a command, or a change in the tool that manages the operator. Releases or Operations run as this account.
     """
     printed = f"vworkspace-operator manifests --rbac-only --namespace {namespace} --account {account}"
     return _of_tenant(namespace, printed, installation)
 
 
 def tenant_remedy(namespace: str, account: str, installation: Installation = PRINTED) -> str:
-    """Return the command that creates the operator's Role and the accounts of releases and Operations in a namespace.
+    """Return how to create the operator's Role and the accounts of releases and Operations in a namespace.
 
-    `account` is the service account as which releases are installed.
+    It is a command, or a change in the tool that manages the operator (see `installation`). `account` is the service
+    account as which releases are installed.
     """
     words = [f"vworkspace-operator manifests --namespace {namespace}"]
     if installation.namespace != PRINTED.namespace:
@@ -288,13 +289,19 @@ class Failed(Protocol):
 
 
 def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
-    """Return the message about the missing right that caused one of `failures`, or an empty string if none did."""
+    """Return the message about the missing right that caused one of `failures`, or an empty string if none did.
+
+    The message says how to grant the right, which depends on `installation`.
+    """
     error = first_refusal(failure.error for failure in failures)
     return not_permitted(error.right, installation) if error is not None and error.right is not None else ""
 
 
 def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str:
-    """Return the command by which an authorized person approves an Operation."""
+    """Return the command by which an authorized person approves the Operation `ref`.
+
+    The command names the operator's namespace, which is in `installation`, if it is not the default.
+    """
     place = "" if installation.namespace == PRINTED.namespace else f" --system-namespace {installation.namespace}"
     return f"vworkspace-operator approve op/{ref.name} -n {ref.namespace}{place}"
 
@@ -303,7 +310,11 @@ def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str
 
 
 def approval_remedy(installation: Installation) -> str:
-    """Return how to add the secret by which approvals are verified to the credentials Secret (OPS-4)."""
+    """Return how to add the key by which approvals are verified to the operator's credentials Secret (OPS-4).
+
+    It is a command. If the operator has an agent, it is the advice that the people who run the control plane add the
+    key.
+    """
     name, namespace = CREDENTIALS_SECRET, installation.namespace
     if installation.agent:
         return f"the people who run the control plane give the Secret {namespace}/{name} the key {APPROVAL_KEY}"

@@ -91,7 +91,7 @@ def controllers_condition(
     kind.
 
     Its reason is about missing controllers if there are any, or else about degraded controllers. Its message names all
-    missing and degraded controllers.
+    missing and degraded controllers. `installation` decides how the message says to grant a missing right.
     """
     missing, degraded = list(_missing(watched, installation)), list(_degraded(watched, installation))
     message = ". ".join((*missing, *degraded))

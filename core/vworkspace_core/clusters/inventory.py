@@ -37,7 +37,10 @@ class WeakSettings:
 
 
 def hardened_condition(weak_settings: WeakSettings) -> DesiredCondition:
-    """Return the condition Hardened, with every weak setting in its message."""
+    """Return the condition Hardened of the Cluster object.
+
+    It is True if there is no weak setting, and False otherwise, with every weak setting in its message.
+    """
     findings = [*weak_settings.settings, *_policy_findings(weak_settings)]
     if not findings:
         return DesiredCondition(Type.HARDENED, ConditionStatus.TRUE, Reason.NOTHING_OPEN)

@@ -57,7 +57,11 @@ def _delay(failures: int, error: OperatorError, jitter: float) -> float:
 
 
 class Connectivity(StrEnum):
-    """The result of the last call to the control plane."""
+    """The result of the last poll of the control plane for jobs.
+
+    It is UNKNOWN before the first answer. REJECTED means that the control plane refused the operator's credential or
+    access (401 or 403), and UNREACHABLE any other failure.
+    """
 
     UNKNOWN = "unknown"
     CONNECTED = "connected"
@@ -69,7 +73,8 @@ class Connectivity(StrEnum):
 class ConnectionState:
     """The connection to the control plane as last observed.
 
-    `since` is when `connectivity` began. `last_ok` is when a call last succeeded.
+    `connectivity` is the result of the last poll for jobs, and `since` is when that result began. `last_ok` is when any
+    call to the control plane last succeeded. `error` is the message of the last poll if that failed.
     """
 
     connectivity: Connectivity = Connectivity.UNKNOWN

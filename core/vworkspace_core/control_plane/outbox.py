@@ -1,6 +1,7 @@
 """The bounded queue of events for the control plane, which are sent in batches and in order (PULL-5, PULL-6).
 
-A malformed event does not block the other events.
+An event is a report of a change, such as a condition that became True. A malformed event does not block the other
+events.
 """
 
 import re
@@ -41,7 +42,7 @@ BATCH: Final = 100
 
 @attrs.frozen
 class Outbox:
-    """A buffer of events for the control plane, oldest first.
+    """A buffer of events (reports of changes) for the control plane, oldest first.
 
     Events that are lost when the buffer is full are replaced by a snapshot: events with the present conditions.
     `dropped` counts events lost since the buffer was last empty; `made_up` is how many of them a snapshot replaces.
@@ -117,7 +118,10 @@ class Outbox:
         return attrs.evolve(self._without(batch), suspect=0)._drained(), (batch[0] if batch else None)
 
     def condition(self) -> DesiredCondition:
-        """Return the condition BufferOverflow for the Cluster's status."""
+        """Return the condition BufferOverflow for the Cluster's status.
+
+        It is True if events were dropped since the buffer was last empty; the message says how many.
+        """
         if not self.dropped:
             return DesiredCondition(
                 ClusterConditionType.BUFFER_OVERFLOW, ConditionStatus.FALSE, ClusterReason.BUFFER_DRAINED

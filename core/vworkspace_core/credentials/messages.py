@@ -1,6 +1,7 @@
 """Events and effects of the credential machine: two closed sets of immutable values.
 
-No token shows in a `repr`.
+The machine issues and renews the credential of the agent for the control plane. An event is its input, and an effect is
+an action that it requests, such as a write of the Secret. No token shows in a `repr`.
 """
 
 from datetime import datetime
@@ -48,12 +49,12 @@ class BootstrapToken:
 
 @attrs.frozen
 class SecretWritten:
-    """The answer to WriteSecret that the Secret was written."""
+    """The answer to the effect WriteSecret that the credentials Secret was written."""
 
 
 @attrs.frozen
 class WriteFailed:
-    """The answer to WriteSecret that the write failed, or got no response from the API server.
+    """The answer to the effect WriteSecret that the write failed, or got no response from the API server.
 
     `refused` says that a retry will not help.
     """
@@ -64,7 +65,10 @@ class WriteFailed:
 
 @attrs.frozen
 class SecretChanged:
-    """The answer to WriteSecret that nothing was written, because the Secret held another token than expected."""
+    """The answer to WriteSecret that nothing was written, because the Secret held another token than expected.
+
+    `stored` is the content that the Secret has instead.
+    """
 
     stored: StoredCredential
 
@@ -92,7 +96,7 @@ class RequestUnanswered:
 
 @attrs.frozen
 class RequestRefused:
-    """The answer that the control plane refused to issue a credential."""
+    """The answer that the control plane refused to issue a credential, for the reason in `message`."""
 
     message: str
 
@@ -118,7 +122,7 @@ CredentialAnswer: TypeAlias = SecretWritten | WriteFailed | SecretChanged | Issu
 class EffectAnswered:
     """The event that the control plane or the API server answered the effect with the number `number`.
 
-    An answer to an effect that the machine no longer waits for changes nothing.
+    An answer to an effect that the credential machine no longer waits for changes nothing.
     """
 
     number: int
@@ -142,9 +146,10 @@ CredentialEvent: TypeAlias = (
 
 @attrs.frozen
 class WriteSecret:
-    """The effect that writes `stored` into the Secret, if the Secret's token still is `expected`.
+    """The effect that writes `stored` (tokens and records of rotations) into the agent's credentials Secret.
 
-    With an empty `expected` the Secret may be absent. The answer is SecretWritten, WriteFailed or SecretChanged.
+    Nothing is written if the Secret's present token is not `expected`. With an empty `expected` the Secret may be
+    absent. The answer is SecretWritten, WriteFailed or SecretChanged.
     """
 
     number: int
@@ -193,7 +198,7 @@ class RequestsServed:
 
 @attrs.frozen
 class RequestsFailed:
-    """The effect that reports that these rotation requests cannot be done."""
+    """The effect that reports that these rotation requests cannot be done. `message` is the reason."""
 
     requests: tuple[str, ...]
     message: str

@@ -1,4 +1,4 @@
-"""The interpreter of the credential machine's effects (PULL-8).
+"""The interpreter of the effects that the credential machine returns to renew the agent's credential (PULL-8).
 
 It performs each effect by calling the API server or the control plane, and returns the outcome as one event.
 """

@@ -1,4 +1,4 @@
-"""State of the agent's credential, and the functions that the machine's transitions share (PULL-8)."""
+"""State of the agent's credential, and the functions that the credential machine's transitions share (PULL-8)."""
 
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,9 +20,11 @@ SLOW: Final = timedelta(minutes=5)
 
 
 class RotationStage(StrEnum):
-    """The stage of a rotation, named after the answer that the machine waits for.
+    """The stage of a rotation (replacement of the agent's credential), named after the step that is under way.
 
-    The values appear in the log and must not change.
+    In each stage the credential machine waits for the answer of the API server or the control plane to that step: in
+    STORING, that the Secret with the new token was written; in IDLE it waits for none. The values appear in the log and
+    must not change.
     """
 
     IDLE = "idle"

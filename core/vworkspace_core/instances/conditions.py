@@ -38,8 +38,8 @@ def from_release(
 ) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a managed instance that no obstacle blocks, from the state of its release.
 
-    `override_refused` says why the cluster's policy refuses part of an override (changes that helm Operations request);
-    it is empty if none is refused.
+    `previous` has the instance's present conditions by type. `override_refused` says why the cluster's policy refuses
+    part of an override (changes that helm Operations request); it is empty if none is refused.
     """
     changes = {wanted.type: wanted for wanted in _row(release, previous)}
     if override_refused:
@@ -143,8 +143,9 @@ def _ready_while_suspended(release: ClassifiedRelease, previous: Previous) -> De
 def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = False) -> tuple[DesiredCondition, ...]:
     """Return the conditions of an instance that an obstacle, described by `reason` and `message`, blocks (RES-4).
 
-    Ready is kept as in `previous`. Before the first release Ready is False, and its message names the obstacle. With
-    `stalled`, which means that only a change of the spec can help, Stalled is True too.
+    Ready is kept as in `previous`, the instance's present conditions. Before the first release Ready is False, and its
+    message names the obstacle. With `stalled`, which means that only a change of the spec can help, Stalled is True
+    too.
     """
     before = previous.get(Type.READY)
     text = safe(message, _LONGEST_REFUSAL)
@@ -162,9 +163,10 @@ def blocked(reason: str, message: str, previous: Previous, *, stalled: bool = Fa
 
 
 def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCondition, ...]:
-    """Return the conditions after a write that failed for a transient reason (REC-13).
+    """Return the conditions of an instance after a write that failed for a transient reason (REC-13).
 
-    Ready is kept as in `previous`. Reconciling gets `reason`, and says that the write is retried.
+    Ready is kept as in `previous`, the instance's present conditions. Reconciling gets `reason`, and says that the
+    write is retried.
     """
     before = previous.get(Type.READY)
     ready = _keep(before) if before else DesiredCondition(Type.READY, _UNKNOWN, Reason.RECONCILING, safe(message))
@@ -178,7 +180,8 @@ def unsettled(reason: str, message: str, previous: Previous) -> tuple[DesiredCon
 def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
     """Return the conditions of a placeholder (an instance without a release).
 
-    Ready is True, and all others are False (REC-11).
+    Ready is True and Reconciling is False. Degraded, Suspended and Blocked become False if they are in `previous`, the
+    instance's present conditions (REC-11).
     """
     changes: dict[str, DesiredCondition] = {
         Type.READY: DesiredCondition(Type.READY, _TRUE, Reason.PLACEHOLDER, "a placeholder owns no release"),
@@ -189,10 +192,11 @@ def placeholder(previous: Previous) -> tuple[DesiredCondition, ...]:
 
 
 def uninstalling(reason: str, message: str, previous: Previous, *, refused: str = "") -> tuple[DesiredCondition, ...]:
-    """Return the conditions during deletion (REC-10): Ready is False, and Deleting has `reason` and `message`.
+    """Return the conditions of an instance during deletion (REC-10): Ready is False, Deleting has `reason` and
+    `message`.
 
-    `refused` is a message about a missing right; if it is not empty, Blocked is True. Other conditions are kept. While
-    the user's confirmation is awaited, Ready and Blocked are kept too.
+    `refused` is a message about a missing right; if it is not empty, Blocked is True. Other conditions are kept as in
+    `previous`, the present conditions. While the user's confirmation is awaited, Ready and Blocked are kept too.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
     deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))

@@ -40,9 +40,10 @@ _CHART_LAYER = {"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzi
 
 @attrs.frozen
 class DesiredObjects:
-    """The desired manifests in the order in which they are applied, with the references of HelmRelease and source.
+    """The objects that an instance should have: `applies` has their manifests, in the order in which they are applied.
 
-    `version` is the effective chart version. `retry` is the token of a requested retry; it is empty if there is none.
+    `release` and `source` are the references of the HelmRelease and of the Flux source of its chart. `version` is the
+    effective chart version. `retry` is the token of a requested retry; it is empty if there is none.
     """
 
     applies: tuple[Apply, ...]
@@ -78,9 +79,9 @@ def desired_objects(
 ) -> DesiredObjects:
     """Return the objects (HelmRelease, source and others) to apply for an instance that has a chart and a release.
 
-    Earlier versions of the operator gave these objects other names. As long as their content is as desired, the objects
-    keep the earlier names, since new names would make Flux reconcile every instance. The next change of the HelmRelease
-    renames them.
+    `override` has the changes that helm Operations request, and `objects` are the live objects. Earlier versions of the
+    operator gave these objects other names. As long as their content is as desired, the objects keep the earlier names,
+    since new names would make Flux reconcile every instance. The next change of the HelmRelease renames them.
     """
     desired = recall(_desired_objects, instance, override, settings)
     if _source_in_use(objects.get(desired.release_ref)) == desired.release.name:

@@ -33,7 +33,12 @@ class ReleaseRequest:
 
 @attrs.frozen
 class ReleaseTimeouts:
-    """The numbers of seconds for which the operator waits before it acts on some reports of Flux (see `Settings`)."""
+    """The numbers of seconds for which the operator treats some states of a release as temporary.
+
+    Each is the setting of that name with `_seconds` in `Settings`. `source_grace` is how long a Flux source must fail
+    before a deployed release counts as degraded. `source_wait` is how long SourceNotReady counts as progress, and
+    `stuck_ready` how long Ready=Unknown does after Flux's last action succeeded.
+    """
 
     source_grace: float
     source_wait: float
@@ -134,9 +139,9 @@ def _artifact_digest(source: Manifest | None) -> str | None:
 def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> bool:
     """Report whether Released=False is about the present attempt and not about the former attempt.
 
-    Flux records an attempt before running it, and leaves the former Released=False until the action ends. The
-    condition's generation is thus no proof. The failure counts are a proof, since they restart at zero when an attempt
-    is recorded. The message also names the chart of its attempt.
+    `released` is that condition of the HelmRelease. Flux records an attempt before running it, and leaves the former
+    Released=False until the action ends. The condition's generation is thus no proof. The failure counts are a proof,
+    since they restart at zero when an attempt is recorded. The message also names the chart of its attempt.
     """
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return False

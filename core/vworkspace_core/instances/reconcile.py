@@ -364,8 +364,10 @@ def _unwanted(
 def deletes_afterwards(
     source: ApplicationInstance, observed: InstanceObserved, context: Context, decision: Decision
 ) -> tuple[Delete, ...]:
-    """Return the deletes of former sources that become possible once the objects that `decision` applies are in use
-    (REC-14).
+    """Return the deletes of objects that the instance no longer desires, such as its former Flux source (REC-14).
+
+    They may be sent only when the objects that `decision` applies are in use. The result is empty if `decision` applies
+    nothing.
     """
     if not decision.applies:
         return ()

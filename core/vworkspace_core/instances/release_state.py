@@ -110,10 +110,10 @@ def classify(
     now: datetime,
     timeouts: ReleaseTimeouts,
 ) -> ClassifiedRelease:
-    """Return the state of the HelmRelease by the table in REC-5.
+    """Return the state of the HelmRelease `release` for the operator's latest request `request`, by the table in REC-5.
 
     `source` is the OCIRepository or HelmRepository. `chart` is the HelmChart that Flux creates for a HelmRepository;
-    only the HelmChart says why a version is missing.
+    only the HelmChart says why a version is missing. Within `timeouts`, some failures still count as progress.
     """
     if release is None:
         return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")

@@ -32,7 +32,7 @@ def applied(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) after the job's write is in the cluster.
 
     The job now waits for the outcome in its object's status. `live` is the object after the write, which an earlier
-    process that crashed may have made.
+    process that crashed may have made. `at` has the present time.
     """
     # A deletion raises an object's generation; the result of a delete names the generation that it was to delete.
     known = job.applied if isinstance(job.task, DeleteTask) else None
@@ -125,7 +125,7 @@ def _soon(job: JobState, at: JobStepContext) -> JobState:
 
 
 def out_of_time(job: JobState, at: JobStepContext) -> bool:
-    """Report whether the job has expired.
+    """Report whether the job has expired at the time in `at`.
 
     A job whose Operation is running does not expire, since the Operation has its own deadline (OPS-12).
     """

@@ -73,7 +73,8 @@ def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str
 def condition_events(before: ReportedConditions | None, live: Manifest, now: datetime) -> tuple[dict[str, Any], ...]:
     """Return an event for each condition of `live` whose status or reason has changed since `before`.
 
-    If `before` is None the object is seen for the first time, and events for recent changes are returned.
+    If `before` is None the object is seen for the first time, and events for the changes of the last ten minutes are
+    returned.
     """
     if before is not None:
         return tuple(_transition_event(live, condition, before, now) for condition in _changed(before, live))
@@ -205,8 +206,8 @@ def phase_events(
 ) -> tuple[dict[str, Any], ...]:
     """Return the life-cycle events of an Operation (started, ended) since it was in phase `before`.
 
-    `before` is None for an Operation that this process sees for the first time. Then changes after `since`, or recent
-    ones, are included, because the former process may not have reported them.
+    `before` is None for an Operation that this process sees for the first time. Then changes after `since`, or those of
+    the last ten minutes, are included, because the former process may not have reported them.
     """
     phase = phase_in(live)
     if phase == before or live.get("kind") != OPERATION.kind:

@@ -44,7 +44,10 @@ LONGEST_SEALED: Final = 4 * 1024 * 1024
 
 
 class PayloadOpener(Protocol):
-    """A holder of keys that verifies signatures and decrypts payloads. Calls have no side effects."""
+    """A holder of keys that verifies signatures and decrypts payloads of the control plane's jobs.
+
+    Calls have no side effects.
+    """
 
     @property
     def can_verify(self) -> bool:

@@ -1,7 +1,8 @@
 """The interpreter of the effects on cluster and job store that the machine for the control plane's jobs returns.
 
-Every OperatorError of a call becomes an event. Effects on the control plane are performed elsewhere, since they are
-repeated in queues until there is an answer.
+It carries out each effect, such as an apply, by calls of the API server or the store. Every OperatorError of a call
+becomes an event. Effects on the control plane are performed elsewhere, since they are repeated in queues until there is
+an answer.
 """
 
 from collections.abc import Awaitable, Callable

@@ -88,7 +88,7 @@ class JobResult:
 
     @classmethod
     def failed(cls, reason: str, message: str) -> "JobResult":
-        """Return a failed result."""
+        """Return a result with the outcome FAILED, whose error is `<reason>: <message>`, redacted and shortened."""
         return cls.of(JobOutcome.FAILED, reason, message)
 
 

@@ -39,7 +39,7 @@ def _no_link(ref: ObjectRef) -> str:
 @attrs.frozen
 class JobScope:
     """The limits on jobs of the control plane: the cluster for which jobs are accepted, the rules for admission, and
-    the keys for payloads.
+    the requirements on payloads with the keys to verify and decrypt them.
 
     `link` returns the URL of the operator's web page about an object, which the job's result contains.
     """
@@ -57,9 +57,10 @@ class JobScope:
 
 @attrs.frozen
 class ApplyTask:
-    """A manifest to apply at `ref`, labelled, but without a uid and the operator's annotations.
+    """The task of a job to apply `manifest` to the object `ref`.
 
-    `path` is the manifest's place in the job, such as `payload`.
+    The manifest has the operator's labels, but neither a uid nor the operator's annotations yet. `path` is its place in
+    the job, such as `payload`.
     """
 
     ref: ObjectRef
@@ -82,7 +83,7 @@ class ApplyTask:
 
 @attrs.frozen
 class DeleteTask:
-    """A task to delete an object."""
+    """The task of a job of the control plane to delete the object `ref`."""
 
     ref: ObjectRef
 
@@ -94,7 +95,7 @@ class DeleteTask:
 
 @attrs.frozen
 class RotateTask:
-    """A task to request a new credential."""
+    """The task of a job of the control plane to request a new credential for the operator. It concerns no object."""
 
     ref: None = None
 
@@ -103,7 +104,7 @@ Task = ApplyTask | DeleteTask | RotateTask
 
 
 def admit(job: Job, scope: JobScope) -> Task | JobResult:
-    """Return the task of `job`, or a refusal.
+    """Return the task of `job` (what it has to do: apply, delete, or rotate the credential), or a refusal.
 
     The refusal is NotPermitted if the job is outside this cluster's scope, or ValidationFailed if the job is invalid.
     """

@@ -26,9 +26,11 @@ from vworkspace_core.jobs.wire import BadJob, Job, job_id_of, parse_job, read_jo
 
 
 class JobStage(StrEnum):
-    """The stage of a job, named after the answer that the job waits for.
+    """The stage of a control plane's job, named after the step that is under way.
 
-    The values appear in log messages and must not change.
+    In each stage the job waits for one event: in ACKING, that the control plane confirms the ack; in READY, that the
+    job gets the work slot of its object; in WAITING, that the object's status shows the outcome. The values appear in
+    log messages and must not change.
     """
 
     RECORDING = "recording"  # the job store: the record is written before the ack

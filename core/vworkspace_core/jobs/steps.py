@@ -48,7 +48,11 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def result_body(result: JobResult, applied: AppliedRef | None, now: datetime, page: str = "") -> dict[str, Any]:
-    """Return the body of `POST jobs/<id>/result`. `page` is the URL of the object's page, if it has one."""
+    """Return the body of `POST jobs/<id>/result`, which sends `result` to the control plane.
+
+    `applied` names the object on which the job had its effect, None if it had none. `page` is the URL of the object's
+    page, if it has one.
+    """
     body: dict[str, Any] = {"outcome": result.outcome.value, "timestamp": format_time(now)}
     if result.error:
         body["error"] = result.error

@@ -43,7 +43,11 @@ class IntentName(StrEnum):
 
 @attrs.frozen
 class ApplyRequest:
-    """A full manifest to apply. `path` is its place in the job, `expected` the kind that its intent implies, if any."""
+    """A request to apply the full manifest that it contains.
+
+    `path` is the manifest's place in the job. `expected` is the kind that the job's intent implies, None if there is
+    none.
+    """
 
     manifest: Manifest = attrs.field(repr=False)
     path: str

@@ -65,11 +65,12 @@ def are_lowered(required: frozenset[str]) -> bool:
 
 @attrs.frozen
 class Claims:
-    """The data with which approval claims (signed proofs of an approval) are checked. `secret` is never shown.
+    """The data with which approval claims (signed proofs of an approval) are checked.
 
-    `skew` is how far the control plane's clock is ahead, taken from an unsigned header: a claim expires as soon as
-    either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not recorded. `trouble` says why
-    a used approval could not be recorded.
+    `secret` is the key of their signatures, which no `repr` shows. `required_bindings` are the fields, such as `ns`,
+    that each claim must have. `skew` is how far the control plane's clock is ahead, taken from an unsigned header: a
+    claim expires as soon as either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not
+    recorded. `trouble` says why a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)

@@ -33,8 +33,9 @@ class OperationObserved(Snapshot):
 
     `objects` has the target (an ApplicationInstance), the engine object (such as a Job), and the objects that the
     engine's `looks_up` names. `siblings` are the other Operations on the same target. `missing_places` are the
-    namespaces that the decision needs and that do not exist. `claims` has the data for checking approval claims. The
-    reconcile pass sets it after reading; before that it is None.
+    namespaces that the decision needs and that do not exist. `claims` has the data, such as a key, for checking
+    approval claims (signed proofs that a person approved the Operation). The reconcile pass sets it after reading;
+    before that it is None.
     """
 
     siblings: tuple[Operation, ...] = ()

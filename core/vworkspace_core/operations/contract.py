@@ -95,9 +95,9 @@ def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
 
 
 def readiness_by_phase(rows: tuple[Row, ...]) -> ReadinessRule:
-    """Return the readiness rule of the kind whose phases `rows`, an engine's table, describes.
+    """Return the rule by which the command `status` judges whether an engine object is ready, from its `status.phase`.
 
-    An unknown phase counts as in progress.
+    `rows` is the engine's table for the kind of the object. An unknown phase counts as in progress.
     """
     by_phase = {row.phase: row for row in rows}
 
@@ -245,7 +245,7 @@ class EngineTemplate:
 
 @attrs.frozen
 class DemoOperation:
-    """The example Operation with which the command `demo` shows an engine."""
+    """The example Operation with which the command `demo` shows an engine: its name, type and parameters."""
 
     name: str
     type: OperationType

@@ -52,7 +52,10 @@ class TombstoneLog:
     _next: int = attrs.field(default=1, init=False)
 
     def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
-        """Replace the log's state by `contents`, the Secrets that were read from the cluster."""
+        """Replace the log's state by `contents`, the decoded Secrets that were read from the cluster.
+
+        A Secret that is damaged, or not the operator's, is reported and not used.
+        """
         self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
         for content in contents:
             if isinstance(content, Segment):
