@@ -19,8 +19,10 @@ class KeywordReader:
     problems: list[SchemaProblem] = attrs.field(factory=list)
 
     def type_of(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the JSON type of the schema node `raw`. Record a problem if the type is absent, or if a list has no
-        `items`.
+        """Return the JSON type of the schema node `raw`, as `json_type` does, and check that the node is complete.
+
+        Record a problem if the type is absent, except from a node of any type (such as int-or-string), or if a list has
+        no `items`.
         """
         kind = self.json_type(raw, path)
         if kind is JsonType.ANY and raw.get("type"):

@@ -24,7 +24,7 @@ def object_key(ref: ObjectRef) -> str:
 
 
 def generation_in(key: str, ref: ObjectRef) -> int | None:
-    """Return the generation in an idempotency `key` for the object `ref`.
+    """Return the generation in the idempotency key `key` of a control plane's job for the object `ref`.
 
     Return None if the key has a hash instead of a generation, or is about another object.
     """

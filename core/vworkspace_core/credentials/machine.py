@@ -183,7 +183,11 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 
 
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
-    """Return the new state and effects after the one-time token for registration was found, replaced or removed."""
+    """Return the new state and effects after the one-time token for registration was found, replaced or removed.
+
+    If a registration is under way, it begins again with the token in `event`, or ends if there is no token any more.
+    Otherwise the token is only kept in the state.
+    """
     news = event != state.bootstrap
     changed = attrs.evolve(state, bootstrap=event)
     if not news or state.stage is not RotationStage.REGISTERING:

@@ -46,7 +46,10 @@ _COMMENTARY = Minor(messages_of=frozenset({Type.READY, Type.RECONCILING}))
 
 @attrs.frozen
 class StatusFields:
-    """The fields of the instance's status other than conditions and times."""
+    """The fields of the instance's status other than conditions and times.
+
+    They are the HelmRelease, the charts that were applied and deployed, the endpoints, and the override in force.
+    """
 
     helm_release_ref: ObjectName | None = None
     last_applied_chart: AppliedChart | None = None

@@ -25,7 +25,7 @@ class Offered:
 
 @attrs.frozen
 class Resumed:
-    """The event that the agent continues a job that the previous operator process left unfinished."""
+    """The event that the agent continues a control plane's job that the previous operator process left unfinished."""
 
     record: JobRecord = attrs.field(repr=False)
 
@@ -49,14 +49,19 @@ class SecurityChanged:
 
 @attrs.frozen
 class Recorded:
-    """The event that the job's record was written to a Secret of the job store: the answer to PutRecord."""
+    """The event that the record of a control plane's job was written to a Secret of the job store: the answer to
+    PutRecord.
+    """
 
     job_id: str
 
 
 @attrs.frozen
 class RecordRefused:
-    """The event that the job's record is too large ever to be written to the job store: an answer to PutRecord."""
+    """The event that the record of a control plane's job is too large ever to be written to the job store.
+
+    It is an answer to PutRecord.
+    """
 
     job_id: str
     message: str
@@ -64,14 +69,17 @@ class RecordRefused:
 
 @attrs.frozen
 class Acked:
-    """The event that the control plane confirmed the ack of the job: the answer to SendAck."""
+    """The event that the control plane confirmed the ack (receipt) of its job: the answer to SendAck."""
 
     job_id: str
 
 
 @attrs.frozen
 class AckLost:
-    """The event that an ack was sent but not answered. It may have arrived, and is being sent again."""
+    """The event that the ack (receipt) of a control plane's job was sent but not answered.
+
+    It may have arrived, and is being sent again.
+    """
 
     job_id: str
 
@@ -100,7 +108,7 @@ class Inspected:
 
 @attrs.frozen
 class Applied:
-    """The event that an apply for the job succeeded; `live` is the object afterwards."""
+    """The event that an apply for a control plane's job succeeded; `live` is the object afterwards."""
 
     job_id: str
     live: Manifest = attrs.field(repr=False)
@@ -108,16 +116,16 @@ class Applied:
 
 @attrs.frozen
 class DeleteSent:
-    """The event that a delete for the job was accepted, or that the object was already absent."""
+    """The event that a delete for a control plane's job was accepted, or that the object was already absent."""
 
     job_id: str
 
 
 @attrs.frozen
 class Conflicted:
-    """The event that an apply for the job failed, because other field managers own fields that it sets.
+    """The event that an apply for a control plane's job failed, because other field managers own fields that it sets.
 
-    Nothing was changed.
+    Nothing was changed. `conflicts` has these fields and their managers.
     """
 
     job_id: str
@@ -126,8 +134,9 @@ class Conflicted:
 
 @attrs.frozen
 class PreconditionFailed:
-    """The event that a write was refused, because the object's uid or resourceVersion differs from the
-    inspected object's.
+    """The event that a write for a control plane's job was refused, because its object has changed in the meantime.
+
+    The object's uid or resourceVersion differs from that of the inspected object.
     """
 
     job_id: str
@@ -136,7 +145,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The event that the API server refused the job's write, and that a retry cannot help."""
+    """The event that the API server refused the write of a control plane's job, and that a retry cannot help."""
 
     job_id: str
     reason: str
@@ -169,7 +178,10 @@ class ResultAccepted:
 
 @attrs.frozen
 class RecordClosed:
-    """The event that the job's record was removed from the job store, and a tombstone (what the job has done) kept."""
+    """The event that a control plane's job is closed in the job store: the answer to CloseRecord.
+
+    Its record was removed, and its tombstone (record of what the job has done) stored, if it has one.
+    """
 
     job_id: str
 
@@ -209,10 +221,9 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 @attrs.frozen
 class PutRecord:
-    """The effect that writes a job's record to a Secret of the job store, from which the job can be resumed after a
-    restart.
+    """The effect that writes the record of a control plane's job to a Secret of the job store.
 
-    The answer is Recorded, RecordRefused or StepFailed.
+    From the record, the job can be resumed after a restart. The answer is Recorded, RecordRefused or StepFailed.
     """
 
     job_id: str
@@ -232,10 +243,10 @@ class SendAck:
 
 @attrs.frozen
 class Inspect:
-    """The effect that reads a job's live object, its namespace and its tombstones (records of closed jobs).
+    """The effect that reads the live object of a control plane's job, its namespace and its tombstones.
 
-    The answer is Inspected or StepFailed. `ref` is None for a job that concerns no object. `object_key`
-    (`<kind>/<namespace>/<name>`) finds the newest tombstone of the object.
+    Tombstones are records of closed jobs. The answer is Inspected or StepFailed. `ref` is None for a job that concerns
+    no object. `object_key` (`<kind>/<namespace>/<name>`) finds the newest tombstone of the object.
     """
 
     job_id: str
@@ -246,7 +257,7 @@ class Inspect:
 
 @attrs.frozen
 class ApplyForJob:
-    """The effect that sends a server-side apply for a job.
+    """The effect that sends a server-side apply for a control plane's job.
 
     The answer is Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed.
     """
@@ -273,7 +284,7 @@ class CancelOperation:
 
 @attrs.frozen
 class DeleteForJob:
-    """The effect that deletes the object with this uid for a job.
+    """The effect that deletes the object with this uid for a control plane's job.
 
     The answer is DeleteSent (also if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
     """
@@ -285,9 +296,9 @@ class DeleteForJob:
 
 @attrs.frozen
 class RotateCredential:
-    """The effect that rotates the operator's credential, once for each `key`.
+    """The effect that rotates the operator's credential for the control plane, once for each `key`.
 
-    The answer is Rotated, EffectRefused or StepFailed.
+    `key` is the idempotency key of the job that requests it. The answer is Rotated, EffectRefused or StepFailed.
     """
 
     job_id: str
@@ -315,10 +326,9 @@ class PostResult:
 
 @attrs.frozen
 class CloseRecord:
-    """The effect that removes a job's record from the job store, and stores the tombstone (what the job has done), if
-    any.
+    """The effect that removes the record of a control plane's job from the job store.
 
-    The answer is RecordClosed or StepFailed.
+    The tombstone (record of what the job has done), if any, is stored. The answer is RecordClosed or StepFailed.
     """
 
     job_id: str

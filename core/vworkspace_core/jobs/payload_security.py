@@ -30,6 +30,9 @@ from vworkspace_core.jobs.result import JobResult, Reason
 class Signatures(StrEnum):
     """The operator's setting for whether jobs of the control plane must be signed, in addition to the requirements of
     the Cluster object.
+
+    REQUIRED demands signatures. AUTO demands them if a key that verifies signatures is configured. UNSIGNED demands
+    none.
     """
 
     AUTO = "auto"
@@ -68,7 +71,11 @@ class PayloadOpener(Protocol):
 
 @attrs.frozen
 class Security:
-    """The requirements on payloads of the control plane's jobs, with the keys that verify and decrypt payloads."""
+    """The requirements on payloads of the control plane's jobs: whether they must be signed, and secrets in them
+    encrypted.
+
+    `opener` has the keys that verify and decrypt payloads, None if there are none.
+    """
 
     require_signed: bool = False
     require_encrypted_secrets: bool = False
@@ -76,9 +83,9 @@ class Security:
 
 
 def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
-    """Return the requirements of this cluster's Cluster objects.
+    """Return the requirements on payloads that the Cluster objects with this cluster's id make.
 
-    If there are several objects, the strictest requirements count.
+    If there are several objects, the strictest requirements count. The result has no keys yet (see `in_force`).
     """
     ours = [cluster for cluster in clusters if get_path(cluster, "spec", "clusterId") == cluster_id]
 

@@ -90,7 +90,7 @@ class SlotHolder:
 
 @attrs.frozen
 class PlanApply:
-    """A plan to apply exactly `manifest` to the object with this uid.
+    """A plan to apply exactly `manifest` to the object with this uid, for a control plane's job.
 
     An empty uid means that there is no object yet.
     """
@@ -101,7 +101,7 @@ class PlanApply:
 
 @attrs.frozen
 class PlanDelete:
-    """A plan to delete the object with this uid."""
+    """A plan to delete the object with this uid, for a control plane's job."""
 
     uid: str
     generation: int
@@ -109,7 +109,7 @@ class PlanDelete:
 
 @attrs.frozen
 class PlanRotate:
-    """A plan to request a new credential."""
+    """A plan to request a new credential for the connection to the control plane, for a job that asks for it."""
 
 
 @attrs.frozen
@@ -121,14 +121,20 @@ class WaitDeleted:
 
 @attrs.frozen
 class AlreadyApplied:
-    """The finding that the job's write has already happened. `live` is the object after the write."""
+    """The finding that the write of a control plane's job has already happened.
+
+    `live` is the object after the write.
+    """
 
     live: Manifest = attrs.field(repr=False)
 
 
 @attrs.frozen
 class FinishJob:
-    """A plan to end the job. `had_effect` says that the job's effect may have happened, and must not be repeated."""
+    """A plan to end a control plane's job with `result`.
+
+    `had_effect` says that the job's effect may have happened, and must not be repeated.
+    """
 
     result: JobResult
     had_effect: bool = False

@@ -107,7 +107,8 @@ def clear(job: JobState, **changes: Any) -> JobState:
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) that schedules another try of the job's last effect.
 
-    The effect failed or was not answered. Only the first of several retries is logged.
+    The effect failed or was not answered, for the reason `message`. Only the first of several retries is logged. `at`
+    has the present time, from which the next try is scheduled.
     """
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
