@@ -1,4 +1,7 @@
-"""The CEL types of values that a schema describes. Field types are made on demand: schemas are large, rules small."""
+"""The CEL types of values that a schema describes.
+
+The type of a field is made only when a CEL rule uses the field, since schemas are large and rules small.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final

@@ -13,7 +13,7 @@ from purekube.schema.structure import equal
 
 
 def needs_conversion(schema: Schema) -> bool:
-    """Report whether any value that `schema` describes has another type in a CEL rule than in JSON."""
+    """Report whether any value that `schema` describes has another type in a CEL rule than in JSON, such as a time."""
     if any(child.nullable for child in schema.properties.values()):
         return True
     if schema.type is JsonType.STRING:

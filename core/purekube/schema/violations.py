@@ -69,7 +69,8 @@ def _repeated(items: list[Any]) -> list[int]:
 def check_embedded(schema: Schema, value: Any, path: str = "", *, root: bool = True) -> list[StatusCause]:
     """Return a cause for each missing or invalid apiVersion and kind of an embedded resource inside `value`.
 
-    `root` says that `value` is the whole object, which is not checked itself.
+    An embedded resource is a whole object as the value of a field. `root` says that `value` is the whole outer object,
+    which is not checked itself. `path` is the place of `value` in the outer object.
     """
     causes: list[StatusCause] = []
     if isinstance(value, dict):

@@ -75,7 +75,10 @@ class _OfCluster(Protocol):
 
 
 def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
-    """Report whether the object's label names a cluster other than this operator's."""
+    """Report whether the object's label names a cluster other than this operator's.
+
+    The answer is False if the object has no such label. `settings` has the id of this operator's cluster.
+    """
     return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
 
 

@@ -1,4 +1,7 @@
-"""Input of a Cluster's status: reports from the agent, the caches and the settings, and weak settings (RUN-12)."""
+"""The input from which the status of a Cluster object is decided (RUN-12).
+
+It consists of reports on the agent and the caches, and of the settings that are weaker than recommended.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime

@@ -104,11 +104,11 @@ class ControlPlane(Protocol):
         ...
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Post progress of an open job."""
+        """Post a report on the progress of an open job. `body` is the report, with the phase of the job's object."""
         ...
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Post the final result of a job.
+        """Post the final result of a job, which `body` has.
 
         The answer 409, which means that a result was accepted before, counts as success (PULL-4).
         """

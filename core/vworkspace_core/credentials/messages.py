@@ -34,7 +34,10 @@ class RotationRequested:
 
 @attrs.frozen
 class ClusterRequests:
-    """The event that the Cluster object requests these rotations now, each as `cluster/<uid>/<generation>`."""
+    """The event that the Cluster object requests these rotations of the credential now.
+
+    Each request is a text `cluster/<uid>/<generation>`.
+    """
 
     requests: tuple[str, ...]
 
@@ -191,14 +194,17 @@ class UseToken:
 
 @attrs.frozen
 class RequestsServed:
-    """The effect that reports these rotation requests as done: a new credential is stored and has worked."""
+    """The effect that reports that these requests for a new credential are done.
+
+    A new credential is stored and has worked.
+    """
 
     requests: tuple[str, ...]
 
 
 @attrs.frozen
 class RequestsFailed:
-    """The effect that reports that these rotation requests cannot be done. `message` is the reason."""
+    """The effect that reports that these requests for a new credential cannot be done. `message` is the reason."""
 
     requests: tuple[str, ...]
     message: str

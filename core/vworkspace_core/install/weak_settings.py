@@ -12,8 +12,8 @@ def weak_settings_of(
 ) -> Iterator[str]:
     """Yield a sentence for each setting that is too weak for a cluster with several tenants, with its consequence.
 
-    `decisions` are the settings for instances. `required_bindings` are the claims that bind an approval to its use,
-    such as the namespace.
+    `decisions` are the settings for instances, `operations` those for Operations. `required_bindings` are the fields,
+    such as the namespace, that an approval must have so that it is valid for one Operation only.
     """
     if not decisions.default_service_account and decisions.allow_unimpersonated_releases:
         yield "--allow-unimpersonated-releases: charts are installed with Flux's own rights"

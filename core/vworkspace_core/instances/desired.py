@@ -59,7 +59,7 @@ class DesiredObjects:
 
     @cached_property
     def refs(self) -> frozenset[ObjectRef]:
-        """The references of all desired objects."""
+        """The references of all objects that the instance should have."""
         return frozenset(apply.ref for apply in self.applies)
 
 

@@ -40,7 +40,7 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
 
 
 def forget() -> None:
-    """Clear the caches. A performance measurement must begin with this call."""
+    """Clear the caches of `recall` and of shared specs. A performance measurement must begin with this call."""
     for cache in (shared_spec, *_CACHES.values()):
         cache.cache_clear()
 

@@ -152,7 +152,10 @@ def failure_is_ours(observed: ObservedRelease, released: Mapping[str, Any]) -> b
 
 
 def deployed_as_wanted(observed: ObservedRelease) -> bool:
-    """Report whether the newest release in Helm's history is deployed and results from the latest request."""
+    """Report whether the newest release in Helm's history is deployed, and results from the operator's latest request.
+
+    The history is that in the HelmRelease's status.
+    """
     newest = get_path(observed.status, "history", 0)
     # Build metadata counts too: without it, 1.0.0 would seem deployed while the upgrade from 1.0.0+a still runs.
     if get_path(newest, "status") != "deployed" or get_path(newest, "chartVersion") != observed.status.get(

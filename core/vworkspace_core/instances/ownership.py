@@ -1,4 +1,4 @@
-"""Ownership of live downstream objects by an ApplicationInstance (REC-4, REC-10)."""
+"""Ownership of live downstream objects, such as the HelmRelease, by an ApplicationInstance (REC-4, REC-10)."""
 
 from typing import Any
 

@@ -69,7 +69,10 @@ def _is_after(job: JobState, seen: Manifest) -> bool:
 
 
 def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) after an accepted delete: the job waits until the object no longer exists."""
+    """Return the step (state and effects) after an accepted delete: the job waits until the object no longer exists.
+
+    `at` has the time and the limits on jobs.
+    """
     waiting = clear(job, stage=JobStage.WAITING, had_effect=True, recheck_at=shifted(at.now, RECHECK))
     # The delete may have finished at once: only a read shows whether a finalizer still holds the object.
     return waiting, (inspect(waiting),)
@@ -78,7 +81,7 @@ def wait_deleted(job: JobState, at: JobStepContext) -> JobStep:
 def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) after an informer received a change of the job's object.
 
-    `live` is the changed object, None if it is gone.
+    `live` is the changed object, None if it is gone. `at` has the time and the limits on jobs.
     """
     if _is_gone(job, live):
         # The event may be of an earlier object with this name: only a read of the server can decide.
@@ -98,7 +101,8 @@ def _is_gone(job: JobState, live: Manifest | None) -> bool:
 def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) after the job read its object; `seen` is the result of the read.
 
-    If the namespace is not managed, the object was not read, and nothing is concluded.
+    If the namespace is not managed, the object was not read, and nothing is concluded. `at` has the time and the limits
+    on jobs.
     """
     if seen.namespace is not None and not labels.namespace_is_managed(seen.namespace):
         return job, ()
@@ -147,7 +151,7 @@ def give_up(job: JobState, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) that ends an expired job.
 
     If its Operation may still start, the Operation is cancelled first. For this the job needs the object's work slot,
-    which only one job at a time has.
+    which only one job at a time has. `at` has the time and the limits on jobs.
     """
     if job.latest is not None and waits_for_schedule(job.latest):
         return settle(job, SUCCEEDED, at)  # it runs as requested; its next sync comes later than the job can wait

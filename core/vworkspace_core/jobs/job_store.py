@@ -41,15 +41,18 @@ class JobStore(Protocol):
     """
 
     async def load(self) -> Sequence[JobRecord]:
-        """Return every open job."""
+        """Return every open job of the control plane."""
         ...
 
     async def put(self, record: JobRecord) -> None:
-        """Write or replace the record of one job."""
+        """Write or replace the record of one open job of the control plane."""
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the job's record and, if `tombstone` is given, store it. Calling this method again has no effect."""
+        """Remove the record of a control plane's job and, if `tombstone` is given, store that record of its effect.
+
+        Calling this method again has no effect.
+        """
         ...
 
     async def tombstone(self, idempotency_key: str) -> Tombstone | None:

@@ -132,7 +132,10 @@ def _clocks_compared(state: AgentState, ahead: timedelta) -> MachineStep:
 
 
 def clock_skew_message(ahead: timedelta) -> str:
-    """Return a message that the clocks of control plane and operator differ too much, with the remedy."""
+    """Return a message that the clocks of control plane and operator differ too much, with the remedy.
+
+    `ahead` is how far the control plane's clock is ahead; it is negative if that clock is slow.
+    """
     where = "ahead of" if ahead > timedelta(0) else "behind"
     return (
         f"the control plane's clock is {abs(ahead) // timedelta(minutes=1)} minutes {where} this machine's, by its Date"

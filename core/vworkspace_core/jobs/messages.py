@@ -162,7 +162,7 @@ class StepFailed:
 
 @attrs.frozen
 class Rotated:
-    """The event that a new credential is in use: the answer to RotateCredential."""
+    """The event that a new credential for the control plane is in use: the answer to RotateCredential."""
 
     job_id: str
 
@@ -232,10 +232,9 @@ class PutRecord:
 
 @attrs.frozen
 class SendAck:
-    """The effect that sends an ack for a job to the control plane, again and again until the answer is Acked or
-    JobGone.
+    """The effect that confirms the receipt of a job to the control plane (an ack), repeated until there is an answer.
 
-    Each unanswered try gives an AckLost.
+    The answer is Acked, JobGone or JobAlreadyClosed. Each unanswered try gives an AckLost.
     """
 
     job_id: str

@@ -38,9 +38,9 @@ The argument names the request; each request gets only one credential. The funct
 
 
 class JobPerformer:
-    """An interpreter of the job machine's effects. `rotate` renews the operator's credential.
+    """An interpreter of the effects that the machine for the control plane's jobs returns.
 
-    It is None if no credential can be stored durably.
+    `rotate` renews the operator's credential. It is None if no credential can be stored durably.
     """
 
     def __init__(self, kube: KubeApi, store: JobStore, rotate: RotateCredential | None = None) -> None:

@@ -76,7 +76,7 @@ class Inspection:
 
 @attrs.frozen
 class SlotHolder:
-    """A job that has the work slot of its object, reduced to the facts from which its plan follows.
+    """A control plane's job that has the work slot of its object, reduced to the facts from which its plan follows.
 
     Only one job at a time has the slot, and only that job may write the object.
     """
@@ -114,7 +114,7 @@ class PlanRotate:
 
 @attrs.frozen
 class WaitDeleted:
-    """A plan to wait until the terminating object with this uid is gone, and to apply afterwards."""
+    """A plan to wait until the terminating object with this uid is gone, and to apply the job's manifest afterwards."""
 
     uid: str
 
@@ -142,7 +142,7 @@ class FinishJob:
 
 @attrs.frozen
 class WaitForManagedNamespace:
-    """A plan to wait until the job's namespace is managed.
+    """A plan to wait until the namespace of a control plane's job is managed.
 
     An Operation may exist in it that was not read, and may still start (PULL-3).
     """

@@ -47,7 +47,10 @@ class JobOutcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reasons of job results that the agent itself determines. Other results copy the reason of a condition."""
+    """The reasons of job results that the agent itself determines, such as NotPermitted.
+
+    Other results copy the reason of a condition of the job's object.
+    """
 
     INVALID_JOB = "InvalidJob"
     PAYLOAD_TOO_LARGE = "PayloadTooLarge"

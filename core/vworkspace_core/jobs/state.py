@@ -54,7 +54,10 @@ ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 @attrs.frozen
 class AppliedRef:
-    """The object on which the job had its effect. `generation` is its `metadata.generation` after the effect."""
+    """The object on which a control plane's job had its effect.
+
+    `generation` is the object's `metadata.generation` after the effect.
+    """
 
     ref: ObjectRef
     uid: str

@@ -92,7 +92,10 @@ class JobStepContext:
 
     @property
     def expiry_now(self) -> datetime:
-        """The time to compare with the `expiresAt` of a job that had no effect yet."""
+        """The time to compare with the `expiresAt` of a job that had no effect yet.
+
+        It is the control plane's time, or the later of the two clocks' times if jobs must be signed.
+        """
         return max(self.now, self.server_now) if self.scope.security.require_signed else self.server_now
 
 
@@ -142,7 +145,10 @@ def generation(live: Manifest) -> int:
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) that ends the job with `result`, which is sent to the control plane."""
+    """Return the step (state and effects) that ends the job with `result`, which is sent to the control plane.
+
+    `at` has the time and the limits on jobs.
+    """
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
     )
@@ -158,7 +164,7 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) that ends the job because of the newer job `by`.
 
     The effect of `by` has replaced the state for which the job waits. The job's tombstone (record of a closed job) is
-    stored if its own effect may have happened (PULL-4).
+    stored if its own effect may have happened (PULL-4). `at` has the time and the limits on jobs.
     """
     job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
@@ -169,6 +175,8 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
     """Return the effect that removes the job's record. If the job had an effect, its tombstone (record of that) is
     stored.
+
+    `at` has the time and the limits on jobs.
     """
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))
 

@@ -50,7 +50,7 @@ def take_slot(job: JobState) -> JobStep:
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) after the job's object was read with the result `seen`.
 
-    The effects are the first step of the plan that follows from `seen`.
+    The effects are the first step of the plan that follows from `seen`. `at` has the time and the limits on jobs.
     """
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
@@ -131,7 +131,7 @@ def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
     """Return the step (state and effects) that records a successful apply before anything else is done with the object.
 
     Without the record, a process that starts after a crash could not tell a lost write from an object that was deleted
-    or changed later, and would repeat the effect (PULL-4).
+    or changed later, and would repeat the effect (PULL-4). `at` has the time and the limits on jobs.
     """
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
@@ -163,7 +163,8 @@ def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepC
     """Return the step (state and effects) after an apply conflicted with fields of other managers (REC-8).
 
     If all of the conflicting fields belong to the operator's own older field managers, the step applies again, with
-    force. Otherwise the job ends, and its result names the managers and the fields.
+    force. Otherwise the job ends, and its result names the managers and the fields. `at` has the time and the limits on
+    jobs.
     """
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:

@@ -11,7 +11,7 @@ from vworkspace_core.operations.templates import OperationTemplate, Templates
 
 
 def template_name(of: OperationType, engine: str) -> str:
-    """Return the name of the built-in template of an engine for an Operation type, such as `runCommand.job`."""
+    """Return the name of the built-in template of an engine for the Operation type `of`, such as `runCommand.job`."""
     return f"{of[0].lower()}{of[1:]}.{engine}"
 
 

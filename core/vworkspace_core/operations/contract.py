@@ -28,7 +28,7 @@ Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
 @attrs.frozen
 class Listing:
-    """A request to list objects by a selector, at most `limit` of them."""
+    """A request of an engine to list the objects of a kind in a namespace by a selector, at most `limit` of them."""
 
     kind: Kind
     namespace: str
@@ -62,8 +62,8 @@ OBJECT_UID: Final = "(uid of the engine object)"
 class Row:
     """One row of an engine's table: what one phase of the engine object, such as a Job, means for the run.
 
-    `sample` is an example of that phase: a merge patch which, applied to the created object, puts it into the phase.
-    The last field has other objects that must exist in that phase. Documentation and tests pass both to `observe`.
+    `sample` is an example of that phase: a merge patch which, applied to the created object, puts it into the phase. A
+    row may also have other objects that must exist in that phase. Documentation and tests pass both to `observe`.
     """
 
     phase: str

@@ -65,7 +65,7 @@ class KubeJobStore:
         self._is_loaded = False
 
     async def load(self) -> Sequence[JobRecord]:
-        """Return every open job, oldest first.
+        """Return every open job of the control plane, oldest first.
 
         Everything is read from the cluster again, and steps that a crash interrupted are completed.
         """
@@ -90,7 +90,7 @@ class KubeJobStore:
         return [*whole, *(codec.corrupt_record(secret) for secret in bad if secret.job_id)]
 
     async def put(self, record: JobRecord) -> None:
-        """Write or replace the record of one job. Raises Invalid if it is too large."""
+        """Write or replace the record of one open job of the control plane. Raises Invalid if it is too large."""
         await self._ensure_loaded()
         payload = codec.payload_of(record, self._longest, self._room)
         # During a write the cluster's content is unknown, and after a failure it stays unknown: the head is read again
@@ -105,7 +105,10 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the job's record and, if `tombstone` is given, store it. Calling this method again has no effect."""
+        """Remove the record of a control plane's job and, if `tombstone` is given, store that record of its effect.
+
+        Calling this method again has no effect.
+        """
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)
         if tombstone is not None:
