@@ -58,7 +58,10 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 class InProcessTransport:
-    """A `KubeTransport` that passes the requests of one user to an in-memory API server."""
+    """A `KubeTransport` that passes the requests of one user, `caller`, to an in-memory API server.
+
+    `on_open` is called with the request and the stream of each new watch.
+    """
 
     def __init__(self, server: ApiServer, caller: Caller, on_open: OnOpen) -> None:
         self._server = server
@@ -66,7 +69,11 @@ class InProcessTransport:
         self._on_open = on_open
 
     async def send(self, request: KubeRequest) -> Manifest:
-        """Return the answer to one request. The `resourceVersion` of a get has no effect, because there is no cache."""
+        """Perform one request, and return the decoded answer: an object, a list, or the Status of a deletion.
+
+        Raises an `OperatorError` if the server refuses the request. The `resourceVersion` of a get has no effect,
+        because there is no cache.
+        """
         try:
             return self._perform(request)
         except ApiFailure as failure:

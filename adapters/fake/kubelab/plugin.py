@@ -21,7 +21,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture
 def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Server]":
-    """A new Kubernetes API server, with the options of the test's marks; KUBECONFIG names its kubeconfig."""
+    """A new Kubernetes API server for one test, with the options in the test's `kubelab` marks.
+
+    While the test runs, the environment variable KUBECONFIG has the path of a kubeconfig for the server.
+    """
     from kubelab.cluster.definitions import read_definitions
     from kubelab.cluster.serving import serve
 

@@ -105,7 +105,7 @@ class ApiServer:
 
     @property
     def authorize(self) -> Authorize | None:
-        """The function that authorizes requests; None allows everything."""
+        """The function that decides whether a caller may make a request; None if callers may do everything."""
         return self.request_filter.authorize
 
     @authorize.setter
@@ -119,14 +119,14 @@ class ApiServer:
         return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
-        """Read one page of a list (W-01 to W-06)."""
+        """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""
         only = name_selected(options.field_selector)
         return self.request_filter.answer(
             RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only
         )
 
     def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
-        """Open a watch (W-10 to W-18).
+        """Open a watch of the objects in `target` that `options` select. Return its stream of events (W-10 to W-18).
 
         The caller polls the stream with `drain`, or sets `on_ready`, which is called when there are events.
         """
@@ -144,13 +144,13 @@ class ApiServer:
     def create(
         self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
     ) -> Reply:
-        """Create an object (POST)."""
+        """Create the object `body` (POST), and return the answer with the stored object."""
         return self.perform(WriteCall(RequestVerb.CREATE, target, body, options, caller))
 
     def update(
         self, target: RequestTarget, body: Any, options: WriteOptions = PLAIN_WRITE, caller: Caller = ADMIN
     ) -> Reply:
-        """Replace an object (PUT)."""
+        """Replace the object or subresource `target` by `body` (PUT), and return the answer with the stored object."""
         return self.perform(WriteCall(RequestVerb.UPDATE, target, body, options, caller))
 
     def patch(
@@ -161,7 +161,7 @@ class ApiServer:
         options: WriteOptions = PLAIN_WRITE,
         caller: Caller = ADMIN,
     ) -> Reply:
-        """Change an object by a JSON, merge or strategic merge patch."""
+        """Change an object by a JSON, merge or strategic merge patch, and return the answer with the patched object."""
         return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
 
     def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
@@ -169,7 +169,10 @@ class ApiServer:
         return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:
-        """Perform one write, or answer an access review, which is a write that stores nothing."""
+        """Perform the write `call`, and return its answer.
+
+        A create of an access review only returns the review with its result, and stores nothing.
+        """
         if call.target.resource.storage in REVIEWS:
             kind = call.target.resource.kind
             return self.request_filter.answer(
@@ -194,7 +197,7 @@ class ApiServer:
             raise
 
     def refuse(self, call: WriteCall, failure: ApiFailure) -> None:
-        """Write an audit entry for a prepared write that a webhook refused."""
+        """Write an entry in the audit log for the write `call`, which was refused with `failure`."""
         self.request_filter.refused(call.verb, call.target, call.caller, call.options, failure)
 
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
@@ -215,7 +218,7 @@ class ApiServer:
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(prepared))
 
     def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
-        """Delete one object."""
+        """Delete one object. Return a Status if the object is gone, or the object if finalizers keep it (W-31)."""
         how = WriteOptions(dry_run=options.dry_run)
         return self._write(RequestVerb.DELETE, target, how, caller, lambda: self._remover.delete(target, options))
 
@@ -260,7 +263,10 @@ class ApiServer:
     # --- controllers ---------------------------------------------------------------------------------------------
 
     def run_gc(self) -> int:
-        """Collect garbage and empty terminating namespaces. Return how many objects were examined."""
+        """Delete garbage and the objects in terminating namespaces.
+
+        Return how many objects and namespaces were examined.
+        """
         return self._controllers.run()
 
     def restore(self, snapshot: StoreSnapshot) -> None:

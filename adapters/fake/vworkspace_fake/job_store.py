@@ -27,7 +27,7 @@ class MemoryJobStore:
     tombstones: dict[str, Tombstone] = attrs.field(factory=dict)
 
     async def load(self) -> Sequence[JobRecord]:
-        """Return every open job, oldest first."""
+        """Return the record of every open job, oldest first."""
         return list(self.records.values())
 
     async def put(self, record: JobRecord) -> None:

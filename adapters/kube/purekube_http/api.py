@@ -26,9 +26,10 @@ class KubeApiClient(KubeApi):
 
     `request_timeout` limits the seconds of connecting, of sending, and of each silence while reading. It must be more
     than the 30 s that an admission webhook may take. A watch may be silent for its own timeout plus `watch_grace`.
-    Token and CA files are read again after `credential_max_age` seconds. `observe` is called for every request.
-    `before_write` is called before every write, and may stop it by raising an error. In addition to `KubeApi` the
-    client has calls that only the command-line commands need.
+    Token and CA files are read again after `credential_max_age` seconds. `observe` is called for every request, with
+    its method, the status code or `<error>`, and the seconds until the answer began. `before_write` is called before
+    every write, and may stop it by raising an error. In addition to `KubeApi` the client has calls that only the
+    command-line commands need.
     """
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:
@@ -42,7 +43,10 @@ class KubeApiClient(KubeApi):
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection, including watches, and the connections of clients derived from this client."""
+        """Close every connection, including watches.
+
+        Clients made by `impersonating` or `through` share the connections, so they are closed as well.
+        """
         await self._http.close()
 
     async def server_version(self) -> str:

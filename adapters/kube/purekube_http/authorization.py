@@ -125,7 +125,7 @@ class ExecPlugin:
         return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:
-        """Run the plugin again and return the header's value with the token that the plugin prints."""
+        """Run the plugin again, and return the header's value with the new token. `refused` is not used."""
         return await self._flow(refused=True)
 
     async def _flow(self, *, refused: bool) -> str:

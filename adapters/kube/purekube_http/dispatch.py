@@ -48,7 +48,7 @@ class TooLarge(Exception):
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:
     """Return the body of a successful response. Raises TooLarge if the body has more than `limit` bytes.
 
-    For a response that is not successful, raises the same error as `accepted`.
+    For a response that is not successful, raises the OperatorError for its status.
     """
     if response.status >= 300:
         return await accepted(request, response)
@@ -65,9 +65,10 @@ async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit:
 
 
 async def accepted(request: KubeRequest, response: aiohttp.ClientResponse) -> bytes:
-    """Return the body of a successful response.
+    """Return the body of `response` if its status is a success.
 
-    Raises the OperatorError for any other status, and for a body that breaks off.
+    Otherwise raises the OperatorError for its status, such as NotFound for 404. If the body breaks off, raises
+    Unavailable.
     """
     try:
         body = await response.read()

@@ -120,7 +120,10 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
 
 
 def in_stream_error(request: KubeRequest, status: Json) -> OperatorError:
-    """Return the error for an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14)."""
+    """Return the error for an ERROR line of a watch, whose HTTP status was 200 (W-11, W-14).
+
+    `status` is the Kubernetes Status object in the line.
+    """
     message = f"{request}: {str(get_path(status, 'message') or 'an ERROR event without a message')[:_MESSAGE_LIMIT]}"
     code = get_path(status, "code")
     if code == 410 or get_path(status, "reason") in ("Expired", "Gone"):

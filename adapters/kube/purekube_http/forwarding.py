@@ -24,7 +24,7 @@ class NoAnswer(Exception):
 
 @attrs.frozen(eq=False)
 class ForwardedAnswer:
-    """An answer whose body has not been read yet. `close` ends its connection."""
+    """The API server's answer to a forwarded request. Its body has not been read yet. `close` ends its connection."""
 
     _response: aiohttp.ClientResponse
 
@@ -57,7 +57,7 @@ class ForwardedAnswer:
 
 
 class Forwarder:
-    """A forwarder of other clients' requests to the API server in `config`."""
+    """A forwarder of other clients' requests to the API server in `config`, with the credentials in `config`."""
 
     def __init__(self, config: SingleConfig) -> None:
         self._pool = ConnectionPool(

@@ -30,7 +30,10 @@ A decoded page takes six times as much memory, and the operator lists several ki
 
 
 class HttpTransport:
-    """The transport to the API server in `config` over HTTP. See `KubeApiClient` for its settings."""
+    """The transport to the API server in `config` over HTTP.
+
+    It has one pool of connections for requests and one for watches. See `KubeApiClient` for its settings.
+    """
 
     def __init__(
         self,
@@ -100,7 +103,10 @@ class HttpTransport:
             response.close()
 
     async def lines(self, request: KubeRequest, *, follow: bool) -> AsyncIterator[str]:
-        """Yield the lines of an answer in plain text. With `follow` there is no time limit between two lines."""
+        """Send `request`, and yield the lines of the answer, which is plain text.
+
+        With `follow` there is no time limit between two lines. Raises an OperatorError if the request fails.
+        """
         response = await self._opened(request, None if follow else self._timeout.sock_read)
         try:
             splitter = LineSplitter()

@@ -64,7 +64,7 @@ def _query(params: tuple[tuple[str, str | int | None], ...]) -> str:
 
 
 def headers_of(request: KubeRequest) -> dict[str, str]:
-    """Return the headers that only this request has, such as Accept and impersonation.
+    """Return the headers for the options of `request`: Accept if only metadata is wanted, and the user to impersonate.
 
     The API server adds the groups of an impersonated account. Naming them in the request would need a right on groups.
     """
@@ -77,7 +77,7 @@ def headers_of(request: KubeRequest) -> dict[str, str]:
 
 
 def media_type_of(request: KubeRequest) -> str:
-    """Return the media type of the body."""
+    """Return the media type of the request's body, which for a patch says of what type the patch is."""
     if request.verb is KubeVerb.APPLY:
         return _APPLY_PATCH
     return _JSON if request.patch_type is None else request.patch_type.value

@@ -15,7 +15,7 @@ from vworkspace_odoo.tls import default_verify
 
 
 class AdminClient:
-    """A client of the control plane's admin API at `url`.
+    """A client of the admin API of an embedded control plane at `url`.
 
     Calls raise Permanent if the request is refused, and Unavailable if it is not answered.
     """
@@ -35,7 +35,7 @@ class AdminClient:
         await self._client.aclose()
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Send one request and return the decoded JSON of its answer."""
+        """Send one request to `path`, which is relative to `/api/admin/`, and return the decoded JSON of its answer."""
         try:
             answer = await self._client.request(method, path, json=body)
         except httpx2.HTTPError as error:

@@ -48,9 +48,10 @@ class _Answer:
 class HttpControlPlane:
     """A client of the control plane at `base_url`.
 
-    `token` is called before each request, so that a new token is used at once. `margin` is the number of seconds that
-    the answer to a long poll may take beyond the poll's wait. Other requests may take `timeout` seconds. `transport`
-    replaces sockets in a simulation. Raises ValueError for an unusable URL, and for http:// to another machine unless
+    `token` is called before each request and returns the bearer token, so that a new token is used at once. `margin` is
+    the number of seconds that the answer to a long poll may take beyond the poll's wait. Other requests may take
+    `timeout` seconds. An answer with more than `longest_body` bytes is not read to its end. `transport` replaces
+    sockets in a simulation. Raises ValueError for an unusable URL, and for http:// to another machine unless
     `allow_http`. Use the client as an async context manager, or close the client.
     """
 
@@ -92,10 +93,10 @@ class HttpControlPlane:
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster.
+        """Return the jobs for the cluster, with the time in the answer's `Date` header.
 
-        If there is none, wait at most `wait_seconds` for a job (long poll). If the answer exceeds the limits, only the
-        jobs that fit are returned (PULL-7).
+        If there is none, wait at most `wait_seconds` for a job (long poll). If the answer has too many bytes or JSON
+        values, only the first jobs that fit into the limits are returned (PULL-7).
         """
         wait = min(max(wait_seconds, 0), _LONGEST_WAIT)
         path = f"jobs?cluster={quote(cluster_id, safe='')}&wait={wait}"
@@ -128,7 +129,7 @@ class HttpControlPlane:
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report the final result of a job.
+        """Report `body` as the final result of a job.
 
         A 409 means that the result was received before, and counts as a success.
         """
@@ -143,7 +144,10 @@ class HttpControlPlane:
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token, sent as the bearer token, for a long-lived token."""
+        """Exchange a one-time token for a long-lived token. Return the answer that contains the long-lived token.
+
+        `body` has the one-time token as `registrationToken`, which is also sent as the bearer token.
+        """
         token = body.get("registrationToken")
         if not isinstance(token, str):
             raise Invalid("registrationToken: is required")
@@ -151,7 +155,7 @@ class HttpControlPlane:
         return self._json(answer, "POST", "register")
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new credential, and return the answer that contains the credential."""
+        """Request a new token for the cluster of the present one. Return the answer that contains the new token."""
         answer = await self._send("POST", "credentials/rotate", {})
         return self._json(answer, "POST", "credentials/rotate")
 

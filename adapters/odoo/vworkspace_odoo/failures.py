@@ -29,7 +29,10 @@ def server_time(headers: httpx2.Headers) -> datetime | None:
 
 
 def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
-    """Return the error for an HTTP response that is not a success. `where` names the request in the message."""
+    """Return the error for an HTTP response that is not a success. The error's class depends on `status`.
+
+    `where` names the request in the message, which also quotes the server's explanation in `body`.
+    """
     message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
     if 300 <= status < 400:
         # Following a redirect would send the token to another place.

@@ -54,7 +54,7 @@ def canonical(content: Mapping[str, Any]) -> bytes:
 def verify_detached(signature: str, content: bytes, keys: Sequence[BoundKey]) -> None:
     """Verify that `signature` is a detached JWS (RFC 7515, appendix F) over `content` by one of `keys`.
 
-    Raises Invalid if it is malformed, or if none of the keys verifies it.
+    Raises Invalid if `signature` is malformed, or if none of the keys verifies it.
     """
     parts = _parts(signature, _SIGNATURE_LIMITS, "the signature")
     if parts[1]:

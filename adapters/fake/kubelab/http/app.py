@@ -133,8 +133,8 @@ class HttpHandler:
     """The ASGI application of one `ApiServer`.
 
     `tokens` maps bearer tokens to callers; without `tokens` every caller is the administrator. Watches get a bookmark
-    every `bookmark_interval` seconds. `services` maps in-cluster services to the URLs at which admission webhooks are
-    called.
+    every `bookmark_interval` seconds. `services` maps (namespace, name) of in-cluster services to the base URLs at
+    which admission and conversion webhooks are called.
     """
 
     def __init__(

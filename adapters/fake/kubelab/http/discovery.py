@@ -27,7 +27,10 @@ def version_info() -> dict[str, str]:
 
 
 def api_versions(host: str) -> dict[str, Any]:
-    """Return the document `/api`, with the versions of the core group."""
+    """Return the document `/api`, with the versions of the core group.
+
+    `host` is the header Host of the request: the document names it as the server's address.
+    """
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
@@ -46,7 +49,7 @@ def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
 
 
 def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[str, Any]:
-    """Return `/api/v1` or `/apis/{group}/{version}`.
+    """Return the discovery document `/api/v1` or `/apis/{group}/{version}`, which lists the resources of one version.
 
     Raises the plain-text 404 for a version that is not served (W-38).
     """

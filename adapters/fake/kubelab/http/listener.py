@@ -24,7 +24,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
-    """Return the base URL of a listening socket."""
+    """Return the base URL of a listening socket: `scheme`, the name or address `host`, and the port of the socket."""
     shown = f"[{host}]" if ":" in host else host
     return f"{scheme}://{shown}:{listener.getsockname()[1]}"
 
@@ -32,7 +32,7 @@ def url_of(host: str, listener: socket.socket, scheme: str = "http") -> str:
 async def serve_until_cancelled(
     config: uvicorn.Config, listener: socket.socket, *, ready: Callable[[], None], ending: Callable[[], None]
 ) -> None:
-    """Serve until cancelled.
+    """Serve the application in `config` with uvicorn on the socket `listener`, until this task is cancelled.
 
     `ready` is called in this task once requests are accepted. On cancellation `ending` is called, which must end the
     open responses; then uvicorn shuts down and closes its connections cleanly.

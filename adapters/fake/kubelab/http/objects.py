@@ -1,4 +1,4 @@
-"""The HTTP API of objects: each request becomes one call of the server and one response."""
+"""The HTTP API of objects: each request becomes a method call on the `ApiServer`, whose result becomes the response."""
 
 import random
 from collections.abc import Mapping
@@ -37,12 +37,18 @@ def wants_watch(request: Request, target: RequestTarget) -> bool:
 
 
 def watch_timeout(seconds: float | None) -> float:
-    """Return the seconds after which a watch ends: `seconds`, or a random number if that is None (W-19)."""
+    """Return the seconds after which a watch ends (W-19).
+
+    They are `seconds`, which the client requests. If that is None, they are a random number from 1800 to 3600.
+    """
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 
 def include_object(query: Mapping[str, str]) -> str:
-    """Return how much of each object a row of a Table contains: `Metadata` (the default), `None` or `Object`."""
+    """Return how much of each object a row of a Table contains: `Metadata` (the default), `None` or `Object`.
+
+    This is the value of `includeObject` in the `query` of a request.
+    """
     return query.get("includeObject") or "Metadata"
 
 
@@ -60,9 +66,11 @@ async def read_body(request: Request) -> bytes:
 async def answer(
     server: ApiServer, request: Request, target: RequestTarget, caller: Caller, raw: bytes, services: Services
 ) -> Response:
-    """Perform a request other than a watch, and return the response. `raw` is the decompressed body.
+    """Perform a request other than a watch on `server`, and return the response. `raw` is the decompressed body.
 
-    The configured admission and conversion webhooks are called. Raises ApiFailure if the request is refused.
+    `target` is the object or collection that the URL names, and `caller` the user. The configured admission and
+    conversion webhooks are called. `services` maps (namespace, name) of in-cluster services to the base URLs at which
+    their webhooks are called. Raises ApiFailure if the request is refused.
     """
     accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
     call = _Call(server, request, target, caller, raw, accepted_form, services)

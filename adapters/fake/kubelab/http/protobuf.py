@@ -17,7 +17,10 @@ _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 def fields_of(message: bytes) -> Iterator[Field]:
-    """Yield the fields of a protobuf message in order. Raises ApiFailure 400 for malformed data."""
+    """Yield the fields of a protobuf message in order, each as its field number and its undecoded value.
+
+    The value is an int if it has the wire type varint, and bytes otherwise. Raises ApiFailure 400 for malformed data.
+    """
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -37,7 +40,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
 
 
 def text_field(number: int, value: str | bytes) -> bytes:
-    """Return a length-delimited protobuf field in encoded form."""
+    """Return the encoded protobuf field with the field number `number` and the value `value`, a text or bytes."""
     raw = value.encode() if isinstance(value, str) else value
     return _encoded(number << 3 | _BYTES) + _encoded(len(raw)) + raw
 

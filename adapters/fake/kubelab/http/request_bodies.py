@@ -26,7 +26,7 @@ class DecodedBody:
 
 
 def check_size(size: int) -> None:
-    """Raise ApiFailure 413 for a body that is too large."""
+    """Raise ApiFailure 413 if `size`, the number of bytes of a request body, is more than BODY_LIMIT (3 MiB)."""
     if size > BODY_LIMIT:
         raise too_large(f"Request entity too large: limit is {BODY_LIMIT}")
 

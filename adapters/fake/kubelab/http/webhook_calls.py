@@ -25,8 +25,9 @@ Services = Mapping[tuple[str, str], str]
 def post(webhook: WebhookClient, body: bytes, services: Services) -> Any:
     """POST a review to a webhook, and return its answer, decoded from JSON. `body` is the review as JSON.
 
-    Raises OSError or HTTPException if the webhook cannot be reached, and ValueError if its address is unusable or its
-    answer is not a 200 with JSON.
+    `services` maps (namespace, name) of in-cluster services to the base URLs at which their webhooks are called. Raises
+    OSError or HTTPException if the webhook cannot be reached, and ValueError if its address is unusable or its answer
+    is not a 200 with JSON.
     """
     parts = urlsplit(_address(webhook, services))
     if parts.hostname is None:
@@ -88,8 +89,10 @@ async def converted(
 ) -> T:
     """Return the result of `act`. If `act` needs conversions by webhooks, call the webhooks and run `act` again.
 
-    `act` must change nothing before it has all conversions, because it may run several times. Raises ApiFailure if a
-    webhook fails or the objects change each time.
+    `act` must change nothing before it has all conversions, because it may run several times. `services` maps
+    (namespace, name) of in-cluster services to the base URLs at which their webhooks are called. `answers` are the
+    conversions that webhooks have returned already; new ones are added to it. Raises ApiFailure if a webhook fails or
+    the objects change each time.
     """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):

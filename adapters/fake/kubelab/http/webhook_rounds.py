@@ -35,9 +35,10 @@ class WithAnswers(Protocol):
 
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
-    """Perform a write if all admission webhooks that match it agree, and return its answer.
+    """Perform the write `call` if all admission webhooks that match it agree, and return the server's answer.
 
-    Raises ApiFailure if a webhook or the server refuses the write.
+    `services` maps (namespace, name) of in-cluster services to the base URLs at which their webhooks are called. Raises
+    ApiFailure if a webhook or the server refuses the write.
     """
     call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
 
@@ -60,7 +61,10 @@ async def perform(server: ApiServer, call: WriteCall, services: Services) -> Rep
 
 @attrs.frozen
 class DeleteCall:
-    """A DELETE of one object or, without a name, of all objects that the selector matches."""
+    """A DELETE request of `caller` for one object.
+
+    If `target` has no name, it is a request for all objects that `selector` matches.
+    """
 
     target: RequestTarget
     selector: ListOptions
@@ -93,7 +97,10 @@ class DeleteCall:
 
 
 async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:
-    """Call the webhooks that match a DELETE, for each object to delete. Raises ApiFailure if one of them denies it."""
+    """Call the webhooks that match a DELETE, for each object to delete. Raises ApiFailure if one of them denies it.
+
+    `services` maps (namespace, name) of in-cluster services to the base URLs at which their webhooks are called.
+    """
     answers = ConversionAnswers()
     for request in await converted(server, partial(call.requests, server), services, answers):
         for webhook in await converted(server, partial(server.webhooks, request), services, answers):

@@ -25,7 +25,7 @@ NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespac
 
 
 class Writes(Protocol):
-    """The writes of the API server that the garbage collector and the namespace controller use."""
+    """The methods of the API server by which the garbage collector and the namespace controller write."""
 
     def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
         """Delete one object, and return the answer."""
@@ -38,7 +38,7 @@ class Writes(Protocol):
         ...
 
     def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:
-        """Replace one object or subresource (PUT)."""
+        """Replace one object or subresource (PUT), and return the answer with the new object."""
         ...
 
 
@@ -58,7 +58,10 @@ class BuiltinControllers:
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:
-        """Run until no work is left. Return how many objects and namespaces were examined."""
+        """Collect garbage and empty terminating namespaces until no such work is left.
+
+        Return how many objects and namespaces were examined.
+        """
         looked = 0
         while not self.idle:
             looked += self._collector.run(self)
@@ -80,15 +83,19 @@ class BuiltinControllers:
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object at `node`, unless it has changed since `record` was read.
+        """Delete the object stored at `node` (its resource and its key).
 
-        `propagation` is the policy for the object's own dependents.
+        Nothing happens if the object has changed since its state `record` was read. `propagation` is the policy for the
+        object's own dependents.
         """
         options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge-patch the metadata of the object at `node`, unless the object has changed since `record` was read."""
+        """Merge the patch `metadata` into the metadata of the object stored at `node` (its resource and its key).
+
+        Nothing happens if the object has changed since its state `record` was read.
+        """
         patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
         self._try(
             lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node

@@ -19,7 +19,7 @@ Node = tuple[GroupResource, ObjectKey]
 
 
 class OwnerState(Enum):
-    """The state of the object to which an owner reference points."""
+    """The states of the object to which an owner reference points: kept, waiting for its dependents, or gone."""
 
     SOLID = "solid"
     """The owner exists and does not wait for its dependents, or its kind is unknown. The dependent is kept."""
@@ -79,14 +79,18 @@ class ObjectAccess(Protocol):
         ...
 
     def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object at `node`, unless it has changed since `record` was read.
+        """Delete the object stored at `node` (its resource and its key).
 
-        `propagation` is the policy for the object's own dependents.
+        Nothing happens if the object has changed since its state `record` was read. `propagation` is the policy for the
+        object's own dependents.
         """
         ...
 
     def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge-patch the metadata of the object at `node`, unless the object has changed since `record` was read."""
+        """Merge the patch `metadata` into the metadata of the object stored at `node` (its resource and its key).
+
+        Nothing happens if the object has changed since its state `record` was read.
+        """
         ...
 
 

@@ -55,7 +55,10 @@ class Namespaces:
             raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
 
     def take_suspects(self) -> list[str]:
-        """Return the terminating namespaces in which an object has changed since the last call."""
+        """Return the names of terminating namespaces that may be empty now, for the namespace controller to examine.
+
+        An object in each of them, or the namespace itself, has changed since the last call.
+        """
         suspects = [name for name in self._suspects if name in self._terminating]
         self._suspects.clear()
         return suspects

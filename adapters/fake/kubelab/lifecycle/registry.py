@@ -67,7 +67,10 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def admit(store: Store, target: RequestTarget) -> None:
-    """Raise ApiFailure 403 for a create of an object whose CRD is being deleted."""
+    """Raise ApiFailure 403 if `target`, the object of a create, has a CRD that is being deleted.
+
+    The CRD is read from `store`.
+    """
     resource = target.resource
     record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))
     if record is not None and record.deleting:
@@ -142,7 +145,7 @@ class CustomDefinitions:
         """Update the set of served resources after a write to the resource `where`.
 
         Only writes of CRDs, and of objects whose CRD is being deleted, have an effect. When the deletion of a CRD
-        begins, `delete_all` deletes its objects.
+        begins, `delete_all` is called with the CRD's resource, and must delete all its objects.
         """
         while self._touched:
             name, _ = self._touched.popitem()

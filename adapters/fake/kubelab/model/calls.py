@@ -116,7 +116,10 @@ ADMIN: Final = Caller()
 
 @attrs.frozen
 class RequestTarget:
-    """The object or collection of a request. `namespace` None with a namespaced resource means all namespaces."""
+    """The object or collection of a request. `name` is empty for a collection, `subresource` for the object itself.
+
+    `namespace` is None for a cluster-scoped resource. For a namespaced resource None means all namespaces.
+    """
 
     resource: ServedResource
     namespace: str | None = None
@@ -140,7 +143,10 @@ class RequestTarget:
 
 @attrs.frozen
 class WriteOptions:
-    """The options in the query of a write. `field_manager` is None if the client names no manager."""
+    """The options in the query of a write, such as `dryRun`. `field_manager` is None if the client names no manager.
+
+    `force` lets a server-side apply take fields away from other managers.
+    """
 
     field_manager: str | None = None
     force: bool = False
@@ -154,7 +160,10 @@ PLAIN_WRITE: Final = WriteOptions()
 
 @attrs.frozen
 class DeleteOptions:
-    """The body and query of a DELETE. `propagation` is empty if the client names no propagation policy."""
+    """The options in the body and query of a DELETE. `propagation` is empty if the client names no propagation policy.
+
+    `uid` and `resource_version` are preconditions: if set, only an object with these values is deleted.
+    """
 
     uid: str | None = None
     resource_version: str | None = None
@@ -170,7 +179,7 @@ PLAIN_DELETE: Final = DeleteOptions()
 class Reply:
     """The server's answer to a request: one object, or the Status of a deletion, as JSON bytes.
 
-    `warnings` are texts for Warning headers.
+    `status` is the HTTP status. `warnings` are texts for Warning headers.
     """
 
     status: int
@@ -228,7 +237,10 @@ class ObjectPage:
 
 
 def deleted_status(resource: ServedResource, name: str, uid: str) -> Reply:
-    """Return the Status that answers the deletion of an object (W-31)."""
+    """Return the Status that answers the deletion of an object of `resource` (W-31).
+
+    The Status contains the object's `name` and `uid`.
+    """
     details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
     body = {
         "kind": "Status",

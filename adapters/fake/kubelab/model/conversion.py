@@ -52,7 +52,10 @@ _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
 
 @attrs.frozen
 class ConversionWebhook:
-    """The webhook that converts the objects of one kind, with the version of ConversionReview that it accepts."""
+    """The webhook that converts the objects of one kind.
+
+    `client` is its address, `review_version` the version of ConversionReview that it accepts.
+    """
 
     client: WebhookClient
     review_version: str
@@ -128,7 +131,10 @@ class ConversionAnswers:
         self._known: dict[tuple[str, bytes], Manifest] = {}
 
     def learn(self, need: ConversionNeeded, answer: Any, uid: str) -> None:
-        """Store the conversions in a webhook's answer. Raises ApiFailure for an answer that kube-apiserver refuses."""
+        """Store the conversions in `answer`, the webhook's answer to the review of `need` with the identifier `uid`.
+
+        Raises ApiFailure for an answer that kube-apiserver refuses.
+        """
         converted = converted_objects(need.objects, answer, need.api_version, uid, need.webhook.review_version)
         for manifest, result in zip(need.objects, converted, strict=True):
             self._known[need.api_version, _key(manifest)] = result
@@ -360,5 +366,5 @@ class KindVersions:
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 
     def written(self, manifest: Manifest) -> Manifest:
-        """Return an object converted to the storage version of the kind."""
+        """Return `manifest`, an object of this kind in any version, converted to the storage version."""
         return self.convert(manifest, self.storage)

@@ -24,7 +24,7 @@ Manifest = Mapping[str, Any]
 
 
 class Generation(Enum):
-    """The changes of an object that increment its `metadata.generation`, by kind (S-72)."""
+    """The rules for when a write increments an object's `metadata.generation`. Each kind has one of them (S-72)."""
 
     NEVER = auto()
     """Objects of the kind have no `metadata.generation`."""
@@ -35,7 +35,7 @@ class Generation(Enum):
 
 
 class NameRule(Enum):
-    """The rules for `metadata.name`. Each kind has one of them."""
+    """The rules for the text of `metadata.name`, such as a DNS subdomain. Each kind has one of them."""
 
     SUBDOMAIN = auto()
     """The name is a DNS subdomain: lower case, dots, at most 253 characters."""
@@ -100,7 +100,7 @@ _NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
 
 @attrs.frozen
 class ScalePaths:
-    """The dotted paths from which the scale subresource reads its numbers (`spec.replicas`)."""
+    """The dotted paths, such as `spec.replicas`, of the fields that the scale subresource of a kind shows."""
 
     spec_replicas: str
     status_replicas: str

@@ -108,7 +108,10 @@ def resource_of(group: str, plural: str) -> str:
 
 
 def not_found(group: str, plural: str, name: str) -> ApiFailure:
-    """Return the 404 failure for one object, or for a namespace that a write needs."""
+    """Return the 404 failure for an object that does not exist; `name` is the object's name.
+
+    It is also the failure for a create in a namespace that does not exist. `name` is the namespace's name then.
+    """
     details = {"name": name, "group": group, "kind": plural}
     return ApiFailure(404, "NotFound", f'{resource_of(group, plural)} "{name}" not found', details=details)
 
@@ -128,7 +131,10 @@ def already_exists(group: str, plural: str, name: str, *, is_going: bool = False
 
 
 def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure:
-    """Build the 409 for a resourceVersion or uid that does not match. It has no causes; `why` ends its message."""
+    """Build the 409 for a write that requires another resourceVersion or uid than the object has.
+
+    It has no causes; `why` ends its message.
+    """
     details = {"name": name, "group": group, "kind": plural}
     message = f'Operation cannot be fulfilled on {resource_of(group, plural)} "{name}": {why}'
     return ApiFailure(409, "Conflict", message, details=details)
@@ -155,7 +161,10 @@ def bad_request(message: str) -> ApiFailure:
 
 
 def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[FailureCause] = ()) -> ApiFailure:
-    """Build the 403; `why` follows "is forbidden:" in the message."""
+    """Build the 403 for a request that is not permitted, by authorization or by another rule of the server.
+
+    `why` follows "is forbidden:" in the message.
+    """
     details = {"name": name, "group": group, "kind": plural}
     target = f'{resource_of(group, plural)} "{name}"' if name else resource_of(group, plural)
     return ApiFailure(403, "Forbidden", f"{target} is forbidden: {why}", causes=causes, details=details)
@@ -204,7 +213,10 @@ def too_large(message: str) -> ApiFailure:
 
 
 def internal(message: str) -> ApiFailure:
-    """Build the 500 without a reason that kube-apiserver sends when its storage or merge refuses (S-15, W-37)."""
+    """Build the 500 without a reason that kube-apiserver sends for an error of its own or of a webhook (S-15, W-37).
+
+    Examples are an object that is too large for etcd, and an apply that does not fit the schema.
+    """
     return ApiFailure(500, "", message)
 
 

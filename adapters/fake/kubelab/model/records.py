@@ -119,7 +119,7 @@ class StoredChange:
 
 
 def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Record] | None:
-    """Return two values: type and object of the event that a watch shows for `change`; or None if it shows none (W-18).
+    """Return the event that a watch shows for `change`, as its type and its object, or None if it shows none (W-18).
 
     `was` and `now` say whether the watch's selector matches the object before and after the change.
     """

@@ -23,7 +23,7 @@ def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @attrs.frozen
 class PrinterColumn:
-    """A printer column. `path` is a JSONPath like `.spec.size`, `type` an OpenAPI type or `date`."""
+    """A column that `kubectl get` shows. `path` is a JSONPath like `.spec.size`, `type` an OpenAPI type or `date`."""
 
     name: str
     type: str
@@ -130,7 +130,10 @@ class ServedResource:
 
 
 def resource_of(definition: ServedKind, **more: Any) -> ServedResource:
-    """Return the resource that serves a definition; `more` are further fields of `ServedResource`."""
+    """Return the resource that serves the version of a kind in `definition`.
+
+    `more` are further fields of `ServedResource`. By default the objects are stored in this version.
+    """
     kind = definition.kind
     return ServedResource(
         definition=definition,

@@ -37,9 +37,9 @@ def replicas_of(scale: Manifest) -> int:
 
 
 def scaled(definition: ServedKind, replicas: int, live: Manifest | None = None) -> dict[str, Any]:
-    """Return `live` with the number of replicas that a write to `/scale` sets.
+    """Return a copy of `live`, an object of the kind `definition`, with `replicas` as its number of replicas.
 
-    Without `live`, return an apply configuration that sets only this number.
+    This is what a write to `/scale` changes. Without `live`, return an apply configuration that sets only this number.
     """
     paths = definition.scale
     if paths is None:

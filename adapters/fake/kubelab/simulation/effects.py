@@ -61,7 +61,7 @@ class SimulatedPatch:
 
 @attrs.frozen
 class SimulatedApply:
-    """A server-side apply with force. The answer is None."""
+    """A server-side apply of `manifest` with force, by the controller's field manager. The answer is None."""
 
     kind: Kind
     manifest: Manifest
@@ -107,7 +107,10 @@ class PostEvent:
 
 @attrs.frozen
 class Sleep:
-    """A pause of `seconds`, in which no other pass over the object begins. The answer is the time afterwards."""
+    """A pause of a reconcile pass for `seconds`. The answer is the time after the pause.
+
+    No other pass over the same object begins during the pause.
+    """
 
     seconds: float
 
@@ -186,18 +189,27 @@ PassStep: TypeAlias = Generator[Effect, Any, _T]
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
-    """Return the object at `ref`, or None if the object does not exist."""
+    """Return the object at `ref`, or None if the object does not exist.
+
+    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    """
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
-    """Return every object of a kind, in one namespace or, if that is None, in all namespaces."""
+    """Return every object of a kind, in one namespace or, if that is None, in all namespaces.
+
+    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    """
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 
 
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
-    """Patch an object with the merge patch `body`. Return whether the object existed."""
+    """Patch an object with the merge patch `body`. Return whether the object existed.
+
+    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    """
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

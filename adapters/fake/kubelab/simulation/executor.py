@@ -46,14 +46,18 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
 
 
 class SimulationExecutor:
-    """An executor of the effects of simulated controllers. `answer` is called for each effect that is a `Question`."""
+    """An executor of the effects of simulated controllers: it sends their requests to the API server `api`.
+
+    `answer` is called for each effect that is a `Question`, which is a request to another system, and returns its
+    answer.
+    """
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:
         self._api = api
         self._answer = answer
 
     async def perform(self, effect: Effect, field_manager: str) -> Any:
-        """Perform one effect and return its answer.
+        """Perform one effect and return its answer. `field_manager` is the manager of the effect's writes.
 
         Raises the errors of `KubeApi`, unless the effect ignores errors.
         """

@@ -19,9 +19,9 @@ async def in_turn(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:
 
 
 def workers(count: int) -> Together:
-    """Return a runner that runs up to `count` functions at once, as a controller with `count` workers does.
+    """Return a function that runs a list of functions, up to `count` at once, and returns when all have ended.
 
-    The runner needs asyncio's event loop.
+    A controller with `count` workers runs its passes in the same way. The returned function needs asyncio's event loop.
     """
 
     async def together(pieces: Sequence[Callable[[], Awaitable[None]]]) -> None:

@@ -1,4 +1,7 @@
-"""Simulated controllers against any API server: list, watch and work until cancelled, as client-go's Reflector does."""
+"""Simulated controllers run against any API server: they list and watch objects and reconcile them until cancelled.
+
+Listing and watching work as in client-go's Reflector.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -66,9 +69,10 @@ _RELIST_SECONDS: Final = 1.0
 
 
 async def run_simulator(api: KubeApi, clock: Clock, simulator: Simulator) -> None:
-    """Run the simulator until cancelled. It needs asyncio's event loop.
+    """Run the simulated controllers in `simulator` against the API server `api`, until cancelled.
 
-    An unreachable API server is retried every second; kinds that are not served yet are waited for.
+    The function needs asyncio's event loop. If the API server does not answer, or does not serve a kind yet, the kind
+    is listed again every second.
     """
     import asyncio
 

@@ -18,7 +18,10 @@ def definition(
     short_names: Sequence[str] = (),
     categories: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a CustomResourceDefinition with one served version. `subresources` is left out if None."""
+    """Return the CustomResourceDefinition of `kind`, with one served version whose schema is `schema`.
+
+    `subresources` is left out if None. Each of `columns` is a printer column: its name, type and JSONPath.
+    """
     version: dict[str, Any] = {
         "name": kind.version,
         "served": True,

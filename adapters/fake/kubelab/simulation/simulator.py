@@ -44,7 +44,10 @@ class ObservedObjects(dict[ObjectRef, Manifest]):
 
 @attrs.frozen
 class ControllerPass:
-    """A reconcile pass that is about to begin. `field_manager` is the manager of all its writes."""
+    """A reconcile pass that is about to begin. `field_manager` is the manager of all its writes.
+
+    `steps` is the generator that yields the effects of the pass and returns its result.
+    """
 
     field_manager: str
     steps: PassStep[ControllerResult]
@@ -88,16 +91,19 @@ class Simulator(ABC):
     @property
     @abstractmethod
     def watched(self) -> Sequence[tuple[Kind, str]]:
-        """The kinds that are listed and watched, each with its label selector."""
+        """The kinds whose objects the simulated controllers list and watch, each with the label selector to use."""
 
     @property
     @abstractmethod
     def backoff(self) -> FailureBackoff:
-        """The delays before a failed pass is repeated."""
+        """The rule for the delays after which a failed pass over an object is repeated."""
 
     @property
     def watch_latency_seconds(self) -> float:
-        """The seconds for which a new object exists before any controller sees it."""
+        """The seconds from the first observation of a new object until a pass over it may begin; 0 by default.
+
+        They imitate the time that a real watch needs to report the object.
+        """
         return 0.0
 
     @abstractmethod
@@ -130,7 +136,10 @@ class Simulator(ABC):
         return tuple(ref for ref in self._objects if ref.kind == kind)
 
     def set_waker(self, wake: Callable[[], None]) -> None:
-        """Set the function to call when an object becomes due for a reason other than an observed change."""
+        """Set the function to call when an object becomes due for a reason other than an observed change.
+
+        `run_simulator` sets a function that ends its waiting, so that the pass over the object begins at once.
+        """
         self._wake = wake
 
     def observe(self, kind: Kind, manifest: Manifest, now: datetime) -> None:
@@ -290,7 +299,10 @@ class Simulator(ABC):
         run_sync(self.advance(now))
 
     async def advance(self, now: datetime) -> None:
-        """List all watched objects, and run everything that is due at `now`, until nothing is due any more."""
+        """List all watched objects, and run everything that is due at `now`, until nothing is due any more.
+
+        Raises RuntimeError if this does not come to an end. `tick` does the same without an event loop.
+        """
         for _ in range(_MAX_STEPS):
             await self.refresh(now)
             if not await self.work(now):
@@ -298,7 +310,10 @@ class Simulator(ABC):
         raise RuntimeError(f"no end of work for {self.title}")
 
     async def refresh(self, now: datetime) -> None:
-        """List all watched objects, and pass each change since the last list to `observe` or `forget`."""
+        """List all watched objects, and pass each one to `observe`.
+
+        Objects that no longer exist are passed to `forget`.
+        """
         present: set[ObjectRef] = set()
         for kind, selector in self.watched:
             for manifest in await list_all(self._api, kind, selector=selector):

@@ -29,7 +29,10 @@ def is_member(node: FieldSet | None) -> bool:
 
 
 def insert(fields: dict[str, Any], path: tuple[str, ...] | list[str]) -> None:
-    """Add `path` to the set `fields`, whose dicts are modified in place."""
+    """Add `path`, a sequence of path elements such as `f:spec`, to the set `fields`.
+
+    The dicts of `fields` are modified in place.
+    """
     if not path:
         return
     for element in path[:-1]:

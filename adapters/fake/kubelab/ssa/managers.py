@@ -191,7 +191,11 @@ def _encode(key: ManagerKey, entry: ManagedFieldsEntry) -> Mapping[str, Any]:
 
 
 def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
-    """Merge the oldest update entries into `ancient-changes` until at most ten remain (S-52)."""
+    """Return `managers` with at most ten entries of updates (S-52).
+
+    The oldest entries are merged into entries of the manager `ancient-changes`. Only entries of the same apiVersion are
+    merged, so more than ten may remain.
+    """
     updaters = sorted(
         (key for key in managers if key.operation is ManagedFieldsOperation.UPDATE),
         key=lambda key: (managers[key].time, key.identifier()),

@@ -110,7 +110,7 @@ class _Items:
 
 
 def remove(schema: Schema, value: Any, fields: FieldSet) -> Any:
-    """Return `value` without `fields`. A map or list that loses its last member becomes null (S-42).
+    """Return `value` without the paths in `fields`. A map or list that loses its last member becomes null (S-42).
 
     kube-apiserver 1.36.0 to 1.36.2 kept an empty map or list (structured-merge-diff 6.3.2); earlier and later versions
     do not.
@@ -152,7 +152,11 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
-    """Return `fields`, and every struct field of the schema that is an ancestor of a path in `fields`."""
+    """Return `fields` with further paths: for each path in it, those of its beginnings that are fields of the schema.
+
+    With `.spec.size` the result also contains `.spec` if `schema` declares that field, but no keys of a map without
+    declared fields.
+    """
     out: dict[str, Any] = {}
     for element, node in fields.items():
         if element == MEMBER or not node:

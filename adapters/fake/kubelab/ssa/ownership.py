@@ -71,7 +71,10 @@ class UntypedError(ValueError):
 
 
 class Versioned(Protocol):
-    """A kind with several versions. Ownership of a field is recorded in the version in which the manager wrote."""
+    """The properties of a kind with several versions that the rules of ownership need.
+
+    `ServedKind` has these properties. Ownership of a field is recorded in the version in which the manager wrote.
+    """
 
     @property
     def schema(self) -> Schema:
@@ -119,7 +122,7 @@ class Rules:
         return self.kind.api_version
 
     def compare(self, old: Any, new: Any, api_version: str) -> Comparison:
-        """Compare two objects after converting both to `api_version`."""
+        """Return the difference of two objects after converting both to `api_version`, without the `ignored` fields."""
         kind = self.kind
         before, after = (kind.in_version(manifest, api_version) for manifest in (old, new))
         return compare(kind.schema_of(api_version), before, after).without(self.ignored)
@@ -180,7 +183,7 @@ def settle(
 
 
 class Clash(Conflict):
-    """The 409 of server-side apply, with the conflicting fields by the manager that owns them."""
+    """The 409 of server-side apply. `clashes` maps each manager that owns conflicting fields to these fields."""
 
     def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
         super().__init__(message, conflicts)
@@ -188,7 +191,10 @@ class Clash(Conflict):
 
 
 def conflict(clashes: Clashes) -> Clash:
-    """Return the conflict error for `clashes`, with kube-apiserver's message and causes (S-78, S-79)."""
+    """Return the conflict error for an apply, with kube-apiserver's message and causes (S-78, S-79).
+
+    `clashes` maps the identity of each other manager to the conflicting fields that it owns.
+    """
     by_manager = sorted(clashes.items(), key=lambda clash: clash[0].identifier())
     conflicts = [(key, path_text(path)) for key, fields in by_manager for path in iterate(fields)]
     causes = tuple(FieldConflict(key.manager, path, f"conflict with {key}") for key, path in conflicts)

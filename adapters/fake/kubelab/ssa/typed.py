@@ -95,7 +95,7 @@ def named_items(schema: Schema, items: list[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def field_set(schema: Schema, value: Any) -> FieldSet:
-    """Return the fields that an applier of `value` owns (S-20, S-21)."""
+    """Return the fields that a manager owns after it applied `value`, which has the schema `schema` (S-20, S-21)."""
     return _fields(schema, value)[0]
 
 

@@ -26,7 +26,10 @@ _INCONSISTENT: Final = -1
 
 @attrs.frozen
 class ListOptions:
-    """The query of a list or watch, as received. Empty text and zero mean "not given"."""
+    """The options in the query of a list or watch, such as its selectors, as the client sent them.
+
+    Empty text and zero mean that the client did not send the option.
+    """
 
     label_selector: str = ""
     field_selector: str = ""
@@ -57,7 +60,10 @@ class ReadPlan:
 
 @attrs.frozen
 class Selection:
-    """The namespace and selectors by which a list, a watch or a collection's delete selects objects."""
+    """The namespace and selectors by which a list, a watch or a collection's delete selects objects.
+
+    `namespace` None selects all namespaces. `read_field` returns the value of a record at the path of a field selector.
+    """
 
     namespace: str | None
     labels: LabelSelector
@@ -65,7 +71,10 @@ class Selection:
     read_field: Callable[[Record, str], str]
 
     def matches(self, record: Record) -> bool:
-        """Report whether the selection contains the object in the state `record`."""
+        """Report whether the selection contains the object in the state `record`.
+
+        Its namespace, labels and fields must match.
+        """
         if self.namespace is not None and record.key[0] != self.namespace:
             return False
         if self.labels and not self.labels.matches(record.labels):
@@ -75,7 +84,8 @@ class Selection:
     def of(self, records: Iterable[Record]) -> list[Record]:
         """Return those of `records` that are selected.
 
-        Raises one ConversionNeeded for all records that have to be converted to this version first.
+        If field selectors need objects in the request's version and webhooks must convert some of them first, raises
+        one ConversionNeeded for all these records.
         """
         if not self.fields:
             return [record for record in records if self.matches(record)]
@@ -227,7 +237,7 @@ def from_the_future(version: int, current: int) -> ApiFailure:
 
 
 def flag(query: Mapping[str, str], name: str) -> bool:
-    """Report whether a boolean parameter is set: present, and neither "false" nor "0"."""
+    """Report whether the boolean parameter `name` is set in `query`: present, and neither "false" nor "0"."""
     # Kubernetes decodes a parameter without a value (`?watch`) as true.
     return name in query and query[name].lower() not in ("false", "0")
 

@@ -212,9 +212,10 @@ def _checked_values(key: str, operator: Operator, values: frozenset[str]) -> fro
 
 
 def parse_fields(text: str, supported: Callable[[str], bool]) -> tuple[FieldTerm, ...]:
-    """Parse a field selector. `supported` reports whether the resource can be selected by a path.
+    """Parse a field selector.
 
-    Raises ApiFailure 400.
+    `supported` reports whether the resource's objects can be selected by the field at a path. Raises ApiFailure 400 if
+    the selector is malformed or a path is not supported.
     """
     terms = tuple(_term(text, part) for part in re.findall(r"((?:\\.|[^,\\])+)", text) if part)
     for term in terms:

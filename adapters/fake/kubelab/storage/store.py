@@ -37,7 +37,7 @@ class StoreSnapshot:
     objects: Mapping[GroupResource, Mapping[ObjectKey, Record]] = attrs.field(repr=False)
 
     def of(self, where: GroupResource) -> Mapping[ObjectKey, Record]:
-        """Return the records of one resource's objects, by their keys."""
+        """Return the records of all objects of the resource `where`, by their keys (namespace and name)."""
         return self.objects.get(where, {})
 
 
@@ -58,7 +58,10 @@ class Store:
         self._observers: list[Observer] = []
 
     def observe(self, observer: Observer) -> Callable[[], None]:
-        """Call `observer` after every write from now on, until the returned function is called."""
+        """Call `observer` with the resource and the change after every write from now on.
+
+        Return the function that ends this.
+        """
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)
 
@@ -75,9 +78,11 @@ class Store:
         lacks_status: bool = False,
         schema: Schema | None = None,
     ) -> Record:
-        """Create or replace one object, with the next resourceVersion.
+        """Create or replace one object of the resource `where`, with the next resourceVersion. Return its new record.
 
-        Raises ApiFailure 500 if the object is too large.
+        `lacks_status` means that the status in `manifest` is a default that no write has set yet. `schema` is the
+        schema by which the object was found valid, None if it was not validated. Raises ApiFailure 500 if the object is
+        too large.
         """
         table = self._table(where)
         record = record_of(manifest, self.version + 1, lacks_status=lacks_status, schema=schema)
@@ -93,7 +98,7 @@ class Store:
         return record
 
     def remove(self, where: GroupResource, key: ObjectKey) -> StoredChange:
-        """Delete one object. The deletion has a resourceVersion of its own (W-17)."""
+        """Delete one object, and return the change. The deletion has a resourceVersion of its own (W-17)."""
         table = self._table(where)
         before = table.objects.pop(key)
         del table.keys[bisect_left(table.keys, key)]

@@ -31,7 +31,10 @@ class WatchStreams:
         store.observe(self._dispatch)
 
     def open(self, resource: ServedResource, selection: Selection, options: ListOptions) -> WatchStream:
-        """Open a watch (W-10 to W-15). Raises ApiFailure for options that kube-apiserver refuses."""
+        """Open a watch of the objects of `resource` in `selection`, and return its stream of events (W-10 to W-15).
+
+        Raises ApiFailure for options that kube-apiserver refuses.
+        """
         check_watch_options(options)
         version = watch_version(options)
         initial = options.send_initial_events if options.send_initial_events is not None else version is None
@@ -133,7 +136,7 @@ class StoreReader:
         return Reply(200, raw)
 
     def page(self, target: RequestTarget, options: ListOptions) -> ObjectPage:
-        """Return one page of a list (W-01 to W-06)."""
+        """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""
         resource = target.resource
         selection = selection_of(target, options)
         plan = plan_list(options, self._store.version, self._store.floor)
@@ -149,5 +152,5 @@ class StoreReader:
         return ObjectPage(resource, page)
 
     def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
-        """Open a watch (W-10 to W-18)."""
+        """Open a watch of the objects in `target` that `options` select. Return its stream of events (W-10 to W-18)."""
         return self._streams.open(target.resource, selection_of(target, options), options)

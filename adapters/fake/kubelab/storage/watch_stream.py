@@ -1,4 +1,4 @@
-"""A watch as an object that can be polled or iterated: the server adds changes, a handler takes lines."""
+"""One watch, as an object that can be polled or iterated: the server adds changes, and a handler takes their events."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -97,7 +97,10 @@ class WatchStream:
         self.end()
 
     def take(self) -> list[Line]:
-        """Remove and return all pending lines, as bytes. If it raises ApiFailure or ConversionNeeded, they stay."""
+        """Remove and return all pending events, each as its type and its object's JSON bytes.
+
+        If the method raises ApiFailure or ConversionNeeded, the events stay.
+        """
         if self._later:
             made = for_each(self._pending, lambda line: line() if callable(line) else line)
             lines: list[Line] = [line for line in made if line is not None]
@@ -107,7 +110,7 @@ class WatchStream:
         return lines
 
     def drain(self) -> list[WatchEvent]:
-        """Return all pending events, decoded. The caller checks `failure` and `ended` afterwards.
+        """Remove and return all pending events, decoded. The caller checks `failure` and `ended` afterwards.
 
         All watches share the objects, which must not be changed.
         """
@@ -130,7 +133,7 @@ BOOKMARK_SECONDS: Final = 60.0
 def timed(
     stream: WatchStream, seconds: float, bookmark: Callable[[], None], interval: float = BOOKMARK_SECONDS
 ) -> Iterator[None]:
-    """Call `bookmark` every `interval` seconds while the block runs, and end the stream when the block is left (W-19).
+    """Call `bookmark` every `interval` seconds while the `with` block runs, and end `stream` after the block (W-19).
 
     If the block still runs after `seconds`, call `bookmark` a last time and end the stream.
     """

@@ -42,7 +42,7 @@ def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> M
 
 
 def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> None:
-    """Raise ApiFailure 400 if the object has another name or namespace than the URL."""
+    """Raise ApiFailure 400 if `manifest` has another name or namespace than the URL of the request `write`."""
     meta = manifest["metadata"]
     if definition.kind.namespaced and meta.get("namespace", write.namespace) != write.namespace:
         raise bad_request("the namespace of the provided object does not match the namespace sent on the request")

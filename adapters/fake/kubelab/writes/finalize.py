@@ -43,10 +43,11 @@ def finalize_create(
     warnings: tuple[str, ...] = (),
     read: Manifest | None = None,
 ) -> WriteOutcome:
-    """Return the outcome of creating the object `manifest`. Raises 422 with all problems.
+    """Return the outcome of creating the object `manifest`, with `warnings` and the warnings of this step.
 
-    For a POST of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further
-    cleaning. Otherwise it is None.
+    Raises a 422 ApiFailure with all problems; if `write` defers validation, the outcome contains it instead. For a POST
+    of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further cleaning. Otherwise
+    it is None.
     """
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}

@@ -139,7 +139,10 @@ def json_patch(document: Any, operations: Any) -> Any:
 
 
 def cannot() -> ApiFailure:
-    """Build the 422 failure with kube-apiserver's generic message, which does not reveal the cause (W-37)."""
+    """Build the 422 failure for a patch that cannot be applied (W-37).
+
+    It has kube-apiserver's generic message, which does not reveal the cause.
+    """
     return ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 

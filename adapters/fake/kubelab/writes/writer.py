@@ -49,13 +49,16 @@ class WriteCall:
 
     @property
     def applies(self) -> bool:
-        """True if this is a server-side apply."""
+        """True if this is a server-side apply: a PATCH without a `patch_type`."""
         return self.verb is RequestVerb.PATCH and self.patch_type is None
 
 
 @attrs.frozen
 class Prepared:
-    """A write that is complete but not stored yet. `before` is the live record, or None for a create."""
+    """A write that is complete but not stored yet: the object to store is in `outcome`.
+
+    `before` is the record of the live object, or None for a create. `write` is the request without its body.
+    """
 
     call: WriteCall
     before: Record | None
@@ -63,7 +66,7 @@ class Prepared:
     write: WriteRequest
 
     def check(self) -> None:
-        """Raise ApiFailure if the object of this write violates its schema."""
+        """Raise the ApiFailure that was deferred if the object of this write is invalid."""
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 
@@ -101,7 +104,10 @@ class ObjectWriter:
         return self._update(call) if call.verb is RequestVerb.UPDATE else self._patch(call)
 
     def is_current(self, prepared: Prepared) -> bool:
-        """Report whether the stored object is still the one for which `prepared` was made."""
+        """Report whether the stored object is unchanged since the write `prepared` was made.
+
+        For a create: whether the object still does not exist.
+        """
         target = prepared.call.target
         key = (target.namespace or "", prepared.outcome.object["metadata"]["name"])
         return self._store.get(target.resource.storage, key) is prepared.before
@@ -123,7 +129,7 @@ class ObjectWriter:
         return attrs.evolve(prepared, outcome=outcome)
 
     def commit(self, prepared: Prepared) -> Reply:
-        """Store a prepared write, and return its answer."""
+        """Store the object of a prepared write, and return the answer with the stored object."""
         target, outcome = prepared.call.target, prepared.outcome
         raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
         if target.subresource == "scale":

@@ -15,7 +15,10 @@ T = TypeVar("T")
 
 
 class AgentCall(StrEnum):
-    """The endpoints of the API that agents use. An agent is the operator in a cluster, which fetches jobs."""
+    """The endpoints of the control plane's API for agents, such as the fetch of jobs and the report of a result.
+
+    An agent is the operator in a cluster.
+    """
 
     FETCH = "fetch"
     ACK = "ack"
@@ -62,7 +65,10 @@ class ScriptedFault:
             self._strike()
 
     def wrap(self, effect: Callable[[], T]) -> T:
-        """Return the result of `effect`, or raise the fault's error before or after calling it."""
+        """Return the result of `effect`, or raise the fault's error before or after calling it.
+
+        `effect` is the function that does what the request asks for.
+        """
         self.before()
         result = effect()
         self.after()
@@ -104,7 +110,10 @@ class Faults:
         self._outage = fault
 
     def take(self, call: AgentCall) -> ScriptedFault:
-        """Return the fault to apply to this request. `NO_FAULT` means that none applies."""
+        """Return the fault to apply to a request to the endpoint `call`, and count the fault as used.
+
+        `NO_FAULT` means that none applies.
+        """
         if self._outage is not None:
             return self._outage
         for at, fault in enumerate(self._pending):

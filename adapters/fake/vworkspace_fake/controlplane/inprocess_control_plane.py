@@ -37,7 +37,10 @@ class InProcessControlPlane:
         self._token = token
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster, after waiting at most `wait_seconds` for one (long poll)."""
+        """Return the jobs for the cluster, with the control plane's time.
+
+        If there is none, wait at most `wait_seconds` for a job (long poll).
+        """
         first = True
 
         def look() -> list[Any]:
@@ -75,7 +78,7 @@ class InProcessControlPlane:
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report the final result of a job. If the job has a result already, nothing happens."""
+        """Report `body` as the final result of a job. If the job has a result already, nothing happens."""
         try:
             await self._call(AgentCall.RESULT, lambda: self._server.result(self._token, job_id, body))
         except Permanent as error:
@@ -87,13 +90,16 @@ class InProcessControlPlane:
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange a one-time token, sent as the bearer token, for a long-lived token."""
+        """Exchange a one-time token for a long-lived token. Return the answer that contains the long-lived token.
+
+        `body` has the one-time token as `registrationToken`, which is also sent as the bearer token.
+        """
         token = body.get("registrationToken")
         bearer = token if isinstance(token, str) else None
         return await self._call(AgentCall.REGISTER, lambda: self._server.register(bearer, body))
 
     async def rotate(self) -> Mapping[str, Any]:
-        """Request a new token. Return the answer that contains the token."""
+        """Request a new token for the cluster of the present one. Return the answer that contains the new token."""
         return await self._call(AgentCall.ROTATE, lambda: self._server.rotate(self._token))
 
     async def _call(self, call: AgentCall, effect: Callable[[], T]) -> T:

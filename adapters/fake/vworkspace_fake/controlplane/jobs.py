@@ -54,9 +54,10 @@ class JobEntry:
 
 @attrs.define
 class JobBook:
-    """All jobs of a control plane.
+    """All jobs of a control plane, which are requests to the operators in its clusters.
 
-    A job that a cluster has fetched is offered to it again after `redelivery`, until the cluster acknowledges it.
+    A job that a cluster has fetched is offered to it again after the time `redelivery`, until the cluster acknowledges
+    it.
     """
 
     redelivery: timedelta
@@ -84,7 +85,7 @@ class JobBook:
         return self._jobs[job_id]
 
     def offer(self, cluster_id: str, now: datetime) -> list[Any]:
-        """Return the jobs that are offered to the cluster now, and record the offer of each."""
+        """Return the jobs that are offered to the cluster now, each as it is sent, and record the offer of each."""
         due = self.order(
             [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._is_due(job, now)]
         )
@@ -120,7 +121,10 @@ class JobBook:
             observe(job)
 
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
-        """Record the progress report `body` of an open job. Raises a 400 ApiRefusal for an unacknowledged job."""
+        """Record the progress report `body` of an open job of the cluster.
+
+        Raises ApiRefusal: 400 if the job is not acknowledged, 404 if it is closed or not the cluster's.
+        """
         job = self._own(cluster_id, job_id)
         if not job.open:
             raise ApiRefusal(404, f"job {job_id} is closed")
@@ -128,7 +132,11 @@ class JobBook:
         job.statuses.append(body)
 
     def result(self, cluster_id: str, job_id: str, body: Mapping[str, Any], now: datetime) -> None:
-        """Record the result of a job. Raises a 409 ApiRefusal for a second result."""
+        """Record `body` as the result of a job, which closes the job.
+
+        Raises ApiRefusal: 409 if the job has a result already, 404 if it is withdrawn or not the cluster's, and 400 if
+        it is not acknowledged.
+        """
         job = self._own(cluster_id, job_id)
         if job.result is not None:
             job.results_refused += 1

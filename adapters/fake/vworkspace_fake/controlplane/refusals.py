@@ -41,10 +41,13 @@ class ApiRefusal(Exception):
 
 
 class Dropped(Exception):
-    """The exception that ends a connection without an answer. The request may have had its effect."""
+    """The exception for a request whose connection ends without an answer. The request may have had its effect."""
 
 
 def error_body(status: int, message: str, request_id: str) -> dict[str, str]:
-    """Return the body of an answer that is not a success (PULL-6): a code, a sentence, and an id to search for."""
+    """Return the JSON body of an answer that is not a success (PULL-6): a code, `message` and `request_id`.
+
+    The code is a word for `status`, such as `BadRequest`. The id identifies the request, so that one can search for it.
+    """
     fallback = "InternalError" if status >= 500 else "BadRequest"
     return {"error": _ERRORS.get(status, fallback), "message": message, "requestId": request_id}

@@ -51,14 +51,14 @@ class Sealing:
         return sealed
 
     def encrypt(self, payload: Any) -> str:
-        """Return a JWE of `payload` for the cluster."""
+        """Return a JWE with `payload`, the payload of a job, encrypted with the cluster's public key."""
         assert self.recipient_key is not None
         header = {"alg": "ECDH-ES+A256KW", "enc": "A256GCM"}
         registry = _Envelopes(algorithms=list(header.values()))
         return jwe.encrypt_compact(header, json.dumps(payload), self.recipient_key, registry=registry)
 
     def sign(self, content: Mapping[str, Any]) -> str:
-        """Return a detached JWS over the canonical JSON of `content`."""
+        """Return a detached JWS over the canonical JSON of `content`, signed with `signing_key`."""
         assert self.signing_key is not None
         header = {"alg": "EdDSA" if self.signing_key.curve_name == "Ed25519" else "ES256"}
         whole = jws.serialize_compact(header, rfc8785.dumps(dict(content)), self.signing_key, registry=_Registry())

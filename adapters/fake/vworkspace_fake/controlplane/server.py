@@ -67,7 +67,7 @@ class ControlPlaneServer:
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """Record a request to the endpoint `call`, and return the fault to apply to it.
+        """Add a request to the endpoint `call` to `requests`, and return the injected fault to apply to it.
 
         `NO_FAULT` means that none applies.
         """
@@ -96,7 +96,10 @@ class ControlPlaneServer:
         return self.jobs.offer(cluster_id, self.now())
 
     def ack(self, token: str | None, job_id: str) -> None:
-        """Record the agent's acknowledgement of a job."""
+        """Record the agent's acknowledgement of a job, so that the job is not offered again.
+
+        Raises ApiRefusal, such as 409 for a job that already has a result.
+        """
         self.jobs.ack(self._caller(token), job_id, self.now())
 
     def status(self, token: str | None, job_id: str, body: Any) -> None:
@@ -112,9 +115,9 @@ class ControlPlaneServer:
         self.jobs.result(caller, job_id, body, self.now())
 
     def events(self, token: str | None, body: Any) -> None:
-        """Record a batch of events, either all or none of them.
+        """Record the batch of events in `body`, either all or none of them. Raises ApiRefusal 400 for an invalid batch.
 
-        An event whose `eventKey` is known already is counted but not stored again.
+        An event whose `eventKey` is known already is not stored again, but increments `events_repeated`.
         """
         caller = self._caller(token)
         batch = body.get("events") if isinstance(body, Mapping) else None
@@ -209,7 +212,7 @@ class ControlPlaneServer:
     # --- long polls -----------------------------------------------------------------------------------------
 
     def subscribe(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` whenever a waiting long poll should check for jobs again.
+        """Call `listener` whenever a waiting long poll should check for jobs again. Each waiting long poll subscribes.
 
         Return the function that ends the subscription.
         """

@@ -89,7 +89,7 @@ class TokenBook:
         return self._issue(cluster_id)
 
     def offer_registration(self, cluster_id: str) -> str:
-        """Return a one-time token that `register` accepts for `cluster_id`."""
+        """Return a new one-time token, which `register` exchanges for a long-lived token of `cluster_id`."""
         text = self.mint()
         self._clusters.add(cluster_id)
         self._registrations[text] = Registration(text, cluster_id)

@@ -11,7 +11,7 @@ from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
 class LongPolls:
-    """The polls that wait on one server. `close` ends all polls with an empty answer."""
+    """The long polls that wait for a job on one control plane. `close` ends all of them with an empty answer."""
 
     def __init__(self, server: ControlPlaneServer) -> None:
         self._server = server

@@ -42,7 +42,8 @@ def table(
 ) -> dict[str, Any]:
     """Return a Table of `manifests`. `metadata` is the list's metadata.
 
-    `include` says how much of each object its row contains: `Metadata`, `None` or `Object`.
+    `include` says how much of each object its row contains: `Metadata`, `None` or `Object`. `now` is the time from
+    which the ages of objects are computed.
     """
     return {
         "kind": "Table",
