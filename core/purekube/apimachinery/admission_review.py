@@ -19,7 +19,9 @@ _LONGEST_WARNING: Final = 256
 
 
 class AdmissionOperation(StrEnum):
-    """The kind of write for which the API server requests admission."""
+    """The kind of a write that the API server submits for admission. `CONNECT` is a connection to a subresource, such
+    as `exec`.
+    """
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"

@@ -17,7 +17,8 @@ from purekube.apimachinery.timestamps import exact_time, time_or_none
 
 @attrs.frozen
 class DesiredCondition:
-    """A condition that a decision wants in the status, without timestamps.
+    """A condition, without timestamps, that a decision (the writes to make for one object) wants in the object's
+    status.
 
     `observed_generation` None means the object's current generation.
     """

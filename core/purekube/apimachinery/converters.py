@@ -2,7 +2,7 @@
 
 Nothing is coerced: `"5"` is not an integer and `1` not a boolean. Three converters share one set of hooks:
 
-* `FAST` stops at the first value that does not fit, and does not say where it is,
+* `FAST` stops at the first value that does not fit, and does not report the path of this value,
 * `TOLERANT` treats null as absent, skips unknown fields and collects every failure,
 * `STRICT` is `TOLERANT` that also collects unknown fields.
 """
@@ -331,8 +331,9 @@ def strict_converter() -> Converter:
 def reporting_converter() -> Converter:
     """Return a new cattrs converter for the spec and status classes that users of the framework write.
 
-    Like `FAST`, the default converter, it stops at the first error. Unlike `FAST`, it writes a number even if 0 is its
-    default, so that a count of 0 is shown.
+    Like `FAST`, the default converter, it stops at the first error in the JSON that it reads. In the JSON that it
+    makes, a field whose value and default are both 0 is present, so that a count of 0 is shown; `FAST` leaves out such
+    a field.
     """
     return _with_unstructuring(_converter(detailed=False), _is_empty)
 

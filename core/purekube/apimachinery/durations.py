@@ -86,7 +86,9 @@ def go_duration(seconds: float) -> str:
 
 
 def human_duration(span: timedelta) -> str:
-    """Format a span in at most two units, as Kubernetes prints ages: seconds appear only in short spans."""
+    """Format a span in at most two units, as Kubernetes prints ages, such as `5m30s` or `47h`. Seconds appear only in
+    spans below ten minutes.
+    """
     seconds = int(span.total_seconds())
     if seconds < -1:
         return "<invalid>"
@@ -112,7 +114,9 @@ def human_duration(span: timedelta) -> str:
 
 
 def age(since: str | None, now: datetime) -> str:
-    """Format the time that has passed since an API timestamp, as kubectl shows ages."""
+    """Format the time from the API timestamp `since` until `now`, as kubectl shows ages. Return `<unknown>` if `since`
+    is None or empty, and `<invalid>` if it is not a time.
+    """
     if not since:
         return "<unknown>"
     try:

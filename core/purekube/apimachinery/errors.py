@@ -1,4 +1,4 @@
-"""The closed set of errors that a port may raise.
+"""The closed set of errors that a port (an interface to another system, such as the API server) may raise.
 
     OperatorError
     ├── NotFound                 the object, its namespace, or (KindMissing) its kind is not there
@@ -137,7 +137,9 @@ class Stale(OperatorError):
 
 
 class Invalid(OperatorError):
-    """HTTP 422, most 400s, and the 500 of an apply configuration that does not fit the schema (S-15)."""
+    """HTTP 422, most 400s, and the 500 of an apply configuration that does not fit the schema (S-15): the server
+    refuses the content of the request, so only a request with another content can succeed.
+    """
 
     def __init__(self, message: str, causes: tuple[StatusCause, ...] = ()) -> None:
         super().__init__(message)
@@ -162,7 +164,7 @@ class Forbidden(OperatorError):
 
 
 class Unauthorized(Forbidden):
-    """HTTP 401: the server does not accept the credential."""
+    """HTTP 401: the server does not accept the credential of the request, such as its token."""
 
 
 def first_refusal(errors: Iterable[OperatorError]) -> Forbidden | None:

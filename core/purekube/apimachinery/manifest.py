@@ -79,7 +79,7 @@ def canonical_json(value: Json) -> bytes:
 def encoded_fields(manifest: Manifest) -> dict[str, bytes]:
     """Return the canonical JSON of each top-level field whose value is an object or a list, except `metadata`.
 
-    With it, a desired and a live object are compared field by field as bytes.
+    With the results for a desired and a live object, the two objects are compared field by field as bytes.
     """
     return {
         key: _encoder.encode(value)

@@ -29,7 +29,9 @@ _FITTING: Final = (
 
 
 class SchemaTypeError(TypeError):
-    """The error for a class that has no schema. The message names the path of the field."""
+    """The error for a class from which no OpenAPI schema can be made. The message names the path of the field that
+    prevents it, and the reason.
+    """
 
 
 def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, Any]:

@@ -117,5 +117,7 @@ SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
 
 
 def service_account_user(namespace: str | None, name: str) -> str:
-    """Return the user name under which the API server authenticates a ServiceAccount."""
+    """Return the user name under which the API server authenticates a ServiceAccount:
+    `system:serviceaccount:<namespace>:<name>`.
+    """
     return f"{SERVICE_ACCOUNT_USERS}{namespace}:{name}"

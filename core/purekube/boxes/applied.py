@@ -99,7 +99,9 @@ class AppliedBox:
 
     @cached_property
     def revision(self) -> str:
-        """The name of the revision that stores the box's present definition."""
+        """The name of the revision (ControllerRevision) for the box's present definition, whether that is stored yet or
+        not.
+        """
         return revision_name(self.metadata.name, definition_of(self.spec))
 
 

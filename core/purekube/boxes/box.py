@@ -180,8 +180,9 @@ class CompiledMutation:
 class CompiledVersion:
     """A version of the kind that the box declares, with the templates that convert objects.
 
-    `up` and `down` map the path of a field to the template for its value. The templates in `up` convert to the storage
-    version and read the variable `old`; those in `down` convert back and read `self`.
+    `up` and `down` map the path of a field to the template for its value. The templates in `up` convert an object of
+    this version, the variable `old`, to the storage version. Those in `down` convert back: they read the object in the
+    storage version as `self`. Both are empty for the storage version itself.
     """
 
     name: str

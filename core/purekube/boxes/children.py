@@ -64,9 +64,11 @@ class ChildNames:
         return ids[0]
 
     def resolve_path(self, steps: Sequence[str | int]) -> list[str | int]:
-        """Return the path of a `when` gate (a condition for writes) with each `children.<kind>` replaced by an id.
+        """Return the path `steps` with `children.<kind>` or `children.<kind>.<id>` at its beginning replaced by a
+        resource's id.
 
-        Raises LookupError unless the path names one resource of the box.
+        It is the path of a value that a `when` gate (a condition for writes) tests. A path with another beginning is
+        returned unchanged. Raises LookupError if a path under `children` does not name one resource of the box.
         """
         if not steps or steps[0] != ROOT:
             return list(steps)

@@ -47,7 +47,11 @@ class OwnKind:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, resources: Resources) -> "OwnKind":
-        """Compile the part of `model` that concerns the box's own kind, whose CRD is `crd`."""
+        """Compile the part of `model` that concerns the box's own kind, whose CRD is `crd`.
+
+        `resources` is the compiler of the box's resources. It provides the variables that expressions may read, and its
+        findings receive the problems.
+        """
         reader = _Reader(model, crd, resources)
         reader.check_status()
         return cls(
@@ -302,7 +306,7 @@ class Examination:
 
 
 def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
-    """Compile a box so that it can run. Raises BoxProblems with every problem."""
+    """Compile a box so that it can run. It takes what `examine` takes. Raises BoxProblems with every problem."""
     found = examine(model, crd, schemas, places)
     if found.box is None:
         raise BoxProblems(found.problems)
@@ -312,8 +316,9 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
 def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
     """Check and compile a box. The result has the problems, and the box if there are none.
 
-    `crd` is the CRD of the box's own kind; None (it could not be read) is a problem. `places` finds the positions of
-    fields in the file.
+    `crd` is the CRD of the box's own kind; None (it could not be read) is a problem. `schemas` has the other kinds that
+    the box may use, with their schemas. `places` finds the lines of fields in the file; without it, problems have only
+    paths.
     """
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:

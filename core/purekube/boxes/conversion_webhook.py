@@ -49,7 +49,7 @@ class ConversionWebhook:
         return next((found for each in configurations for found in _registered(each)), None)
 
     def registered_in(self, crd: Manifest) -> Manifest:
-        """Return the CRD with this webhook for conversions."""
+        """Return a copy of `crd` that sends conversions between the versions of its kind to this webhook."""
         meta = dict(metadata(crd))
         if self.annotations:
             meta["annotations"] = {**(meta.get("annotations") or {}), **self.annotations}

@@ -1,4 +1,4 @@
-"""The decision for one object of a box's kind (PH-1 to PH-6), and the rights of its controller (RUN-7)."""
+"""The decision (what to write) about one object of a box's kind (PH-1 to PH-6), and its controller's rights (RUN-7)."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -39,7 +39,7 @@ _LONGEST_NAME: Final = 253
 
 @attrs.frozen
 class BoxContext:
-    """The input of a box's decision that is not observed in the cluster: the time."""
+    """The input of a box's decision (what to write for one object) that is not observed in the cluster: the time."""
 
     now: datetime
 

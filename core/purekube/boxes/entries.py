@@ -302,7 +302,9 @@ def _field_path(path: VariablePath) -> VariablePath:
 
 
 def is_worked_out(namespace: Any) -> bool:
-    """Report whether a template's namespace is computed by an expression and may differ from the parent's."""
+    """Report whether `namespace`, the namespace in a template, is computed by an expression and may differ from the
+    parent's namespace.
+    """
     return isinstance(namespace, str) and OPENING in namespace and not stays_at_home(namespace)
 
 

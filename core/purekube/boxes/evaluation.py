@@ -62,7 +62,10 @@ class Evaluation:
         self.due = at if self.due is None else min(self.due, at)
 
     def scope(self) -> Scope:
-        """Return a scope of variables without resources. The graph engine adds each resource once it is evaluated."""
+        """Return a new scope for this evaluation: the place from which expressions get the values of variables.
+
+        It has no resources at first. The graph engine adds each resource once it is evaluated.
+        """
         return Scope({_EVALUATION: self})
 
     def variables(self, scope: Scope, names: Iterable[str], bindings: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
@@ -103,7 +106,10 @@ class Evaluation:
         return known[1]
 
     def evaluate(self, expression: BoxExpression, values: Mapping[str, Any]) -> Any:
-        """Return the value of an expression. Raises ExpressionFailure if the evaluation fails."""
+        """Return the value of an expression. `values` has the values of its variables, by name.
+
+        The steps that it takes are subtracted from the shared budget. Raises ExpressionFailure if the evaluation fails.
+        """
         budget = self._budget()
         try:
             return expression.evaluate(values, budget)
@@ -111,8 +117,10 @@ class Evaluation:
             self._spent(budget)
 
     def render(self, template: Template, values: Mapping[str, Any]) -> Any:
-        """Return the value of a template with its expressions evaluated. Raises ExpressionFailure if an expression
-        fails.
+        """Return the value of a template with its expressions evaluated. `values` has the values of their variables, by
+        name.
+
+        The steps that they take are subtracted from the shared budget. Raises ExpressionFailure if an expression fails.
         """
         budget = self._budget()
         try:

@@ -47,7 +47,8 @@ class BoxExpression:
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the expression's value, which may be an `OptionalValue`. `scope` has the values of its variables.
 
-        Raises ExpressionFailure if the evaluation fails.
+        `budget` limits the cost, and may be shared with other evaluations; without it, the evaluation has one of its
+        own. Raises ExpressionFailure if the evaluation fails.
         """
         try:
             return self.program.evaluate(scope, budget)
@@ -68,7 +69,7 @@ class BoxExpression:
         return ExpressionFailure(self.place, type(error)(_HIDDEN) if self.is_secret else error)
 
     def holds(self, scope: Mapping[str, Any], budget: Budget | None = None) -> bool:
-        """Report whether the expression is true. `scope` has the values of its variables.
+        """Report whether the expression is true. `scope` and `budget` are those of `evaluate`.
 
         Raises ExpressionFailure if its evaluation fails.
         """

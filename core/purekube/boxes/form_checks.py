@@ -106,7 +106,12 @@ class FormChecks:
             self.findings.problem(f"{entry.path}.rollOn", message)
 
     def check_name(self, entry: Entry, template: Template, inside: Variables, iteration: Iteration | None) -> None:
-        """Report an object name that depends on a field which changes on every write, such as resourceVersion."""
+        """Report a problem if the object name of the resource `entry` depends on a field which changes on every write,
+        such as resourceVersion.
+
+        `template` is the resource's compiled template, `inside` has the variables that it may read, and `iteration` is
+        the resource's `forEach`, if it has one.
+        """
         prefix = f"{entry.template_path}.metadata.name"
         made = [expression for expression in template.expressions if expression.place.path.startswith(prefix)]
         made += [iteration.key] if iteration is not None else []
@@ -118,9 +123,10 @@ class FormChecks:
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
-        """Warn if `includeWhen` of a resource reads the status of an object.
+        """Warn if `includeWhen` of the resource `entry` reads the status of an object.
 
-        The object might then be created and deleted repeatedly.
+        The resource's own object might then be created and deleted repeatedly. `kind` is the kind of that object.
+        `include` are the expressions of `includeWhen`, and `others` the variables that they may read.
         """
         for at, expression in enumerate(include):
             if any("status" in path[1:3] for path, _ in read_by(expression, others)):

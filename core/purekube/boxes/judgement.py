@@ -21,7 +21,7 @@ _HOPELESS: Final = (GraphReason.EXPRESSION_FAILED, GraphReason.NAME_TAKEN)
 
 class Foresight(Enum):
     """The result of a dry run of a revision over all parents (objects of the box's kind) that have not moved to the
-    revision yet.
+    revision yet: whether any write for them would be refused, if that is known already.
     """
 
     PENDING = "not all of them are judged yet"
@@ -90,8 +90,9 @@ def foresight_of(stored: Manifest, revision: str) -> Foresight:
 
 
 def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
-    """Return why the writes of a dry run would be refused, from its last decision and failures; "" if they
-    would not.
+    """Return the reason why the writes of a dry run would be refused; "" if they would not be.
+
+    `decision` is the last decision of the dry run, and `failures` are its writes that the API server did not accept.
     """
     refused = next((failure for failure in failures if _is_final(failure.error)), None)
     stalled = _stalled(decision.status)

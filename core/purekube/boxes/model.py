@@ -32,7 +32,9 @@ _TEXTS: Final[_Schema] = {"items": {"type": "string"}}
 
 
 class PhaseOn(StrEnum):
-    """The time at which a phase (a group of a box's resources) runs."""
+    """The time at which a phase (a group of a box's resources) runs: in every reconcile pass over a parent, once in the
+    life of a parent, or when the parent is deleted.
+    """
 
     RECONCILE = "reconcile"
     CREATE = "create"
@@ -51,7 +53,9 @@ class ApplyMode(StrEnum):
 
 
 class DependencyUntil(StrEnum):
-    """The state that a dependency must reach before the resource that names it is written."""
+    """The state that a dependency must reach before the resource that names it is written: applied (earlier in the same
+    pass is enough), existing as wanted, or ready.
+    """
 
     APPLIED = "Applied"
     OBSERVED = "Observed"
@@ -66,7 +70,7 @@ class ReadinessRule(StrEnum):
 
 
 class OnDelete(StrEnum):
-    """The treatment of a child object when its parent is deleted."""
+    """The treatment of a child when its parent is deleted: the child is deleted too, or stays as an orphan."""
 
     DELETE = "Delete"
     ORPHAN = "Orphan"
@@ -104,10 +108,10 @@ class DeletionOrder(StrEnum):
 
 
 class Power(StrEnum):
-    """A power that an expression may not give to the authors of the parents that it reads, unless the box trusts them
-    with it.
+    """A power that an expression can give to the authors of the parents that it reads, such as the choice of a Secret.
 
-    Parents are objects of the box's kind.
+    Parents are objects of the box's kind. An expression in a field that gives a power is refused, unless the box trusts
+    the authors with that power.
     """
 
     NAMESPACES = "Namespaces"
@@ -125,7 +129,9 @@ class Power(StrEnum):
 
 
 class KeptIn(StrEnum):
-    """The place that keeps data which another version of the kind cannot hold, for the conversion back."""
+    """The place that keeps data which another version of the kind cannot hold, for the conversion back: an annotation
+    of the converted object, or none.
+    """
 
     NOTHING = "none"
     ANNOTATION = "annotation"

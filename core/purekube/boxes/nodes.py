@@ -61,9 +61,11 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
 
 
 def closed_secret(evaluation: Evaluation, external: ExternalNode, ref: ObjectRef) -> Hold | None:
-    """Return a Hold (a reason to wait) if the box may not read a Secret that a parent (object of the box's kind) names.
+    """Return a Hold (a reason to wait) if the box may not read the Secret `ref`, which a parent (object of the box's
+    kind) names.
 
-    Return None if the Secret does not exist, or consents by its annotation.
+    Return None if the Secret does not exist, if an annotation of the Secret permits parents of this kind to use it, or
+    if `external`, the box's entry for the Secret, requires no such annotation.
     """
     live, kind = evaluation.observed.objects.get(ref), evaluation.box.kind
     if not external.must_agree or live is None or kind.crd_name in names_in(live, READERS):

@@ -65,7 +65,9 @@ class Resources:
 
     @classmethod
     def of(cls, model: OperatorBox, crd: CrdVersions, schemas: Schemas, findings: Findings) -> "Resources":
-        """Return the compiler for the resources of `model`. `crd` is the CRD of the box's kind; problems are added to
+        """Return the compiler for the resources of `model`.
+
+        `crd` is the CRD of the box's kind. `schemas` has the other kinds that resources may have. Problems are added to
         `findings`.
         """
         entries = unique(tuple(entries_of(model)), model, findings)

@@ -42,7 +42,8 @@ class RevisedBox:
 
     @cached_property
     def composite(self) -> Composite:
-        """The composite (description for a controller) that reconciles each parent by the box of its revision.
+        """The description of the box's kind from which a controller is made. The controller reconciles each parent by
+        the compiled box of the parent's revision.
 
         A parent is an object of the box's kind.
         """

@@ -35,8 +35,8 @@ _POLICY: Final = ("rollout", "deletionPolicy")
 
 
 def definition_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of an OperatorBox's spec that a revision stores. A change of any other part makes no new
-    revision.
+    """Return the part of an OperatorBox's spec that a revision stores: all except `rollout` and `deletionPolicy`. A
+    change of these two makes no new revision.
     """
     return {name: value for name, value in spec.items() if name not in _POLICY}
 
@@ -100,7 +100,9 @@ class Revision:
 
 
 def read_revisions(manifests: Iterable[Manifest]) -> tuple[Revision, ...]:
-    """Return the revisions of a box among the objects `manifests`, oldest first. Other objects are left out."""
+    """Read the revisions of one box from `manifests`, its ControllerRevisions, and return them with the oldest first.
+    Objects that are not such a revision are left out.
+    """
     revisions = (_read(manifest) for manifest in manifests)
     return tuple(sorted(filter(None, revisions), key=lambda revision: (revision.number, revision.name)))
 

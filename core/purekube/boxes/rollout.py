@@ -163,7 +163,7 @@ def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: R
 def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
     """Return the parents (objects of the box's kind) in the order in which the rollout moves them.
 
-    That is by wave, then by age, then by name.
+    That is by wave, then by age (oldest or newest first, as `order` says), then by namespace and name.
     """
     by_name = sorted(members, key=lambda member: (member.ref.namespace or "", member.ref.name))
     by_age = sorted(by_name, key=lambda member: member.created, reverse=order is RolloutOrder.NEWEST_FIRST)

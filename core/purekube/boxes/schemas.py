@@ -53,7 +53,10 @@ class CrdVersions:
 
     @classmethod
     def of(cls, manifest: Any, places: Places | None = None) -> "CrdVersions":
-        """Read the versions from a CRD manifest. Raises CrdProblem if the manifest is not a usable CRD."""
+        """Read the versions from a CRD manifest. Raises CrdProblem if the manifest is not a usable CRD.
+
+        `places` finds the lines of fields in the CRD's file; None if the CRD was not read from a file.
+        """
         if not isinstance(manifest, Mapping) or manifest.get("kind") != CRD:
             raise CrdProblem(f"is no {CRD}")
         versions = get_path(manifest, "spec", "versions")

@@ -80,7 +80,7 @@ class Variables:
 
 @attrs.frozen(eq=False)
 class ExpressionCompiler:
-    """A compiler for the expressions of one box, which reports their errors."""
+    """A compiler for the expressions of one box, which adds their errors to `findings`, the problems of the box."""
 
     findings: Findings
     children: ChildNames

@@ -37,7 +37,11 @@ _LISTS: Final = frozenset(("map", "transformList"))
 
 
 class Origin(IntEnum):
-    """The party that controls a value. Of several parties, the least trusted is recorded."""
+    """The party that controls a value: the box's author, the user who names a parent, or any user who may write the
+    parent.
+
+    If several parties control a value, the least trusted is recorded. A parent is an object of the box's kind.
+    """
 
     AUTHOR = 0
     """The author of the box, or the API server. A parent's namespace counts as controlled by the author, since users
@@ -167,7 +171,8 @@ def external(kind: Kind, name: Origin, *, elsewhere: bool) -> Taint:
     """Return the taint (secrecy, and who controls it) of an object that the box only reads.
 
     `name` says who controls the object's name. `elsewhere` says that the object is in a namespace that no tenant may
-    write. A Secret that a parent (object of the box's kind) names is read only with the Secret's consent.
+    write. The name of a Secret always counts as controlled by the box's author: if a tenant chooses it, the box reads
+    the Secret only with the permission of an annotation on it, or if the box trusts its tenants with Secrets.
     """
     named = Origin.AUTHOR if kind == SECRET else name
     rest = Origin.AUTHOR if elsewhere and name is Origin.AUTHOR else Origin.CHOSEN

@@ -111,8 +111,10 @@ class TemplateProblem:
 
 
 def compile_template(raw: Any, path: str, compile_piece: Compile) -> tuple[Template, list[TemplateProblem]]:
-    """Compile a template. Return the template and a problem for each text that could not be parsed and stays
-    unchanged.
+    """Compile the template `raw`, whose path in the file is `path`. `compile_piece` compiles each expression in its
+    texts.
+
+    Return the compiled template, and a problem for each text that could not be parsed and stays unchanged.
     """
     builder = _Builder(compile_piece)
     run = _as_render(builder.value(raw, path))

@@ -82,6 +82,8 @@ class WhenCondition:
 def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
     """Read a `when` gate (a condition for writes) from its mapping `raw`. Raises ValidationProblems with all problems
     of the mapping.
+
+    `path` is the path of the mapping in the file, with which the paths of the problems begin.
     """
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem(path, "must be an object such as {field: spec.host, exists: true}")])

@@ -77,9 +77,11 @@ class WhenEntries:
     def when_conditions_of(
         self, phase: BoxPhase | None, phase_path: str, resource: BoxResource, path: str, seen: Variables
     ) -> tuple[BoxWhen, ...]:
-        """Return the compiled `when` gates (conditions for writes) of the phase, then those of the resource itself.
+        """Return the compiled `when` gates (conditions for writes) of the resource's phase, then those of the resource
+        itself.
 
-        `seen` are the variables that their expressions may read.
+        `phase` is None for a resource outside of phases. `phase_path` and `path` are the paths of the phase and of the
+        resource in the file. `seen` are the variables that their expressions may read.
         """
         gates: list[BoxWhen] = []
         if phase is not None:

@@ -19,7 +19,7 @@ from purekube.cel.types import DYN, CelType
 
 @attrs.frozen
 class Environment:
-    """The input of a compilation: variables with their types, functions, and cost limits.
+    """The input of a compilation in addition to the expression: variables with their types, functions, and cost limits.
 
     `container` is the namespace in which CEL looks up names first: in the container `a.b`, `x` finds `a.b.x`.
     """
@@ -69,7 +69,11 @@ def prepared(variables: Mapping[str, Any], budget: Budget) -> dict[Any, Any]:
 
 
 def compile_expression(text: str, environment: Environment, *, checked: bool = True) -> Program:
-    """Compile an expression; without `checked`, types are not checked. Raises CelSyntaxError with line and column."""
+    """Compile the expression `text`. Raises CelSyntaxError with line and column if it is invalid.
+
+    `environment` has the variables and functions that the expression may use, and its limits. Without `checked`, types
+    are not checked.
+    """
     tree = parse(text, environment.limits)
     names = frozenset(environment.variables)
     if any("." in name for name in names):

@@ -102,9 +102,10 @@ _Scope: TypeAlias = Mapping[str, _Variable]
 
 
 def check(tree: Expression, source: str, variables: Mapping[str, CelType], functions: FunctionTable) -> Checked:
-    """Return the type of an expression and the paths that it reads. `variables` maps the names of variables to types.
+    """Return the type of the expression `tree` and the paths that it reads.
 
-    Raises CelSyntaxError if no evaluation can succeed.
+    `source` is the text of the expression, for messages. `variables` maps the names of variables to types. `functions`
+    are the functions that the expression may call. Raises CelSyntaxError if no evaluation can succeed.
     """
     checker = _Checker(source, functions)
     scope = {name: _Variable(kind, (name,)) for name, kind in variables.items()}

@@ -72,10 +72,11 @@ _FAILURES: Final = (TypeError, AttributeError, ValueError, ArithmeticError, Look
 
 
 def build(node: Expression, functions: FunctionTable, known: frozenset[str] = frozenset()) -> Evaluator:
-    """Compile a syntax tree to a function from a scope to a value.
+    """Compile a syntax tree to a function. It takes a scope (variables with their values) and returns the expression's
+    value.
 
-    `known` are the names of variables. In the tree such a name means the variable, even if a type or function has the
-    same name.
+    `functions` are the functions that the expression may call. `known` are the names of variables. In the tree such a
+    name means the variable, even if a type or function has the same name.
     """
     return _Builder(functions, known).build(node)
 

@@ -41,10 +41,11 @@ def boolean(value: Any) -> bool:
 
 
 def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
-    """Compile `&&` or `||`. `deciding` is the value of an operand that decides the result: False for `&&`, True for
-    `||`.
+    """Compile `&&` or `||` to a function of the scope (the variables with their values). `left` and `right` are the
+    compiled operands.
 
-    If one operand has this value, it decides the result even if the other operand fails.
+    `deciding` is the value of an operand that decides the result: False for `&&`, True for `||`. If one operand has
+    this value, it decides the result even if the other operand fails.
     """
 
     def run(scope: Scope) -> bool:
@@ -64,9 +65,9 @@ def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
 
 
 def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
-    """Compile `==` (with `equal`) or `!=` (without it) to a function of the scope.
+    """Compile `==` (with `equal`) or `!=` (without it) to a function of the scope (the variables with their values).
 
-    `left` and `right` are the operands.
+    `left` and `right` are the compiled operands.
     """
 
     def run(scope: Scope) -> bool:
@@ -81,7 +82,10 @@ def equality(left: Evaluator, right: Evaluator, equal: bool) -> Evaluator:
 
 
 def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """Compile `<`, `<=`, `>` or `>=` to a function of the scope. `left` and `right` are the operands."""
+    """Compile `<`, `<=`, `>` or `>=` to a function of the scope (the variables with their values).
+
+    `left` and `right` are the compiled operands.
+    """
     compare = _COMPARISONS[operator]
 
     def run(scope: Scope) -> bool:

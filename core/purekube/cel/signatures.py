@@ -54,7 +54,9 @@ _STATIC: Final = frozenset(
 
 @attrs.frozen
 class Signature:
-    """One overload of a function. The first parameter of a method is the object it is called on."""
+    """One overload of a function: its text, and the types of its parameters and of its result. The first parameter of a
+    method is the object it is called on.
+    """
 
     text: str
     parameters: tuple[CelType, ...]
@@ -76,7 +78,9 @@ class Function:
 
     @property
     def key(self) -> FunctionKey:
-        """The key under which the function is looked up."""
+        """The key under which the function is looked up: its name, whether it is a method, and how many arguments it
+        has.
+        """
         return (self.name, self.method, self.arity)
 
 
@@ -101,7 +105,7 @@ def function(
 
 
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
-    """Return all functions by key.
+    """Return all functions of the `libraries` by their keys (`Function.key`).
 
     If a method of lists and a method of texts have the same key, the target's type selects one of them at run time.
     """

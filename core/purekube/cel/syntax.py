@@ -40,7 +40,7 @@ def _place() -> Any:
 
 @attrs.frozen
 class Literal:
-    """A constant."""
+    """A constant in an expression, such as `1` or `true`."""
 
     value: Any
     at: int = _place()

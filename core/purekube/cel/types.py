@@ -28,7 +28,9 @@ class CelType:
 
     @property
     def item(self) -> "CelType":
-        """The type of list items, of map values, or of an optional's content."""
+        """The type of list items, of map values, or of an optional's content. It is `dyn` for a type without
+        parameters.
+        """
         return self.parameters[-1] if self.parameters else DYN
 
     @property

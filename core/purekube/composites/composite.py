@@ -90,7 +90,10 @@ class Explanation:
 
 @attrs.frozen(eq=False)
 class Composite:
-    """The description of a kind whose objects (parents) have children. Boxes and pure reconcilers are converted to it.
+    """The description of a kind whose objects (parents) have children, from which a controller is made.
+
+    Boxes (operators that a YAML file describes) and pure reconcilers (controllers made from a function without I/O) are
+    converted to it.
 
     `word` is the noun for people (`box`). `controller` is the controller's name in metrics and logs. `role_command` is
     the command that prints the controller's roles. `marks` are the labels and annotations that identify a parent's
@@ -188,7 +191,7 @@ class Composite:
 
     @property
     def condition_types(self) -> tuple[str, ...]:
-        """The condition types that the controller owns, in the order of a status."""
+        """The types of the conditions that the controller owns, in the order in which a status lists them."""
         return (*STANDARD, *self.conditions)
 
     @cached_property
@@ -229,7 +232,7 @@ class Composite:
         return self.child_kinds if self.kinds_of is None else tuple(self.kinds_of(parent))
 
     def namespace_of_children(self, parent: Parent, kind: Kind) -> str | None:
-        """Return the namespace that holds all children of a kind.
+        """Return the namespace that holds all children of `parent` that are of the kind `kind`.
 
         Return None if such children may be in any namespace, or if the kind is cluster-scoped.
         """
@@ -253,8 +256,8 @@ class Composite:
     ) -> tuple[Delete, ...]:
         """Return the deletes of unwanted children that are postponed until all other objects are ready.
 
-        Children in `made` are left out. The result is empty if the composite cannot explain its plan, or if the parent
-        is being deleted.
+        `made` are objects that are deleted earlier: they are left out. The result is empty if the composite cannot
+        explain its plan, or if the parent is being deleted.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()

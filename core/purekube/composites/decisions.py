@@ -163,8 +163,8 @@ def tear_down(
 ) -> Decision:
     """Return the decision (the writes to make) with the next step of deleting a parent and its children.
 
-    `hooks` are graph nodes (resources) that run before any deletion. `due` is called after their evaluation and returns
-    the seconds until one of them may continue, or None.
+    `hooks` are graph nodes (resources) that run before any deletion; None if there are none. `due` is called after
+    their evaluation and returns the seconds until one of them may continue, or None.
     """
     step = teardown(composite.owner_of(parent), observed, hooks)
     if step.is_done and not observed.hidden_kinds:
@@ -229,8 +229,9 @@ def with_status(
 ) -> Decision:
     """Return the decision with the parent's whole status (the conditions `wanted`, and `fields`) and its Events.
 
-    The decision is returned unchanged if the status is up to date or may wait. The message for a missing right includes
-    the command that grants it. Since no watch reports that a right was granted, the parent is requeued.
+    No status is added if the status is up to date, or if its change may wait, as a change of counts shortly after the
+    last write; the parent is then requeued. The message for a missing right includes the command that grants it. A
+    parent with kinds that the operator may not list is requeued too, since no watch reports that a right was granted.
     """
     live = _live(composite, parent)
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, (*wanted, *parent.notes)))

@@ -102,7 +102,7 @@ def _resource(kind: Kind) -> str:
 
 def created_records(text: str) -> tuple[CreateRecord, ...]:
     """Read the records of objects that are created only once. `text` is the value of the annotation that holds them.
-    Return nothing if `text` cannot be read.
+    Return an empty tuple if `text` cannot be read.
     """
     try:
         listed = msgspec.json.decode(text or "[]")

@@ -1,4 +1,6 @@
-"""Exponential backoff with jitter, and the types that state machines share: retries, ticks and notes for the log."""
+"""Exponential backoff with jitter, and types that state machines share: retry states, the event that time has passed,
+and notes for the log.
+"""
 
 import hashlib
 from datetime import datetime, timedelta
