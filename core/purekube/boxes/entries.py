@@ -215,7 +215,9 @@ def variables_of(
 
 @attrs.frozen(eq=False)
 class Externals:
-    """A compiler for the externals in a file: objects that the box only reads."""
+    """A compiler for the externals in a box's file: objects that the box only reads. It adds problems to the box's
+    findings.
+    """
 
     said: Sequence[BoxExternal]
     kinds: Mapping[str, KnownKind]

@@ -108,7 +108,8 @@ class Evaluation:
     def evaluate(self, expression: BoxExpression, values: Mapping[str, Any]) -> Any:
         """Return the value of an expression. `values` has the values of its variables, by name.
 
-        The steps that it takes are subtracted from the shared budget. Raises ExpressionFailure if the evaluation fails.
+        Its steps are subtracted from the budget that all expressions of the decision share. Raises ExpressionFailure if
+        the evaluation fails.
         """
         budget = self._budget()
         try:
@@ -120,7 +121,8 @@ class Evaluation:
         """Return the value of a template with its expressions evaluated. `values` has the values of their variables, by
         name.
 
-        The steps that they take are subtracted from the shared budget. Raises ExpressionFailure if an expression fails.
+        Their steps are subtracted from the budget that all expressions of the decision share. Raises ExpressionFailure
+        if an expression fails.
         """
         budget = self._budget()
         try:

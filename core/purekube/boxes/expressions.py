@@ -56,8 +56,8 @@ class BoxExpression:
             raise self.failure(error) from error
 
     def evaluate_in(self, scope: dict[Any, Any]) -> Any:
-        """Return the expression's value in a scope from `cel.prepared`. Raises ExpressionFailure if the evaluation
-        fails.
+        """Return the expression's value in `scope`, which `cel.prepared` made from the values of variables and a
+        budget. Raises ExpressionFailure if the evaluation fails.
         """
         try:
             return self.program.evaluate_in(scope)

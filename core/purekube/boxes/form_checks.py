@@ -38,7 +38,10 @@ class FormChecks:
     names: frozenset[str]
 
     def check_form(self, entry: Entry, kind: Kind) -> None:
-        """Report errors in a resource's metadata, status, owner reference and settings."""
+        """Add to `findings` the errors in a resource's metadata, status, owner reference and settings.
+
+        `entry` is the resource as written in the file, and `kind` the kind of its object.
+        """
         resource, path, raw = entry.resource, entry.template_path, entry.resource.template
         metadata = raw.get("metadata")
         if not isinstance(metadata, Mapping):
@@ -136,7 +139,8 @@ class FormChecks:
                 self.findings.warning(index(f"{entry.path}.includeWhen", at), message)
 
     def check_twice(self, living: Iterable[Entry]) -> None:
-        """Report two resources among `living` that write the same object, since they would overwrite each other.
+        """Report as a problem two resources among `living` that write the same object, since they would overwrite each
+        other.
 
         Two resources are allowed if `includeWhen` of one negates that of the other, since only one of them exists at a
         time.

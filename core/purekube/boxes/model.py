@@ -84,7 +84,9 @@ class PruneMode(StrEnum):
 
 
 class ImmutableMode(StrEnum):
-    """The value of `onImmutable`: the reaction when the API server refuses to change a field."""
+    """The value of `onImmutable`: the reaction when the API server refuses to change a field of an object. The box
+    either reports the failure, or deletes the object and creates it again.
+    """
 
     FAIL = "Fail"
     RECREATE = "Recreate"

@@ -22,7 +22,9 @@ _NUMBER: Final = re.compile(r"[0-9]+")
 
 
 class DeletionPolicy(StrEnum):
-    """The treatment of the objects of a box's kind when the box is deleted."""
+    """The treatment of the objects of a box's kind when the box is deleted: the deletion waits until they are gone,
+    leaves them without a controller, or deletes them first.
+    """
 
     REFUSE = "Refuse"
     """The box stays, and works on, until the last object is gone."""

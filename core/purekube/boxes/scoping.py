@@ -64,8 +64,8 @@ class Variables:
         )
 
     def with_variable(self, name: str, kind: CelType, taint: Taint = TRUSTED) -> "Variables":
-        """Return a copy with one more variable, which replaces a variable of the same name. `taint` says whether the
-        variable's value may be secret, and who controls it.
+        """Return a copy with one more variable, which replaces a variable of the same name. `kind` is the type of the
+        variable. `taint` says whether its value may be secret, and who controls it.
         """
         return attrs.evolve(self, types={**self.types, name: kind}, taints={**self.taints, name: taint})
 

@@ -190,9 +190,11 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile the text of a field that must be exactly one expression; report any other text and return None.
+        """Compile the text of a field that must be exactly one expression; report any other text as a problem and
+        return None.
 
-        `path` is the path of the field in the file. `cel_type` is the type that the value must have; None for any type.
+        `path` is the path of the field in the file. `variables` are those that the expression may read. `cel_type` is
+        the type that the value must have; None for any type.
         """
         try:
             piece = whole_expression(text)
@@ -207,7 +209,7 @@ class TemplateCompiler:
     def conditions(self, texts: Sequence[str], path: str, variables: Variables) -> tuple[BoxExpression, ...]:
         """Compile expressions that must be true or false. Report invalid expressions as problems and omit them.
 
-        `path` is the path of the list of `texts` in the file.
+        `path` is the path of the list of `texts` in the file. `variables` are those that the expressions may read.
         """
         made = [self.whole(text, index(path, at), variables, BOOL) for at, text in enumerate(texts)]
         return tuple(expression for expression in made if expression is not None)
@@ -225,9 +227,10 @@ class TemplateCompiler:
     ) -> Template:
         """Compile a template, checking each expression against the schema.
 
-        `raw` is the template's content in the file, `path` its path there. `wanted` is the type of every expression
-        that is the whole of its text; None for any type. `secret_below` are paths below which values are permitted to
-        reveal data of Secrets. `judge` is called for each expression, with the schema of its field if known.
+        `raw` is the template's content in the file, `path` its path there. `variables` are those that its expressions
+        may read. `wanted` is the type of every expression that is the whole of its text; None for any type.
+        `secret_below` are paths below which values are permitted to reveal data of Secrets. `judge` is called for each
+        expression, with the schema of its field if known.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

@@ -38,7 +38,8 @@ def peers_annotation(marks: Marks) -> str:
 
 
 class SecretUse(StrEnum):
-    """The part of child Secrets (Secrets that a controller creates for an object) that the controller reads.
+    """The part of child Secrets (Secrets that a controller creates for an object) that the controller reads: their
+    metadata, their metadata and type, or everything.
 
     Data that it does not read is not requested or not kept.
     """
@@ -154,12 +155,14 @@ class Composite:
 
     @property
     def title(self) -> str:
-        """The name of the composite in messages for people, such as `box webapp`."""
+        """The name of the composite (the description of a parent kind) in messages for people, such as `box webapp`."""
         return f"{self.word} {self.name}"
 
     @property
     def told(self) -> str:
-        """The name of the composite in the log: the name of a box, or the controller name of anything else."""
+        """The name of the composite (the description of a parent kind) in the log: the name of a box, or the controller
+        name of anything else.
+        """
         return self.name if self.word == "box" else self.controller
 
     @property
@@ -256,8 +259,8 @@ class Composite:
     ) -> tuple[Delete, ...]:
         """Return the deletes of unwanted children that are postponed until all other objects are ready.
 
-        `made` are objects that are deleted earlier: they are left out. The result is empty if the composite cannot
-        explain its plan, or if the parent is being deleted.
+        `made` are objects that are deleted earlier: they are left out. The result is empty if the composite has no
+        function `explain`, which gives the plan, or if the parent is being deleted.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()

@@ -66,9 +66,10 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Return the snapshot that the decision needs, read from the API server without a cache.
+    """Return a snapshot of what the decision about `parent` depends on: its children, the objects that the controller
+    only reads, and its namespace.
 
-    Raises the errors of `KubeApi`.
+    They are read from the API server without a cache. Raises the errors of `KubeApi`.
     """
     reading = LiveReads(api)
     for kind in composite.observed_kinds(parent):

@@ -82,9 +82,10 @@ def shared_access(composites: Iterable[Composite]) -> Iterator[Access]:
 
 
 def composite_access(composite: Composite) -> CompositeAccess:
-    """Return the rights of the composite's controller on parents and children, by the place where they are needed.
+    """Return the rights of the composite's controller, by the place where they are needed.
 
-    They let the controller create, patch and delete its children.
+    A composite is the description of a kind whose objects, the parents, have children. The rights are those on parents,
+    on CRDs and Events, on Namespaces if needed, and those to create, patch and delete children.
     """
     made = {kind: Access(kind, _MADE) for kind in composite.child_kinds}
     wide = [made[kind] for kind in made if not composite.is_near(kind)]
