@@ -7,7 +7,7 @@ import pytest
 from purekube.apimachinery.problems import Place
 from purekube.boxes.ordering import Target, descendants, inferred, wait_condition
 from purekube.boxes.scoping import Variables, names_in
-from purekube.cel import DYN, INT, STRING
+from purekube.cel import DYN, INT, LIMITS, STRING
 from purekube.cel.parser import parse
 from purekube.graph import Edge, Until
 from tests.support.boxes import SPEC, box_of, config, crd, deployment, examined, secret
@@ -124,6 +124,7 @@ ABSENT_PART = (
         ("${HOME}", ["there is no variable HOME; a shell variable? write $${HOME}"]),
         ("${ HOME_2 }", ["there is no variable HOME_2; a shell variable? write $${HOME_2}"]),
         ("${home}", ["undeclared reference to 'home'"]),
+        ("${" + "A" * 20_000 + "}", [f"an expression has at most {LIMITS.text} characters, this one has 20000"]),
         ("${wed.metadata.name}", ["undeclared reference to 'wed'; did you mean 'web'?"]),
         ("${a.metadata.uid}", ["a cannot read itself: this is what it is made of. Read self, or another resource"]),
         ("${string(size(children.configmap[*]))}", None),
