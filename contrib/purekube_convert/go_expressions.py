@@ -61,7 +61,7 @@ class TemplateScope:
 
 
 def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
-    """Return the CEL expression for a path such as `spec.image`.
+    """Return the CEL expression for a path in a Go template, such as `.spec.image`, which is given by its steps.
 
     Raises TemplateError for a path that no CEL expression of a box can express.
     """
@@ -164,7 +164,7 @@ def quoted(text: str) -> str:
 
 
 def as_text(value: Value) -> Value:
-    """Return the expression for the text that Go prints for `value`."""
+    """Return the CEL expression for the text that Go prints for `value`."""
     if value.type.name == "string":
         return value.sure
     if value.maybe:

@@ -44,7 +44,7 @@ class GoConstant:
 class Path:
     """A path such as `.spec.image` in a Go template.
 
-    `of` is the value in which a path such as `(index …).status` begins.
+    `of` is the value in which a path such as `(index …).status` begins; it is None for other paths.
     """
 
     steps: tuple[str, ...]

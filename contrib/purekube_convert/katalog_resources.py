@@ -44,11 +44,17 @@ class KatalogEntry:
         return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """Return the mapping of names to texts under a key. It is empty if the key is absent."""
+        """Return the mapping of names to texts under a key, with Go templates replaced by CEL expressions.
+
+        It is empty if the key is absent.
+        """
         return dict(self.convert(self._shaped(key, Mapping, "an object") or {}, join(self.path, key), "string"))
 
     def texts(self, key: str) -> list[Any]:
-        """Return the list of texts under a key. It is empty if the key is absent."""
+        """Return the list of texts under a key, with Go templates replaced by CEL expressions.
+
+        It is empty if the key is absent.
+        """
         return list(self.convert(self._shaped(key, list, "a list") or [], join(self.path, key), "string"))
 
     def part(self, key: str, shape: type[Any]) -> Any:

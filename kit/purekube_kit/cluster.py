@@ -122,7 +122,7 @@ class ClusterUnderTest(ABC):
         """Create a CRD if it is missing, and wait until the API server serves its kind."""
 
     def run(self, *controllers: Runnable) -> None:
-        """Run controllers in one process with the controllers of earlier calls.
+        """Run controllers in one process with the controllers of earlier calls. The process is started again for this.
 
         CRDs that the controllers define are installed.
         """

@@ -140,9 +140,9 @@ class FakeCluster(ClusterUnderTest):
         self._board.remove(fault)
 
     def random_faults(self, schedule: Schedule) -> None:
-        """Set the schedule of random faults of controllers' requests. They occur in addition to injected faults.
+        """Set the function that decides which requests of controllers fail at random, in addition to injected faults.
 
-        The schedule `calm` has no faults.
+        It returns the fault of a request, or None if the request is to succeed. With `calm` there are no such faults.
         """
         self._board.background = schedule
 

@@ -76,7 +76,10 @@ def assets_of(environment: Mapping[str, str]) -> Assets | str:
 
 
 def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str]:
-    """Return the command that runs a single etcd member, which does not sync its data to disk."""
+    """Return the command that runs a single etcd member, which does not sync its data to disk.
+
+    `data` is the folder of its data; `client` and `peer` are its ports.
+    """
     serves, joins = f"http://{LOOPBACK}:{client}", f"http://{LOOPBACK}:{peer}"
     return [
         str(assets.etcd),
@@ -95,7 +98,8 @@ def etcd_command(assets: Assets, data: Path, client: int, peer: int) -> list[str
 def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> list[str]:
     """Return the command that runs a kube-apiserver with RBAC, without features that need controllers.
 
-    Service accounts get no tokens, and endpoints no addresses.
+    `folder` has the files that `write_credentials` writes. `port` is the server's port, and `etcd` the port of its
+    etcd. Service accounts get no tokens, and endpoints no addresses.
     """
     return [
         str(assets.apiserver),

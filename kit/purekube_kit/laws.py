@@ -1,4 +1,4 @@
-"""Laws that every controller should obey, tried on one object: with and without faults, restarts and deletions."""
+"""Laws (required properties) of controllers, tried on one object: with and without faults, restarts and deletions."""
 
 import json
 from collections.abc import Sequence

@@ -166,7 +166,7 @@ class RealCluster(ClusterUnderTest):
         return SystemClock().now()
 
     def api_of(self, replica: Replica) -> KubeApi:
-        """Return the client that the controllers in a process (`replica`) use."""
+        """Return the client of the API server that the controllers use. It is the same for all processes."""
         return self._api
 
     def version(self) -> int:
@@ -180,7 +180,10 @@ class RealCluster(ClusterUnderTest):
         """Do nothing. Reconciles in a real cluster are not recorded."""
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a write of the controllers."""
+        """Add a write of the tested controllers to `writes`, which tests can read.
+
+        Writes of Events and Leases are not added.
+        """
         if write.request.kind not in UNRECORDED:
             error = "" if write.error is None else str(write.error)
             made = Write(self.seconds, write.request.action, write.request.ref, error)

@@ -45,9 +45,10 @@ InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:
-    """Yield the key `<namespace>/<name>` of an instance's release in the index of instances by release.
+    """Yield the release of an instance as `<namespace>/<name>`, its key in an index of the instance cache.
 
-    By this index, the instance is found when an object with the release's name changes, even if another owner has it.
+    Through this index, the instances that want a release are found when an object with the release's name changes, even
+    if another owner has that object. Nothing is yielded if the manifest names no release.
     """
     name = get_path(manifest, "spec", "release", "name")
     if isinstance(name, str):
@@ -219,7 +220,11 @@ class InstanceReconciler:
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the key of the instance that owns a changed object, and of each instance whose release has its name."""
+        """Yield the keys of the instances that a change of a Flux object or ConfigMap may affect.
+
+        They are the instance that owns the changed object, and each instance for whose release the operator would
+        create an object with this name.
+        """
         owners = tuple(owners_of_kind(APPLICATION_INSTANCE)(change))
         yield from owners
         name = change.ref.name

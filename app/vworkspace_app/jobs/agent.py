@@ -145,7 +145,7 @@ class Agent:
         return self._connection.state
 
     def report(self) -> AgentReport:
-        """Return the state of the agent, for the Cluster object's status."""
+        """Return the state of the agent for the Cluster object's status, such as that of the connection."""
         pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = clock_skew_message(self._state.apart) if self._state.apart else ""
         return AgentReport(
@@ -157,21 +157,23 @@ class Agent:
 
     @property
     def outbox(self) -> Outbox:
-        """The events that wait to be sent, and how many were dropped."""
+        """The events about objects that wait to be sent to the control plane, and how many were dropped."""
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
-        """Handle a change of an ApplicationInstance or Operation. `live` is None if the object was deleted.
+        """Queue an event about a changed object for the control plane, and continue a job that waits for the object.
 
-        It is called synchronously by informers, and never waits.
+        The object is an ApplicationInstance or Operation; `live` is None if it was deleted. No event is queued if an
+        open job reports on the object. The method is called synchronously by informers, and never waits.
         """
         self._events.object_changed(ref, live, belongs_to_job=has_open_job(self._state, ref))
         self._feed(m.ObjectChanged(ref, live))
 
     def on_object_known(self, live: Manifest, ref: ObjectRef) -> None:
-        """Handle an ApplicationInstance or Operation that existed before this process started.
+        """Record an object that existed before this process started, and continue a job that waits for it.
 
-        It is called synchronously, and never waits.
+        The object is an ApplicationInstance or Operation. No event about it is sent, since the first snapshot for the
+        control plane reports it. The method is called synchronously, and never waits.
         """
         self._events.known(ref, live)
         self._feed(m.ObjectChanged(ref, live))
@@ -181,7 +183,10 @@ class Agent:
         self._feed(m.SecurityChanged(security))
 
     def retry_now(self) -> None:
-        """Send all messages that wait for a retry, and poll again, because the credential or the server has changed."""
+        """Send all messages to the control plane that wait for a retry, and poll again.
+
+        It is called when the credential or the server has changed.
+        """
         self._polling.retry_now()
         for queue in self._queues:
             queue.retry_now()

@@ -72,7 +72,7 @@ class DeliveryQueue:
         return len(self._waiting) + len(self._in_flight)
 
     def put(self, delivery: Delivery) -> None:
-        """Queue a delivery. It replaces a waiting delivery with the same key."""
+        """Queue a delivery. It replaces a waiting delivery with the same key, such as an older status of a job."""
         present = self._waiting.get(delivery.key)
         if present is None:
             self._waiting[delivery.key] = _Waiting(delivery)
@@ -92,7 +92,7 @@ class DeliveryQueue:
         self._wake()
 
     def release(self) -> None:
-        """End the hold after an outage, and deliver everything that waits."""
+        """End the hold, during which nothing is sent because polls fail, and deliver everything that waits."""
         self.retry_now()
         self.outage_hold.release()
 
@@ -223,9 +223,10 @@ def ack(control: ControlPlane, job_id: str, feed: Callable[[m.JobEvent], None]) 
 
 
 def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], None]) -> Delivery:
-    """Return the delivery of a job's result.
+    """Return the delivery of a job's result, which `effect` has.
 
-    It is repeated even after a refusal, because no other copy of the result exists (PULL-4).
+    It is repeated even after a refusal, because no other copy of the result exists (PULL-4). `accepted` is called at
+    the end, when the control plane has accepted the result or does not know the job.
     """
     job_id, body = effect.job_id, effect.body
 
@@ -269,7 +270,10 @@ class Reconnect:
         self._rounds = 0
 
     def hold(self) -> None:
-        """Hold all queues: they send nothing, because polls fail. Each further failed poll permits one attempt."""
+        """Hold all queues: they send nothing, because polls fail.
+
+        After each further failed poll, `try_one` permits a few messages.
+        """
         for queue in (self._statuses, self._urgent, self._events):
             queue.outage_hold.hold()
 

@@ -56,7 +56,7 @@ class LongPoll:
         self._run_scope.cancel()
 
     def retry_now(self) -> None:
-        """Cancel the waiting poll and send another, because the next poll may reach another server."""
+        """Cancel the waiting poll and send another, because the credential or the server has changed."""
         self._poll_scope.cancel()
         self.wake()
 

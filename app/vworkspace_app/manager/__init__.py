@@ -1,4 +1,7 @@
-"""The whole operator: `Manager` uses only ports, and `production_manager` creates a Manager with real adapters."""
+"""The whole operator: the class `Manager`, and `production_manager`, which creates a Manager with real adapters.
+
+`Manager` uses only ports, which are interfaces such as `KubeApi` and `Clock`.
+"""
 
 from typing import TYPE_CHECKING
 

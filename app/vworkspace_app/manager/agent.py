@@ -1,6 +1,7 @@
 """The job agent, which carries out jobs of the control plane, as the manager runs it.
 
-It is connected to the caches, to Cluster objects and to the credentials.
+It reports changes of objects in the caches. Cluster objects and the credentials determine which signatures and
+encryption it requires of jobs, and Cluster objects may request a new credential.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -58,8 +59,10 @@ class AgentOptions:
 class ManagedAgent:
     """The job agent, connected to the caches of `informers`, to Cluster objects and to the credentials.
 
-    `on_change` is called when the connection's state changes, and when events begin or cease to be dropped. `on_result`
-    gets the outcome of each job that has a result, and `on_step` the agent's states before and after each event.
+    It reports changes of objects in the caches. Cluster objects and the credentials determine which signatures and
+    encryption it requires of jobs. `on_change` is called when the connection's state changes, and when events begin or
+    cease to be dropped. `on_result` gets the outcome of each job that has a result, and `on_step` the agent's states
+    before and after each event.
     """
 
     def __init__(
@@ -107,7 +110,7 @@ class ManagedAgent:
             informers[kind].subscribe(self._saw)
 
     def report(self) -> AgentReport:
-        """Return the state of the agent, for the Cluster object's status."""
+        """Return the state of the agent for the Cluster object's status, such as that of the connection."""
         return self.agent.report()
 
     async def run(self) -> None:

@@ -177,7 +177,7 @@ def _log_store_error(message: str) -> None:
 
 
 def endpoint_of(credentials: Credentials, allow_http: bool = False) -> ControlPlaneEndpoint:
-    """Return the control plane's URL and the credentials as the endpoint for calls.
+    """Return the endpoint for requests to the control plane: its URL, with the token and certificates in `credentials`.
 
     `allow_http` permits a URL without TLS.
     """

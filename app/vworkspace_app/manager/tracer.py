@@ -1,6 +1,7 @@
 """The tracing of jobs and objects: their changes go to a `TraceRecorder`, and the spans that end are sent (SEE-7).
 
-No other part is delayed: recording a change does not block, and a task of its own sends the spans.
+The spans go to a collector of traces. No other part is delayed: recording a change does not block, and a task of its
+own sends the spans.
 """
 
 from collections import deque
@@ -32,9 +33,11 @@ _log = structlog.get_logger("traces")
 
 
 class Tracer:
-    """The tracer of the jobs and objects of this process's shard: it records spans and sends them.
+    """The tracer of the jobs and objects of this process's shard: it records spans and sends them to `receiver`.
 
-    It is also a `ReconcileObserver`. It records nothing before `run`, and must be created before the informers run.
+    The receiver is a collector of traces. The tracer gets changes of objects from `informers`, steps of the job agent
+    by `agent_stepped`, and reconcile passes as a `ReconcileObserver`. It records nothing before `run`, and must be
+    created before the informers run.
     """
 
     def __init__(

@@ -224,8 +224,8 @@ def box_conditions() -> ConditionCounts:
 class RolloutProgress:
     """The progress of the roll-outs of applied boxes, which are operators that users apply as OperatorBoxes.
 
-    It has the number of objects in each state, by the name of the box. The numbers are those in the OperatorBox's
-    status.
+    By the name of the box, it has the number of objects in each state of the roll-out, such as `moved`, `waiting` or
+    `failed`. The numbers are those in the OperatorBox's status.
     """
 
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)

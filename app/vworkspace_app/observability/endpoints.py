@@ -37,7 +37,8 @@ def application(
 ) -> Starlette:
     """Return the ASGI application that serves metrics and probes from the statistics in `latest`.
 
-    The routes in `further` are added after its own. `now` returns the time by the monotonic clock of the statistics.
+    The routes in `further` are added after its own. `now` returns the present time of the monotonic clock that the
+    statistics use.
     """
 
     def judged(judge: Callable[..., HealthReport]) -> Callable[[Request], PlainTextResponse]:
@@ -71,7 +72,11 @@ def application(
 
 @contextmanager
 def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits | None = None) -> Iterator[str]:
-    """Serve `app` while the block runs, and yield its URL. Raises CommandError if the address cannot be bound."""
+    """Serve `app` in a thread while the block runs, and yield its URL.
+
+    `listen` is the address as HOST:PORT; `limits` restricts the number and duration of connections. Raises CommandError
+    if the address cannot be bound.
+    """
     host, port = parse_address(listen)
     try:
         listener = bind(host, port)
@@ -91,9 +96,9 @@ def serving_in_thread(app: Starlette, listen: str, *, limits: ConnectionLimits |
 
 @contextmanager
 def probes(listen: str, app: Starlette, *, streams: frozenset[str] = frozenset()) -> Iterator[None]:
-    """Serve metrics and probes while the block runs; do nothing if `listen` is empty.
+    """Serve `app`, which has metrics and probes, while the block runs; do nothing if `listen` is empty.
 
-    `streams` are paths with endless responses, for which there is no time limit.
+    `listen` is the address as HOST:PORT. `streams` are paths with endless responses, for which there is no time limit.
     """
     if not listen:
         yield

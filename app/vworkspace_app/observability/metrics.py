@@ -104,7 +104,7 @@ class Metrics:
         self._reviews_in_hand.labels(path).inc()
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Count a review that was answered, or abandoned by the client."""
+        """Count a review that was answered with the HTTP code `code` after `seconds`, or abandoned by the client."""
         self._reviews_in_hand.labels(path).dec()
         self._reviews.labels(path, str(code)).inc()
         self._review_time.labels(path).observe(seconds)

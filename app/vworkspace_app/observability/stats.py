@@ -1,6 +1,6 @@
-"""The statistics of the process as one immutable value, and their conversion to metrics.
+"""The statistics of the operator's process as one immutable value, and their conversion to metrics.
 
-The event loop takes new statistics every second.
+They include the state of caches, queues and the job agent. The event loop takes new statistics every second.
 """
 
 import sys
@@ -38,7 +38,7 @@ class AgentStats:
 
 @attrs.frozen
 class ProcessStats:
-    """The statistics of the process at one time.
+    """The statistics of the operator's process at one time: informers, worker pools, job agent, and numbers of objects.
 
     `taken_at` is the time by the monotonic clock. `credential_age` is in seconds, None if unknown.
     """

@@ -74,9 +74,10 @@ _WAIT_FOR_SECRET = frozenset({Reason.AWAITING_APPROVAL, Reason.MISSING_SECRET})
 class ApprovalChecks:
     """The functions that return the data by which approval claims are checked (OPS-4), in every reconcile.
 
-    `secret` returns the present approval secret, or None if there is none. `skew` returns how far the control plane's
-    clock is ahead of this machine's (PULL-12). `required_bindings` are the fields to which every claim must be bound.
-    Used claims are recorded in `namespace`.
+    An approval claim is a signed text in an Operation that says who approved it. `secret` returns the present approval
+    secret, which signs claims, or None if there is none. `skew` returns how far the control plane's clock is ahead of
+    this machine's (PULL-12). `required_bindings` are the fields to which every claim must be bound. Used claims are
+    recorded in `namespace`.
     """
 
     secret: Callable[[], bytes | None] = lambda: None

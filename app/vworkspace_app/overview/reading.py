@@ -133,7 +133,7 @@ class PermittedReader:
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
-        """Return the snapshot for the decision of `box` (a declared operator) on an object: all that it reads.
+        """Return all objects that `box` (a declared operator) reads to decide on the object `manifest`, as a snapshot.
 
         Return None if the user may not read all of them.
         """
@@ -149,7 +149,8 @@ class PermittedReader:
     async def applied_box_of(self, manifest: Manifest) -> "Box | None":
         """Return the box that reconciles an object, from the OperatorBox in the cluster.
 
-        Return None if there is none, if it has another revision than the object, or if the user may not read it.
+        An annotation of the object names the revision of its box. Return None if there is no such annotation, if the
+        OperatorBox is missing or has another revision, or if the user may not read it.
         """
         revision = str(get_path(manifest, "metadata", "annotations", BROUGHT_TO) or "").partition(" ")[0]
         if not revision:

@@ -123,7 +123,10 @@ def _is_seen(workers: Workers, now: datetime) -> bool:
 
 
 def operator_lines(workers: Workers, now: datetime) -> list[str]:
-    """Return a line that says whether an operator runs, or how many shards run, with a line for each (RUN-13)."""
+    """Return a line that says whether an operator runs, and a line for each shard if there are several (RUN-13).
+
+    `workers` has the signs of running operators, such as their Leases.
+    """
     shards = workers.shards
     if not shards:
         return [f"operator: {_without_lease(workers.heartbeat, now)}"]

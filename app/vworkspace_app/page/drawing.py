@@ -250,7 +250,10 @@ _MOST_MARKS: Final = 20
 
 @attrs.frozen
 class TracePage:
-    """The source of the screens of a recorded trace. Its content never changes."""
+    """The source of the screens (page contents) of a recorded trace, which is a simulated run, moment by moment.
+
+    Its content never changes.
+    """
 
     trace: Trace
 
@@ -269,7 +272,7 @@ class TracePage:
         return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
-        """Return the screen for one moment of the trace.
+        """Return the screen for one moment of the trace, or None if `path` is not `/`.
 
         The query's `at` is the number of the moment. With `from`, another number, the two moments are compared.
         """

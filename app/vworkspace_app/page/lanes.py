@@ -1,4 +1,7 @@
-"""The layout of a timeline's lanes in percent of the width, so that they fit every screen (SEE-3)."""
+"""The layout of a timeline's lanes in percent of the width, so that they fit every screen (SEE-3).
+
+A lane is a row of the timeline, with the bars and marks of one object.
+"""
 
 from collections.abc import Iterator, Mapping, Set
 from datetime import datetime

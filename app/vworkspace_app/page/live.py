@@ -85,8 +85,9 @@ class Followers:
     ) -> AsyncIterator[bytes]:
         """Yield the server-sent events for one follower, until it must make room for another.
 
-        Followers with the same `path` and `view` (a part of the URL) share one rendering of the screen. `have` is the
-        digest of the screen that the browser shows now.
+        `view` is the URL path of the page with its query. Followers with the same `path` and `view` share one rendering
+        of the screen. `have` is the digest of the screen that the browser shows now, and `address` the browser's
+        address.
         """
         if not self.has_room(address):
             return

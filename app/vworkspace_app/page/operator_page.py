@@ -111,7 +111,7 @@ class OperatorPage:
             runner.subscribe(self._tell)
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` when a cache changes, until the returned function is called."""
+        """Call `heard` with the changed namespace when a cache changes, until the returned function is called."""
         self._heard = [*self._heard, heard]
 
         def end() -> None:

@@ -165,7 +165,10 @@ def job_entries(agent: Agent | None) -> Iterator[TimelineEntry]:
 
 
 def operator_parts(components: Components) -> Iterator[ScreenPart]:
-    """Yield the parts of the screen about the operator itself."""
+    """Yield the parts of the screen about the operator itself.
+
+    They show its connection to the control plane, Leases, jobs, worker pools and informers.
+    """
     agent = components.agent
     yield ScreenPart(
         "connection", "operator_connection.html", {"connection": _connection(agent), "severities": _CONNECTIONS}

@@ -46,7 +46,7 @@ ASSETS: Final = {
 
 
 def asset(name: str) -> bytes:
-    """Return the content of the asset `name`, one of `ASSETS`."""
+    """Return the content of the asset `name`, one of `ASSETS`: the page's style sheet, scripts and icons."""
     if name.startswith("icon-"):
         badge = _BADGES[Severity(name.removeprefix("icon-").removesuffix(".svg"))]
         return asset("icon.svg").replace(b"</svg>", badge.encode() + b"</svg>")
@@ -133,7 +133,11 @@ class Renderer:
         )
 
     def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str, extent: Extent) -> str:
-        """Return the HTML document of a rendered screen. `view` is the URL of the event stream with its changes."""
+        """Return the HTML document of a rendered screen.
+
+        `path` is the URL path of the page, and `view` is the path with its query, by which the browser asks for changes
+        of the page. `extent` has the words that name the content of the site.
+        """
         return self._environment.get_template("page.html").render(
             root=root_of(path),
             screen=screen,
@@ -144,7 +148,10 @@ class Renderer:
         )
 
     def message(self, path: str, title: str, text: str, extent: Extent) -> str:
-        """Return an HTML document with a single message, such as an error with its remedy."""
+        """Return an HTML document with a single message, such as an error with its remedy.
+
+        `path` is the URL path of the page, and `extent` has the words that name the content of the site.
+        """
         template = self._environment.get_template("message.html")
         return template.render(root=root_of(path), title=title, text=text, extent=extent)
 

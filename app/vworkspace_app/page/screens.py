@@ -77,7 +77,7 @@ class Screen:
 
 @attrs.frozen
 class Tab:
-    """An entry of the navigation."""
+    """An entry of the navigation, with its title and the URL path to which it links."""
 
     id: str
     title: str
@@ -158,7 +158,10 @@ class CombinedSource:
         return None
 
     def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Call `heard` after each change of any source, until the returned function is called."""
+        """Call `heard` with the changed namespace after each change of any source.
+
+        That ends when the returned function is called.
+        """
         ends = [source.subscribe(heard) for source in self._sources]
 
         def end() -> None:

@@ -75,7 +75,7 @@ class PageTelemetry:
     clock: Clock
 
     def observer(self, controller: str) -> ReconcileObserver:
-        """Return the observer of the wrapped telemetry."""
+        """Return the wrapped telemetry's observer for the reconciles of a controller."""
         return self.telemetry.observer(controller)
 
     def job_ended(self, outcome: str) -> None:

@@ -61,17 +61,17 @@ class Setting:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """All flags of the setting, beginning with `flag`."""
+        """All flags of the setting: `flag`, and the flag of its second name if it has one."""
         return (self.flag, "--" + self.also.replace("_", "-")) if self.also else (self.flag,)
 
     @property
     def variables(self) -> tuple[str, ...]:
-        """All environment variables of the setting, beginning with `variable`."""
+        """All environment variables of the setting: `variable`, and the variable of its second name if it has one."""
         return (self.variable, f"VWORKSPACE_{self.also.upper()}") if self.also else (self.variable,)
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All keys of the setting in the settings file, beginning with `key`."""
+        """All keys of the setting in the settings file: `key`, and the key of its second name if it has one."""
         return (self.key, camel(self.also)) if self.also else (self.key,)
 
     @property
@@ -179,7 +179,7 @@ def _label(text: str) -> str:
 
 
 def some_of(*words: str) -> SettingType[tuple[str, ...]]:
-    """Return the type of a setting whose value is a comma-separated list of these words."""
+    """Return the type of a setting whose value is a comma-separated list of some of these words."""
     about = f"of {', '.join(words)}"
 
     def read(text: str) -> tuple[str, ...]:

@@ -248,7 +248,7 @@ def lease_policy(settings: RunSettings) -> LeasePolicy:
 
 
 def shard_in(settings: RunSettings) -> Shard:
-    """Return the shard that the settings give to this process."""
+    """Return the shard whose namespaces this process reconciles, as the settings say."""
     return Shard.of(settings.shard)
 
 

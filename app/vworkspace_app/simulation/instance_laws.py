@@ -287,7 +287,11 @@ class InstanceLaws:
 
 
 def taken_by(manager: str, before: Manifest, after: Manifest) -> set[str]:
-    """Return the fields that a write takes over: `manager` has gained them, and another field manager has lost them."""
+    """Return the fields that a write takes over from another field manager for `manager`.
+
+    They are fields that `manager` owns only after the write, and another field manager only before it. `before` and
+    `after` are the object before and after the write.
+    """
     first, second = _entries(before), _entries(after)
     if first == second:
         return set()

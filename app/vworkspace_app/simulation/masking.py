@@ -45,7 +45,7 @@ class Masker:
     _pattern: re.Pattern[str] | None = attrs.field(default=None, repr=False)
 
     def masked(self, manifest: Manifest) -> dict[str, Any]:
-        """Return an object with its values masked, in the form in which it is recorded."""
+        """Return an object in the form in which it is recorded: with chart values, their digests and secrets masked."""
         masked: dict[str, Any] = _Walk(_fields_of(manifest), self._mask, self._without_quotes).of(manifest)
         applied = get_path(masked, "metadata", "annotations", APPLIED_HASH)
         if applied and get_path(manifest, "spec", "values"):
@@ -68,7 +68,7 @@ class Masker:
 
 
 def without_values(manifest: Manifest) -> dict[str, Any]:
-    """Return an object for display, with `***` instead of every value and digest."""
+    """Return an object for display, with `***` instead of chart values, digests of values, and secrets."""
     shown: dict[str, Any] = _Walk(_fields_of(manifest), lambda value: REDACTED, lambda text: text).of(manifest)
     return shown
 

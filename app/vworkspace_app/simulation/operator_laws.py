@@ -30,7 +30,10 @@ _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
 class WriteLaws:
-    """The checks of the laws (required properties) of the operator's writes in a simulated run."""
+    """The checks of the laws (required properties) of the operator's writes in a simulated run.
+
+    An example is that no object is deleted while an instance uses it.
+    """
 
     def __init__(self, laws: OperatorChecks, instances: InstanceLaws) -> None:
         self._laws = laws

@@ -107,7 +107,10 @@ class OperatorReplica(Replica):
         self._control = control
 
     async def main(self, machine: Machine) -> None:
-        """Run the operator as the command `run` does, on the connections of this replica."""
+        """Run the operator as the command `run` does, on the connections of this replica.
+
+        `machine` has the clocks and the random numbers of the simulated machine.
+        """
         self.manager = None
         settings, shard = self.settings, shard_in(self.settings)
         async with leader_election(settings, self.connect, machine) as election:

@@ -37,7 +37,10 @@ SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KI
 
 @attrs.frozen
 class RunDecision:
-    """A controller's decision about the object `ref`: the row of the decision table, the writes, and the error."""
+    """A controller's decision about the object `ref`: the row of the decision table, the writes, and the error.
+
+    The writes (`effects`) and the error are texts, and empty if there are none.
+    """
 
     controller: str
     ref: ObjectRef
@@ -65,9 +68,10 @@ class ReplicaState:
 
 @attrs.frozen
 class RunMoment:
-    """A moment of a run: a line of its trace, with the decision that was made then, if any.
+    """A moment of a simulated run: a line of the log of what happened, with the decision that was made then, if any.
 
-    `at` is in seconds since the run began. `changes` is the number of changes of objects before the moment.
+    `at` is in seconds since the run began. `changes` is the number of changes of objects before the moment. `is_broken`
+    is True if a law (required property) was broken then.
     """
 
     at: float
@@ -114,7 +118,7 @@ class ObjectHistory:
 
 @attrs.define
 class RunHistory:
-    """The moments of a run that began at `start`, and the versions of its objects."""
+    """The history of a simulated run that began at `start`: its moments, and all versions of its objects."""
 
     start: datetime = START
     moments: list[RunMoment] = attrs.field(factory=list)
@@ -131,7 +135,10 @@ class RunHistory:
 
 @attrs.define
 class RunRecorder:
-    """The recorder of the history of a simulated run. It must be created before virtual time passes."""
+    """The recorder of a simulated run, which adds its moments and the versions of its objects to `history`.
+
+    It must be created before virtual time passes.
+    """
 
     world: World
     history: RunHistory = attrs.field(factory=RunHistory)

@@ -1,4 +1,7 @@
-"""The history of a run as a trace; the tables of each moment are made when it is read (SIM-3, SEE-3)."""
+"""The history of a simulated run as a trace, which the web page shows moment by moment (SIM-3, SEE-3).
+
+The tables of a moment, such as that of the objects, are made when it is read.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -23,7 +26,7 @@ _REMEMBERED: Final = 64
 
 
 class RunMoments(Sequence[Moment]):
-    """The moments of a run as a sequence for the page. Each moment is created only when it is read."""
+    """The moments of a simulated run as a sequence, for the web page. Each moment is created only when it is read."""
 
     def __init__(self, history: RunHistory) -> None:
         self._history = history
@@ -160,6 +163,9 @@ def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
 
 
 def trace_of(history: RunHistory, title: str) -> Trace:
-    """Return the trace of a run, for the page."""
+    """Return the trace of a simulated run, which the web page shows moment by moment.
+
+    Moments at which a law (required property) was broken are marked.
+    """
     marked = {number: moment.text for number, moment in enumerate(history.moments) if moment.is_broken}
     return Trace(title, RunMoments(history), marked)

@@ -114,7 +114,8 @@ def is_ready(live: Manifest) -> bool:
 def has_converged(live: Manifest, *, is_gated: bool) -> bool:
     """Report whether an instance is Ready, or reports why it cannot be Ready.
 
-    It cannot be Ready if it is suspended, in a namespace that is not managed, or of the broken chart version.
+    `is_gated` says whether its namespace is managed; in any other namespace it must report that it is blocked. If it is
+    suspended or of the broken chart version, its Ready condition must have a reason.
     """
     conditions = conditions_by_type(live)
     if not is_gated:

@@ -87,7 +87,10 @@ def _count(counts: dict[str, int], more: Mapping[str, int]) -> None:
 
 
 def verdict_text(tally: SimulationTally) -> str:
-    """Return the verdict as JSON of at most `MOST_BYTES`. If it is too long, details are left out."""
+    """Return the verdict as JSON of at most `MOST_BYTES`, the limit of a termination message.
+
+    If it is too long, details are left out.
+    """
     broken = [attrs.asdict(run) for run in tally.broken[:_MOST_BROKEN]]
     sets = {name: sorted(getattr(tally, name)) for name in _SETS}
     whole = {**attrs.asdict(tally), **sets, "format": _FORMAT, "broken": broken}

@@ -52,9 +52,10 @@ def ref_of_instance(name: str) -> ObjectRef:
 
 
 def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
-    """Return the manifest of an ApplicationInstance.
+    """Return the manifest of an ApplicationInstance with the chart version `version`.
 
-    With an even number in its name it has an OCI chart, with an odd number a chart from an HTTP repository.
+    `number` becomes one of its values. With an even number in its name it has an OCI chart, with an odd number a chart
+    from an HTTP repository.
     """
     space = space_of(name)
     capabilities = {f"{labels.CAPABILITY_PREFIX}{key}": engine for key, engine in engines_of(name).items()}

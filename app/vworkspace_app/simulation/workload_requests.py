@@ -68,8 +68,9 @@ class OperationRequests:
     _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
-        """Return the manifest of a new Operation from the template `of`, or from a template that the act's number
-        selects.
+        """Return the manifest of a new Operation on the instance that the act names.
+
+        It is made from the template named `of`, or else from a template that the act's number selects.
         """
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
@@ -90,7 +91,10 @@ class OperationRequests:
         return {**manifest, "spec": spec}
 
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
-        """Create an Operation as a user does. Raises errors of the API server."""
+        """Create an Operation on the act's instance as a user does. Raises errors of the API server.
+
+        `of` names its template; if empty, the act's number selects one.
+        """
         self.world.create(self.manifest(act, namespace, of=of), OPERATION)
 
     def create_approved(self, act: Act, namespace: str) -> None:
@@ -201,7 +205,7 @@ class JobRequests:
                 self.world.note("people", f"offer {job.id} again, since etcd was restored")
 
     def ask(self, act: Act) -> None:
-        """Offer the job that carries out a user's action."""
+        """Offer the job for a user's action: it changes or deletes an instance, or is a repeated or forged job."""
         do = Do(act.do)
         match do:
             case Do.REPLAY:
@@ -212,7 +216,7 @@ class JobRequests:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
     def ask_for(self, operation: Mapping[str, Any]) -> None:
-        """Offer a job that requests an Operation."""
+        """Offer a job that requests the Operation of which `operation` is the manifest."""
         meta = operation["metadata"]
         self._enqueue(
             "intent",

@@ -100,7 +100,10 @@ class Inventory:
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return references to the operator's HelmReleases that stay after the uninstallation."""
+        """Return references to the operator's HelmReleases that stay after the uninstallation.
+
+        With `keep_applications` these are all of the operator's HelmReleases.
+        """
         return tuple(
             ref_of(release, HELM_RELEASE)
             for release in self.staying(keep_applications=keep_applications)

@@ -49,15 +49,19 @@ class UninstallStep:
 
 @attrs.frozen
 class Waiting:
-    """The settings of waits: the time limit for one object in seconds, and the clock (UTC) that measures it."""
+    """The settings of waits: the time limit for one object, and the clock that measures it.
+
+    `patience` is the limit in seconds, and `now` returns the time in UTC.
+    """
 
     patience: float
     now: Callable[[], datetime]
     sleep: Callable[[float], Awaitable[None]] = attrs.field(repr=False)
 
     def limit(self, longest: float | None = None) -> datetime:
-        """Return the time at which a wait that begins now must end: after `patience` or `longest` seconds, whichever is
-        less.
+        """Return the time at which a wait that begins now must end.
+
+        That is after `patience` seconds, or after `longest` seconds if that is less.
         """
         return self.now() + timedelta(seconds=self.patience if longest is None else min(longest, self.patience))
 

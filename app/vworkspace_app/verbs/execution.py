@@ -70,8 +70,8 @@ class ApprovalRequest:
 async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetime) -> str:
     """Approve an Operation by an approval claim in it, as the control plane would do, and return a message.
 
-    The claim is valid only for this Operation. The API server's RBAC decides who may approve: these are all users who
-    may read the operator's credentials.
+    An approval claim is a signed text that says who approved the Operation; it is valid only for this Operation. The
+    API server's RBAC decides who may approve: these are all users who may read the operator's credentials.
     """
     kind, manifest = await find_named_object(api, request.name, request.namespace)
     secret = await _approval_secret(api, request.system_namespace)

@@ -1,8 +1,9 @@
 """The intake of reviews: how many of their bytes are in memory, and which review is judged next (RUN-11).
 
 Any pod may post to the webhooks, so a large review must never delay a small one. The first bytes of every body always
-have room; an incomplete body is dropped if others need its room; small reviews have a lock of their own; and among the
-waiting ones the smallest is judged first.
+have room; an incomplete body is dropped if others need its room. Small reviews are judged one at a time, and so are
+large ones, but each group has its own lock, so that no small review waits for a large one. Of the reviews that wait for
+a lock, the smallest is usually judged first.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,7 +43,7 @@ class ReviewBody:
 
     @property
     def counted(self) -> int:
-        """The number of bytes that count towards the memory budget."""
+        """The number of bytes that count towards the memory budget: all after the first `SMALL` bytes."""
         return max(0, len(self.content) - SMALL)
 
 

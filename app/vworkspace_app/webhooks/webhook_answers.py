@@ -48,7 +48,7 @@ class ReviewObserver(Protocol):
         """Record that the webhook at this path received a review."""
 
     def review_ended(self, path: str, code: int, seconds: float) -> None:
-        """Record that a review was answered with this HTTP code.
+        """Record that a review was answered with the HTTP code `code` after `seconds`.
 
         The code 500 also means that it was abandoned or failed.
         """
