@@ -77,7 +77,10 @@ class KatalogCondition:
 
 @attrs.frozen
 class KatalogConditions:
-    """The gates of a box (conditions for creating a resource), made from `when` and `or` of a resource in a Katalog."""
+    """The gates of a box (conditions for creating a resource), made from `when` and `or` of a resource in a Katalog.
+
+    All in `when` must hold, and at least one in `any` unless that is empty.
+    """
 
     when: tuple[KatalogCondition, ...] = ()
     any: tuple[KatalogCondition, ...] = ()

@@ -19,7 +19,11 @@ _DEEPEST: Final = 32
 
 @attrs.define
 class KatalogEntry:
-    """One resource of a Katalog or a part of it, with its path in the Katalog."""
+    """One resource of a Katalog or a part of it, with its path in the Katalog.
+
+    `raw` is its mapping, and `asked` has the keys that were read. `scope` has the names with which paths in its Go
+    templates may begin. What cannot be converted is added to `problems`.
+    """
 
     raw: Mapping[str, Any]
     path: str

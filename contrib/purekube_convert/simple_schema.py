@@ -31,7 +31,10 @@ class SimpleSchemaError(ValueError):
 
 @attrs.define
 class SimpleSchemas:
-    """A converter of kro's short schemas. `types` are the types that the ResourceGraphDefinition declares."""
+    """A converter of kro's short schemas. `types` are the types that the ResourceGraphDefinition declares.
+
+    What cannot be converted is added to `problems`.
+    """
 
     types: Mapping[str, Any]
     problems: Problems

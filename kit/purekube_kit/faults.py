@@ -44,7 +44,7 @@ class FaultScope:
 class ActiveFault:
     """A fault in effect, which ends by `heal` or at the end of its `with` block.
 
-    `left` is how often it will still occur; None means without limit.
+    `about` has the requests that it affects. `left` is how often it will still occur; None means without limit.
     """
 
     about: FaultScope

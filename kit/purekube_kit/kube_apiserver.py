@@ -50,7 +50,11 @@ class Assets:
 
 @attrs.frozen
 class RealServer:
-    """The address and credentials of a running kube-apiserver."""
+    """The address and credentials of a running kube-apiserver.
+
+    `token` is the administrator's, and `operator_token` that of the operator's user. `authority` is the certificate by
+    which clients verify the server.
+    """
 
     url: str
     token: str = attrs.field(repr=False)

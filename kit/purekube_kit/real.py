@@ -191,9 +191,9 @@ class RealCluster(ClusterUnderTest):
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start the process again if a fault has killed it.
+        """Start the process again if a fault has killed it: `error` is then None.
 
-        Any other error that ended the process is kept, to be raised later.
+        Any error that ended the process is kept, to be raised later.
         """
         if replica is not self._replica:
             return

@@ -82,8 +82,8 @@ class InstanceReconciler:
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
         """Return the controller of ApplicationInstances, with the watches that enqueue an instance.
 
-        `writer` writes the statuses, and `workers` is the number of concurrent reconciles. `resync` is the interval in
-        seconds after which every instance is reconciled again.
+        `writer` has the controller's settings for the status that it writes, and `workers` is the number of concurrent
+        reconciles. `resync` is the interval in seconds after which every instance is reconciled again.
         """
         reconciler = DecisionReconciler(
             PassRules(APPLICATION_INSTANCE, _read, self._decide, FIELD_MANAGER, FINALIZER, idempotent=True),

@@ -25,9 +25,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Delivery:
     """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    The control plane is the server that offers jobs to the operator. `final` lists the errors after which the request
-    is not repeated. `answered` is called with None after success, or with such an error. After any other error, `lost`
-    is called and the request is repeated.
+    The control plane is the server that offers jobs to the operator. `send` sends the request, and `key` identifies it
+    in the queue. `final` lists the errors after which the request is not repeated. `answered` is called with None after
+    success, or with such an error. After any other error, `lost` is called and the request is repeated.
     """
 
     key: str

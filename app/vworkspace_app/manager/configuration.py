@@ -33,7 +33,10 @@ def agent_settings(settings: RunSettings) -> AgentSettings | None:
 
 
 def credentials_source(settings: RunSettings, api: KubeApi) -> CredentialsSource:
-    """Return the source of the credentials for the control plane (PULL-8)."""
+    """Return the source of the credentials for the control plane (PULL-8).
+
+    It is the token file or the Secret, as the settings say.
+    """
     return CredentialsSource(
         api,
         settings.namespace,

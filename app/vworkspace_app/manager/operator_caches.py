@@ -1,4 +1,4 @@
-"""The informers of the operator: their kinds, which objects of each kind are kept, and by which indexes."""
+"""The informers of the operator: their kinds, which objects of each kind they cache, and the indexes of the caches."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial

@@ -1,4 +1,4 @@
-"""The settings of the in-cluster operator."""
+"""The settings of the in-cluster operator, which `configuration.py` makes from those of the command `run`."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class OperatorSettings:
-    """The settings of the operator's process, and of its decisions."""
+    """The settings of the operator's process, such as its namespace and the number of workers, and of its decisions."""
 
     decisions: Settings
     operations: OperationSettings = attrs.field()

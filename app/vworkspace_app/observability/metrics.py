@@ -93,7 +93,7 @@ class Metrics:
         time.observe(seconds)
 
     def webhook(self, path: str) -> None:
-        """Create the series of the webhook at `path`, with the value zero."""
+        """Create the metric series of the webhook at `path`, with the value zero."""
         for code in _OF_EVERY_WEBHOOK:
             self._reviews.labels(path, code)
         self._review_time.labels(path)

@@ -107,10 +107,10 @@ class OperationReconciler:
         self._unmanaged = UnmanagedReports(self.events)
 
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
-        """Return the controller of Operations.
+        """Return the controller of Operations, with the watches that enqueue an Operation.
 
-        `writer` has the settings for the status that it writes, and `workers` is the number of reconciles at the same
-        time. Every Operation is reconciled at least every `resync` seconds.
+        `writer` has the controller's settings for the status that it writes, and `workers` is the number of concurrent
+        reconciles. Every Operation is reconciled at least every `resync` seconds.
         """
         reconciler = DecisionReconciler(
             PassRules(OPERATION, _read, self._decide, FIELD_MANAGER, FINALIZER),

@@ -78,7 +78,8 @@ class _Account:
 class Allowances:
     """The limits on the number of tries with unknown tokens, for each client address.
 
-    Only the most recent addresses are remembered.
+    An address has a number of tries, and gets further ones as time passes. Only the most recent addresses are
+    remembered.
     """
 
     def __init__(self) -> None:

@@ -43,7 +43,10 @@ _SMALL, _LARGE = 7.0, 8.3
 
 @attrs.frozen
 class PlacedText:
-    """A line of text in a drawn node. `role` is the text's meaning: `kind`, `name`, `state`, `reason` and so on."""
+    """A line of text in a drawn node, with its vertical position `y` in pixels.
+
+    `role` is the text's meaning: `kind`, `name`, `state`, `reason` and so on.
+    """
 
     role: str
     y: int

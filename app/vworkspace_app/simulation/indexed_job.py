@@ -129,8 +129,9 @@ def arguments_of(runs: IndexedRuns) -> Iterator[str]:
 
 
 def broken_run_manifest(namespace: str, job: str, seed: int, text: str) -> dict[str, Any]:
-    """Return the ConfigMap with a run that violated a law (required property). Its name consists of the Job's name and
-    the seed.
+    """Return the ConfigMap with a run that violated a law (required property).
+
+    `text` is the saved run as JSON. The ConfigMap's name consists of the name of the Job `job` and the seed.
     """
     manifest = CONFIG_MAP.manifest(f"{job}-{'m' if seed < 0 else ''}{abs(seed)}", namespace)
     manifest["metadata"]["labels"] = {LABEL: job}

@@ -1,8 +1,6 @@
-"""The simulations of the operator, and of a user's boxes and controllers, and the running of scripts (SIM-1, SIM-5).
+"""The simulations of the operator and of users' boxes and controllers, and functions that run scripts (SIM-1, SIM-5).
 
-A box is an operator that a file declares.
-
-A script has the actions and faults of a run.
+A box is an operator that a file declares. A script has the actions and faults of a run.
 """
 
 from collections.abc import Callable, Collection

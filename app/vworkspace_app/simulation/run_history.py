@@ -1,7 +1,7 @@
-"""The history of a run, from which the state at any of its moments is restored (SIM-3).
+"""The history of a simulated run, from which the state at any of its moments is restored (SIM-3).
 
-A moment is a line of the trace or a decision. Objects are kept as changes, and decoded when a moment is read. The state
-inside the replicas is copied at each moment, since it is kept nowhere else.
+A moment is a line of the log of what happened, or a decision. Objects are kept as changes, and decoded when a moment is
+read. The state inside the replicas is copied at each moment, since it is kept nowhere else.
 """
 
 from bisect import bisect_right

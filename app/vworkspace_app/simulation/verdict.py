@@ -33,7 +33,8 @@ class SimulationTally:
     """The sums over several simulation runs, whose first seed is `first`.
 
     `broken_runs` is the number of runs that broke a law (required property). `broken` lists these runs; a termination
-    message has only the first few.
+    message has only the first few. `points` are the kinds of writes in the runs, such as `patch pods`, and `crashed_at`
+    those at which a process crashed. `laws` are the laws that were checked, and `happened` counts the faults by name.
     """
 
     first: int = 0

@@ -185,7 +185,11 @@ FORGED: Final = "9.9.9"
 
 @attrs.define
 class JobRequests:
-    """The jobs by which the control plane manages instances. `generations` counts the requests for each instance."""
+    """The jobs by which the control plane manages instances. `generations` counts the requests for each instance.
+
+    `instance` returns an instance's manifest for its name, chart version and a number among its values. `space_of`
+    returns the namespace of an instance by name.
+    """
 
     world: SimulatedWorld
     instance: Callable[[str, str, int], Mapping[str, Any]]

@@ -69,7 +69,10 @@ class Waiting:
 def steps_of(
     api: KubeApi, inventory: Inventory, waiting: Waiting, *, keep_applications: bool
 ) -> Iterator[UninstallStep]:
-    """Yield the steps that uninstall everything in the inventory."""
+    """Yield the steps that uninstall everything in the inventory.
+
+    With `keep_applications`, the releases of the instances stay. `waiting` limits the time for each object.
+    """
     work = _Work(api, inventory, waiting, keep_applications)
     yield from work.keeping() if keep_applications else work.with_applications()
     yield from work.the_rest()

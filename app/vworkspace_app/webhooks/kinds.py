@@ -47,7 +47,8 @@ class ServedKinds:
     async def converters_to(self, api_version: str) -> "Sequence[Converter]":
         """Return all converters that may be able to convert objects to the API version `api_version`.
 
-        Raises the OperatorErrors of `find_converters`.
+        They are the fixed ones, and those that `find_converters` returns for the API group. Raises the OperatorErrors
+        of `find_converters`.
         """
         found = () if self.find_converters is None else await self.find_converters(api_version.partition("/")[0])
         return (*self.converters, *found)

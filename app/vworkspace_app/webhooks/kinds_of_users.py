@@ -17,7 +17,7 @@ from vworkspace_core.webhook.paths import default_path, kind_review_path, valida
 
 
 def served_kinds(boxes: Iterable[Box], resources: Sequence[Resource[Any, Any]] = ()) -> ServedKinds:
-    """Return the webhooks of boxes, and of kinds that are defined by attrs classes."""
+    """Return the webhooks of `boxes`, and of the kinds in `resources`, which attrs classes define."""
     found = tuple(boxes)
     converters = (*(each.converter for each in resources), *(converter_of(box) for box in found))
     judges = {path: judge for box in found for path, judge in _judges(BoxAdmission.of(box))}
