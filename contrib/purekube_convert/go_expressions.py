@@ -109,7 +109,7 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
 def expression_of(node: Node, scope: TemplateScope) -> Value:
     """Return the CEL expression for a node of a Go template's syntax tree.
 
-    Raises TemplateError if CEL has no counterpart.
+    `scope` has the names with which paths in the template may begin. Raises TemplateError if CEL has no counterpart.
     """
     match node:
         case GoConstant(value):
@@ -214,7 +214,9 @@ def is_template(text: str) -> bool:
 def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> Any:
     """Convert a Katalog's text to a constant, one CEL expression, or a text with CEL expressions in it.
 
-    Raises TemplateError for a Go template that has no counterpart in CEL.
+    `scope` has the names with which paths in Go templates may begin. `desired` is the type of the result: `string`,
+    `int` or `bool`; empty leaves the type as it is. Raises TemplateError for a Go template that has no counterpart in
+    CEL.
     """
     if not is_template(text):
         return _literal(text, desired)
@@ -230,7 +232,10 @@ def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> 
 
 
 def expression_of_text(text: str, scope: TemplateScope) -> Value:
-    """Return a text with Go templates in it as one CEL expression. Raises TemplateError if CEL has no counterpart."""
+    """Return a text with Go templates in it as one CEL expression.
+
+    `scope` has the names with which paths in the templates may begin. Raises TemplateError if CEL has no counterpart.
+    """
     if not is_template(text):
         return constant(text)
     parts = parse_template(text)

@@ -64,7 +64,10 @@ Node: TypeAlias = GoConstant | Path | GoCall
 
 @attrs.frozen
 class If:
-    """A block `{{ if … }} … {{ else }} … {{ end }}` of a Go template."""
+    """A block `{{ if … }} … {{ else }} … {{ end }}` of a Go template.
+
+    `positive` has the parts before `else`, `negative` those after it.
+    """
 
     condition: Node
     positive: tuple["Part", ...]

@@ -68,7 +68,10 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Diagnostics:
-    """The information that explains why an expected state was not reached. `str` gives it as text."""
+    """The information that explains why an expected state of the object `live` was not reached.
+
+    It has what is not ready, Events, writes, and the lines of logs. `str` gives it as text.
+    """
 
     what: str
     live: Manifest | None

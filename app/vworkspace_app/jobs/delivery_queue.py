@@ -257,9 +257,9 @@ def status_key(job_id: str) -> str:
 class Reconnect:
     """The coordinator of an outage: it holds all queues while polls fail, and releases them in order afterwards.
 
-    The order is that of PULL-5: snapshot and statuses, then acks and results, then events. A queue is released when the
-    queue before it is empty or has failed, but not later than `head_start` seconds after that queue. So a status that
-    the server cannot process does not delay results.
+    The order is that of PULL-5: snapshot and statuses, then acks and results (`urgent`), then events. A queue is
+    released when the queue before it is empty or has failed, but not later than `head_start` seconds after that queue.
+    So a status that the server cannot process does not delay results.
     """
 
     def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:

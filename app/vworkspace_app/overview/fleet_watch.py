@@ -18,7 +18,10 @@ _PAUSE: Final = 1.0
 
 
 class FollowedObjects:
-    """The objects of several kinds in a cluster, which watches keep up to date."""
+    """The objects of the operator's own kinds and of the kinds in `boxes`, which watches keep up to date.
+
+    `boxes` are kinds that boxes define. Only objects in `namespace` are included, or in all namespaces if it is None.
+    """
 
     def __init__(self, api: KubeApi, namespace: str | None, system_namespace: str, boxes: Sequence[Kind] = ()) -> None:
         self._api = api

@@ -116,7 +116,11 @@ class PermittedReader:
         return tuple(self._unreadable.values())
 
     async def all(self, kind: Kind, *, namespace: str | None = None, selector: str = "") -> tuple[Manifest, ...]:
-        """Return all objects of a kind; empty if the kind is not served or may not be listed."""
+        """Return all objects of a kind; empty if the kind is not served or may not be listed.
+
+        Only objects in `namespace` that the label selector `selector` matches are returned; None and "" do not limit
+        them.
+        """
         where = namespace if kind.namespaced else None
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)

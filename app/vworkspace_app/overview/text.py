@@ -108,7 +108,11 @@ def _is_well(summary: Summary) -> bool:
 
 
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> list[str]:
-    """Return the last lines of a list: the objects in each state, the operators that run, and what cannot be read."""
+    """Return the last lines of a list: how many objects are in each state, which operators run, and what is not shown.
+
+    `workers` has the signs of running operators, such as their Leases. `unreadable` has the kinds that could not be
+    read, each with the reason.
+    """
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]

@@ -68,7 +68,10 @@ class PlacedNode:
 
 @attrs.frozen
 class Line:
-    """An edge of a drawing, which leads to the node `target`, as an SVG path."""
+    """An edge of a drawing, which leads to the node `target`, as an SVG path.
+
+    `is_open` is True if the object at the start of the edge does not block the target. `tip` is the tooltip.
+    """
 
     path: str
     target: str

@@ -40,7 +40,10 @@ class PlacedBar:
 
 @attrs.frozen
 class PlacedMark:
-    """A mark for a point in time in the timeline of an object, with its position in percent from the left."""
+    """A mark for a point in time in the timeline of an object, with its position in percent from the left.
+
+    `word` says what happened then, and `tip` is the tooltip.
+    """
 
     word: str
     x: float

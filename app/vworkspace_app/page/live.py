@@ -51,7 +51,7 @@ class _View:
 
 
 class Followers:
-    """The browsers that have the page open, to which changes of the page are sent.
+    """The browsers that have the page open, to which changes of the page are sent: at most `most`.
 
     All methods must be called on the event loop that serves the page. The source may report changes from any thread.
     """

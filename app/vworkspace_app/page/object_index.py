@@ -24,7 +24,7 @@ IDLE_SECONDS: Final = 300.0
 class ListIndex:
     """The rows of the page's list of objects, one for each object in `informers`. They are built at the first request.
 
-    `is_watched` reports whether a browser has the page open. If none has for some time, the rows are dropped.
+    `is_watched` reports whether a browser has the page open. If none has for `idle` seconds, the rows are dropped.
     """
 
     def __init__(

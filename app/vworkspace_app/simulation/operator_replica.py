@@ -32,7 +32,8 @@ _FAR: Final = (0.01, 0.06)
 class ControlConnection:
     """The connection of one simulated operator process to the simulated control plane.
 
-    After each request `on_token_used` is called with the token, and with whether the control plane accepted it.
+    `endpoint` returns the present token with the control plane's URL. After each request `on_token_used` is called with
+    the token, and with whether the control plane accepted it.
     """
 
     def __init__(

@@ -74,6 +74,7 @@ class RecordedObject:
     """A recorded change of an object of a known kind.
 
     `manifest` is the object after the change, or None if it was deleted. `last` is the last known state of the object.
+    `is_listed` is True if the object was in the first list of its kind, and thus existed before the recording.
     """
 
     at: float

@@ -71,7 +71,8 @@ def draw(
 ) -> SimulationScript:
     """Return the random script for a simulation of the operator, which `seed` determines.
 
-    It has users' actions on a number of `instances`, and the named `faults` at their rates, within `seconds`.
+    It has users' actions on a number of `instances`, and the named `faults` at their rates, within `seconds`. The
+    operator has `shards` shards with `replicas` processes each.
     """
     return OPERATOR.draw(seed, seconds=seconds, objects=instances, replicas=replicas, faults=faults, shards=shards)
 

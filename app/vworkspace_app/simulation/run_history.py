@@ -57,7 +57,10 @@ class RunDecision:
 
 @attrs.frozen
 class ReplicaState:
-    """The state in the memory of a simulated process: the keys in its queues, open jobs, and unsent messages."""
+    """The state in the memory of a simulated process: the keys in its queues, open jobs, and unsent messages.
+
+    `condition` says whether the process is starting, runs, leads, waits to lead, or has ended.
+    """
 
     name: str
     condition: str

@@ -111,13 +111,17 @@ class Inventory:
         )
 
     def needed_rights(self, *, keep_applications: bool) -> frozenset[ObjectRef]:
-        """Return the accounts, roles and bindings that Flux still needs for HelmReleases that stay."""
+        """Return the accounts, roles and bindings that Flux still needs for HelmReleases that stay.
+
+        With `keep_applications` all HelmReleases stay.
+        """
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
         """Return the operator's own namespace if it may be deleted, else None.
 
-        It stays if `manifests` did not create it, or if a HelmRelease in it stays.
+        It stays if `manifests` did not create it, or if a HelmRelease in it stays. With `keep_applications` all
+        HelmReleases stay.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
