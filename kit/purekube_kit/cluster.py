@@ -224,7 +224,10 @@ class ClusterUnderTest(ABC):
     def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
 
     def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
-        """Delete an object, which is given as for `ref`, as a user would. Raises NotFound if it does not exist."""
+        """Delete an object as a user would. Raises NotFound if it does not exist.
+
+        `what` is the object in any state, or its kind; with a kind, `name` and `namespace` say which object it is.
+        """
         ref = self.ref(what, name, namespace=namespace)
         self._do(lambda api: api.delete(ref))
         self._say(f"somebody deletes {ref}")
@@ -242,12 +245,20 @@ class ClusterUnderTest(ABC):
     def get(self, what: Manifest) -> Manifest: ...
 
     def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
-        """Return the live object, which is given as for `ref`. Raises NotFound if the object does not exist."""
+        """Return the live object. Raises NotFound if the object does not exist.
+
+        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
+        is.
+        """
         ref = self.ref(what, name, namespace=namespace)
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
     def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
-        """Report whether the object, which is given as for `ref`, exists in the cluster."""
+        """Report whether an object exists in the cluster.
+
+        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
+        is.
+        """
         return self._live(self.ref(what, name, namespace=namespace)) is not None
 
     @overload
@@ -307,9 +318,10 @@ class ClusterUnderTest(ABC):
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
-        """Let time pass until the object, which is given as for `ref`, is gone.
+        """Let time pass until an object is gone. Raises NotReached after `within` seconds.
 
-        Raises NotReached after `within` seconds.
+        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
+        is.
         """
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):

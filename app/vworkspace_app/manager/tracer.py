@@ -81,7 +81,7 @@ class Tracer:
                 self._news.set()
 
     def agent_stepped(self, before: AgentState, after: AgentState) -> None:
-        """Record the changes of jobs by one step of the job state machine."""
+        """Record the changes of jobs between the states `before` and `after` one step of the job state machine."""
         if self._recorder is not None and before.jobs is not after.jobs:
             for job_id in {**before.jobs, **after.jobs}:
                 was, is_now = before.jobs.get(job_id), after.jobs.get(job_id)
@@ -89,7 +89,7 @@ class Tracer:
                     self._add(self._recorder.job_changed(was, is_now, self._clock.now()))
 
     def reconciled(self, done: Reconciled) -> None:
-        """Record a reconcile pass that has ended."""
+        """Record a reconcile pass that has ended, as a span in the trace of its object."""
         if self._recorder is not None:
             writes = [f"{verb} {ref}" for verb, ref in done.executed]
             error = "" if done.error is None else str(done.error)

@@ -74,7 +74,7 @@ class LatestStats:
         self._current = first
 
     def replace(self, stats: ProcessStats) -> None:
-        """Replace the newest statistics."""
+        """Replace the newest statistics by `stats`."""
         self._current = stats
 
     @property

@@ -1,4 +1,7 @@
-"""The rendering of screens as HTML. All values are escaped: no text can become markup, script or a link."""
+"""The rendering of screens (page contents) as HTML.
+
+All values are escaped: no text can become markup, script or a link.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -67,7 +70,7 @@ class RenderedPart:
 
 @attrs.frozen
 class RenderedScreen:
-    """A screen as HTML, by part. `tab_title` and `icon` are for the browser tab."""
+    """A screen as HTML: its parts by id. `tab_title` and `icon` are for the browser tab."""
 
     parts: Mapping[str, RenderedPart]
     tab_title: str

@@ -153,7 +153,10 @@ class Collected:
 
 
 def collected(job: Manifest, pods: Sequence[Manifest]) -> Collected:
-    """Return the results of a Job's pods so far. An index whose pod was retried counts once."""
+    """Return the results of a Job's pods so far, by completion index.
+
+    An index whose pod was retried counts once. An index without a result is listed with the reason.
+    """
     tallies, reasons = dict[int, SimulationTally](), dict[int, str]()
     for pod in sorted(pods, key=lambda pod: str(metadata(pod).get("creationTimestamp", ""))):
         index = _index_of(pod)

@@ -35,9 +35,9 @@ _MOST_QUOTED: Final = 5_000
 
 @attrs.define
 class Masker:
-    """A masker of the values in one recording: it replaces each value by a hash, with a key that is never written.
+    """A masker of chart values and secrets in one recording: it replaces each by a hash.
 
-    Equal values have equal hashes.
+    Equal values have equal hashes. The key of the hashes is never written.
     """
 
     key: bytes = attrs.field(repr=False)

@@ -1,4 +1,4 @@
-"""The webhooks that a process serves for users' kinds (PH-8)."""
+"""The webhooks that a process serves for users' kinds: they judge reviews, and convert objects (PH-8)."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
