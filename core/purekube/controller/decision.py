@@ -117,7 +117,7 @@ class Snapshot:
     `objects` holds the existing downstream objects, in any order: every object whose name the source requires, and
     every object of a downstream kind that carries the source's uid. `failures` are refused writes of an earlier
     decision in the same pass. `namespace` is the source's Namespace object, if the decision needs it. `peers` are the
-    names of other namespaces that admit objects made for a source in this namespace.
+    names of other namespaces in which objects may be made for a source in this namespace.
 
     `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are former kinds of downstream objects
     that the operator may not list, each with the missing right; objects of these kinds may exist unseen. A former kind
@@ -206,7 +206,8 @@ class Fill:
 class Create:
     """A POST of an object that must be created at most once; an apply would create the object again (OPS-1).
 
-    The random texts for `fill` are drawn when the request is sent. `after` has the same meaning as in `Apply`.
+    `fill` lists the fields of the manifest that get a random text, which is drawn when the request is sent. `after`
+    lists objects that must be written first: if the write of one of them is refused, this create is skipped.
     """
 
     kind: Kind
@@ -290,7 +291,10 @@ class Decision:
 
 
 def as_data(decision: Decision) -> dict[str, Any]:
-    """Return the non-empty effects of `decision` as a JSON object. Its keys are in the order of execution."""
+    """Return `decision` as a JSON object: its writes, Events and the next reconcile, without those that are empty.
+
+    The keys are in the order of execution.
+    """
     effects: dict[str, Any] = {
         "dryRun": [{"object": _object(dry_run.ref)} for dry_run in decision.dry_runs],
         "finalizer": decision.finalizer and decision.finalizer.value,

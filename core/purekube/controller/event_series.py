@@ -88,9 +88,10 @@ def note_of(text: str, longest: int = LONGEST_NOTE) -> str:
 
 
 class Once:
-    """A memory of each subject's last message, so that a message is logged only when it changes.
+    """A memory of the last message about each subject, so that a message is logged only when it changes.
 
-    The memory holds at most `most` subjects, and drops the least recently used.
+    A subject is any text that says what a message is about, such as the name of a controller. The memory holds at most
+    `most` subjects, and drops the least recently used.
     """
 
     def __init__(self, most: int = 4096) -> None:
@@ -98,7 +99,10 @@ class Once:
         self._said: OrderedDict[str, str] = OrderedDict()
 
     def first(self, subject: str, said: str) -> bool:
-        """Report whether the message `said` differs from the subject's last one, and remember `said`."""
+        """Report whether the message `said` differs from the last one about `subject`, and remember `said`.
+
+        The first message about a subject counts as different.
+        """
         before = self._said.get(subject)
         self._said[subject] = said
         self._said.move_to_end(subject)
@@ -107,7 +111,7 @@ class Once:
         return before != said
 
     def forget(self, subject: str) -> bool:
-        """Forget the subject's last message, and report whether there was a message."""
+        """Forget the last message about `subject`, and report whether there was one."""
         return self._said.pop(subject, None) is not None
 
 
@@ -270,8 +274,8 @@ class EventSeries:
         """Return the next write among Events that have waited for at least `waited`; None if no write is possible now.
 
         A new Event about progress waits for at least two seconds. A new warning does not wait, since it may be the last
-        message of a process that is about to be killed. If `waited` is None, no Event waits, because the process ends.
-        The caller must report the result with `wrote` or `failed`.
+        message of a process that is about to be killed. If `waited` is None, no Event has to wait, whatever it is
+        about; this is for a process that is about to end. The caller must report the result with `wrote` or `failed`.
         """
         for event, since in self._due.items():
             series = self._series[event]

@@ -1,4 +1,5 @@
-"""The executor of a decision's effects: each effect is one call of the `KubeApi` port, and updates the snapshot.
+"""The code that carries out the writes of a decision: each write is one call of the `KubeApi` port. Its result
+updates the source (the reconciled object) or the snapshot (the observed state on which the next decision is made).
 
 A refused write of a downstream object becomes a `Failure` in the snapshot. The errors of writes to the source itself
 are raised: Stale, NotFound, and any other of the port's errors.
@@ -38,7 +39,7 @@ V = TypeVar("V", bound=Snapshot)
 class PassRules(Generic[S, V]):
     """The rules of a reconcile pass for one kind: how to read its objects, decide, and write.
 
-    `manager` is the field manager of all writes. `finalizer` is the one that a `Finalizer` effect adds or removes.
+    `manager` is the field manager of all writes. `finalizer` is the one that decisions add or remove.
     `idempotent` promises that the next decision is empty once everything was written (REC-6). `rounds` limits the
     decisions in one pass. With `looks_up`, an object that the snapshot lacks is read live if its apply is refused, and
     the next decision sees it; this is for caches that hold only labelled objects. `entropy` is needed if objects are
@@ -78,10 +79,11 @@ class ReconcilePass(Generic[S, V]):
         return self.api
 
     def record(self, verb: str, ref: ObjectRef, manifest: Manifest) -> None:
-        """Add a write of the object `ref` to `executed` and `written`, and report the write to `on_write`.
+        """Record a write of the object `ref`, which the server has accepted, and report the write to `on_write`.
 
-        `verb` names the kind of write, such as an apply. `manifest` is the object that the server returned; it is also
-        put into the snapshot, unless it is of the source's kind.
+        Verb and object are added to `executed`, the object and its new resourceVersion to `written`. `verb` names the
+        kind of write, such as an apply. `manifest` is the object that the server returned; it is also put into the
+        snapshot, unless it is of the source's kind.
         """
         self.executed.append((verb, ref))
         written = (ref, str(metadata(manifest).get("resourceVersion", "")))

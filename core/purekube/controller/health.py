@@ -52,9 +52,10 @@ class WorkerPoolVitals:
 
 @attrs.frozen
 class Vitals:
-    """The state of the process at one moment. `started` is set once informers and worker pools exist.
+    """The state of the process at one moment, from which the health checks judge it.
 
-    Informers and worker pools are created only after the API server has answered.
+    `started` is True once informers and worker pools exist; they are created only after the API server has answered.
+    `stopping` is True during shutdown.
     """
 
     started: bool = False

@@ -1,4 +1,4 @@
-"""One reconcile pass: decide, execute, decide again; the only code that turns effects into calls of `KubeApi`.
+"""One reconcile pass: decide, carry out the decision's writes by `KubeApi`, decide again. No other code does this.
 
 Expected flow
     decide → finalizer → patches → applies → creates → deletes → decide again on the result → … → status → events.
@@ -38,7 +38,7 @@ from purekube.ports import EventSink, KubeApi
 
 class ResultLabel(StrEnum):
     """The values of the label `result` of the metric controller_runtime_reconcile_total: those of controller-runtime,
-    and `terminal`.
+    and `terminal` for an error that is not retried.
     """
 
     SUCCESS = "success"

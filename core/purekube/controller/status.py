@@ -78,7 +78,7 @@ class LiveStatus:
 class Minor:
     """The parts of a status whose changes may be written later, so that progress messages do not cause many writes.
 
-    `fields` are the names of such status fields.
+    These are the messages of conditions of the types in `messages_of`, and the status fields named in `fields`.
     """
 
     messages_of: frozenset[str] = frozenset()
@@ -105,7 +105,8 @@ class StatusChange:
     def added_to(self, decision: Decision, events: Iterable[KubernetesEvent]) -> Decision:
         """Return `decision` with this status, and with `events` after the decision's own.
 
-        While Reconciling is True, `events` that are not warnings report only progress.
+        If the status has Reconciling True, the `events` that are not warnings are marked as about unfinished work
+        (`is_progress`).
         """
         if self._is_reconciling:
             events = (attrs.evolve(event, is_progress=event.type == "Normal") for event in events)

@@ -2,8 +2,8 @@
 
 A node is a resource of the graph: it requires any number of child objects of one kind. `Graph.of(nodes)` orders the
 nodes; `plan` decides what is written now, `teardown` how everything is removed, and `conditions_of` which conditions
-the owner's status has. All are pure. Expressions are passed in as functions of a `Scope`: the engine depends on no
-particular kinds and on no expression language.
+the owner's status has. All are pure. Expressions are passed in as functions of a `Scope` (the values that they may
+read): the engine depends on no particular kinds and on no expression language.
 """
 
 from purekube.graph.account import GraphReason, conditions_of, conditions_of_teardown

@@ -95,7 +95,11 @@ NOWHERE: Final = Place()
 
 
 class Until(Enum):
-    """The state that a dependency must reach before the graph node that depends on it is written."""
+    """The state that a dependency must reach before the graph node that depends on it is written.
+
+    APPLIED: it is written earlier in the same pass, or is already as desired. OBSERVED: it exists as desired. READY: it
+    is ready at its present generation. NOTHING: it comes first in the order if possible, and is not waited for.
+    """
 
     NOTHING = "its value is looked at where it is there: it comes first in the order where that is possible"
     APPLIED = "it is applied in the same pass, before; or it is as wanted already"
@@ -118,7 +122,12 @@ class Edge:
 
 
 class ApplyPolicy(Enum):
-    """The policy by which the objects of a graph node are created and updated."""
+    """The policy by which the objects of a graph node are created and updated.
+
+    ALWAYS: an object is applied whenever it differs. IF_ABSENT: it is created if it is missing, and never updated.
+    ONCE: it is created once in its owner's life, and not again if it is deleted. NEVER: it belongs to another owner,
+    and is only read.
+    """
 
     ALWAYS = "it is applied whenever it differs"
     IF_ABSENT = "it is created where there is none, and never touched again"
@@ -127,21 +136,31 @@ class ApplyPolicy(Enum):
 
 
 class Removal(Enum):
-    """The handling of an object that is no longer desired, or whose owner is being deleted."""
+    """The handling of an object that is no longer desired, or whose owner is being deleted.
+
+    DELETE: the object is deleted. ORPHAN: the object stays, and no longer belongs to the owner.
+    """
 
     DELETE = "it is deleted"
     ORPHAN = "it is let go of, and stays"
 
 
 class PruneTime(Enum):
-    """The moment at which an object that is no longer desired is pruned."""
+    """The moment at which an object that is no longer desired is pruned.
+
+    WHEN_READY: once all desired objects are ready. AT_ONCE: as soon as it is known that the object is not desired.
+    """
 
     WHEN_READY = "once everything that is wanted is ready"
     AT_ONCE = "as soon as it is known that it is not wanted"
 
 
 class OnImmutable(Enum):
-    """The reaction when the API server refuses to change an immutable field of an object."""
+    """The reaction when the API server refuses to change an immutable field of an object.
+
+    FAIL: the refusal is reported, and only a changed manifest can help. RECREATE: the object is deleted, and created
+    again once it is gone.
+    """
 
     FAIL = "it is told, and only another content can help"
     RECREATE = "the object is deleted, and made again once it is gone"
@@ -238,9 +257,11 @@ class GraphNode:
 
     @property
     def is_rolled_as_rendered(self) -> bool:
-        """Report whether `roll_on` hashes the rendered objects of this graph node. If not, it hashes the live objects.
+        """Report whether the hash for nodes that name this node in `roll_on` is that of its rendered objects. If not,
+        it is the hash of its live objects.
 
-        Of a Secret only uid and resourceVersion are hashed, never the content, since a reader of the pod template could
-        find its value by trying candidates.
+        The hash is put into the pod templates of these nodes, so that a change of it replaces the pods. Of a Secret
+        only uid and resourceVersion are hashed, never the content, since a reader of the pod template could find its
+        value by trying candidates.
         """
         return self.policy is ApplyPolicy.ALWAYS and self.kind != SECRET

@@ -93,9 +93,9 @@ class Marks:
 
     @cached_property
     def roll(self) -> str:
-        """The name of the annotation on a pod template with the hash of the objects of the nodes in `roll_on`.
+        """The name of the annotation on a pod template with a hash of other objects, such as a ConfigMap.
 
-        A change of the hash replaces the pods.
+        These are the objects of the nodes in `GraphNode.roll_on`. A change of the hash replaces the pods.
         """
         return f"{self.domain}/roll-hash"
 

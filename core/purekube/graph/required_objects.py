@@ -40,7 +40,8 @@ class WantedItem:
     """A desired object of a graph node, and the item from which its `manifest` was made.
 
     `manifest` is what is applied. `live` is the existing object of that name; `is_foreign` says that it belongs to
-    another owner. `record` exists only for an object that is created once. `problem` says why the object cannot exist.
+    another owner. `record` is the owner's record of an object that is created only once, None for other objects.
+    `problem` says why the object cannot exist.
     """
 
     item: Item

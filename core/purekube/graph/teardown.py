@@ -1,8 +1,8 @@
 """Removal of all objects of an owner, found by labels and annotations alone (PH-3).
 
-Expected flow: hooks run to completion → the highest recorded wave is deleted → it is gone → the next → … → the objects
-that the hooks created → done. Each step follows from the observed state, so it continues after a restart at any point.
-Objects that shall outlive their owner are orphaned first.
+Expected flow: hooks (nodes to run before any deletion) run to completion → the highest recorded wave is deleted → it is
+gone → the next → … → the objects that the hooks created → done. Each step follows from the observed state, so it
+continues after a restart at any point. Objects that shall outlive their owner are orphaned first.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,8 @@ class Hooks:
     def of(cls, nodes: Iterable[GraphNode], scope: Scope) -> "Hooks":
         """Make hooks of `nodes`. Each of their objects is created once, and the owner keeps a record of that.
 
-        Raises GraphError for an id that is used twice, an unknown dependency, or a cycle.
+        `scope` holds the values that the functions of the nodes read. Raises GraphError for an id that is used twice,
+        an unknown dependency, or a cycle.
         """
         once = (
             attrs.evolve(node, policy=ApplyPolicy.ONCE) if node.policy is not ApplyPolicy.NEVER else node
@@ -60,8 +61,9 @@ class TeardownStep(StrEnum):
 class Teardown:
     """One step of removing an owner's objects: the writes to make now, and the objects that are left.
 
-    `message` names the remaining objects, and since when they are being deleted. `effects` and `records` have the same
-    meaning as in Plan.
+    `message` names the remaining objects, and since when they are being deleted. `effects` has the writes and the time
+    of the next pass. `records` are the owner's records of objects that are created only once, which the caller must
+    store on the owner. `left` are the objects that are left.
     """
 
     step: TeardownStep

@@ -47,8 +47,10 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return the manifest for the second apply of `config`. If `config` has a resourceVersion, it is replaced by that
-    of `answer`, the server's answer to the first apply.
+    """Return the manifest by which `config` is applied a second time, after an apply that left an empty map out or
+    null.
+
+    If `config` has a resourceVersion, it is replaced by that of `answer`, the server's answer to the first apply.
     """
     if "resourceVersion" not in config["metadata"]:
         return config

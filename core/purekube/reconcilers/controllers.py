@@ -180,10 +180,11 @@ def name_of(controller: AnyController) -> str:
 
 
 def features_of(controller: AnyController) -> frozenset[Feature]:
-    """Return the features of a controller.
+    """Return the features of a controller: the default ones that its attribute `plain` does not switch off.
 
-    Without FINALIZER there is no SYNC either, because the finalizer tells objects that the controller already handled
-    from new objects.
+    Features that do not apply to the controller are left out, such as conditions for a watcher. Without FINALIZER there
+    is no SYNC (the report of objects from before the process's start as synced), because only the finalizer tells
+    objects that the controller already handled from new objects.
     """
     plain = controller.plain
     if plain is None:

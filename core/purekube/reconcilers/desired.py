@@ -81,9 +81,9 @@ class Node:
     """One object that should exist. If the node with this `id` gets another object name, its old object is replaced. A
     node that is left out of `Desired` is removed.
 
-    `depends_on` lists other nodes, or ids of `Read`s; `until` says which of their states the node waits for. If `when`
-    is False, or a text with the reason, nothing is created or changed, and the parent is not Ready. `healthy` tests the
-    live object in addition to the rules of its kind.
+    `depends_on` lists other nodes, or ids of `Read`s (objects of other owners that are only read); `until` says which
+    of their states the node waits for. If `when` is False, or a text with the reason, nothing is created or changed,
+    and the parent is not Ready. `healthy` tests the live object in addition to the rules of its kind.
 
     `adopt` says that an existing object of that name without a controller is taken over. `generate` are fields that are
     filled with random text when the object is created; the object is then never updated. `roll_on` are nodes whose
@@ -143,7 +143,7 @@ class Children:
     """Schemas by apiVersion and kind, for the kinds whose classes are known."""
 
     def get(self, node: NodeOrId) -> Manifest | None:
-        """Return the live object of a node or of a `Read`; None if it does not exist."""
+        """Return the live object of a node or of a `Read` (an object that is only read); None if there is none."""
         if isinstance(node, str):
             return next(iter(self.found.get(node) or self.found.get(label_text(node)) or ()), None)
         return next((live for live in self.found.get(label_text(node.id), ()) if _is_of(node, live)), None)

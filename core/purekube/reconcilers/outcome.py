@@ -73,10 +73,11 @@ CallOutcome: TypeAlias = Returned | Raised | Ended | Late | Unread
 
 @attrs.frozen
 class Consequences:
-    """The consequences of an outcome: the progress to remember for the object, the requeue, the error to log, and the
-    conditions to write.
+    """The consequences of the outcome of a call of the user's controller for an object.
 
-    `conditions` is None if the status is not to be written.
+    `progress` is what this process remembers about the object until the next call. `requeue` is the time of the next
+    pass, and `error` the error to log. `conditions` are the conditions to write, or None if the status is not
+    to be written.
     """
 
     progress: ObjectProgress

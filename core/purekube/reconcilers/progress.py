@@ -1,4 +1,5 @@
-"""The progress of an object under one controller, which decides the next step (PH-7).
+"""The progress of an object (what a process remembers about its handling by one controller), which decides the next
+step (PH-7).
 
 A call is an invocation of the user's controller for the object; it is complete if it left nothing to do
 (`Result.is_complete`). A pass calls `next_step`, carries it out, and repeats until the step is a call or nothing. The
@@ -167,7 +168,8 @@ class CallController:
     """The step that calls the user's controller for the object: `reconcile`, or the watcher's method for
     `watcher_event`.
 
-    `cause` says why. `settled` has the same meaning as in `Request`.
+    `cause` says why. `settled` says that the object was Ready at this generation before this process began, and that
+    nothing that is watched has changed.
     """
 
     cause: Cause
@@ -184,9 +186,8 @@ Step: TypeAlias = Forget | NoOp | SetFinalizers | CallController
 
 
 def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress:
-    """Return `progress` if it is about the object `seen`, as the uids show.
-
-    If it is about an earlier object of that name, return new, empty progress.
+    """Return `progress`, what this process remembers about an object, if it is about the object `seen`, as the uids
+    show. If it is about an earlier object of that name, return new, empty progress.
     """
     return progress if progress.uid == seen.uid else ObjectProgress(seen.uid)
 
@@ -194,7 +195,8 @@ def progress_of(progress: ObjectProgress, seen: ObservedFacts) -> ObjectProgress
 def next_step(rules: ProgressRules, progress: ObjectProgress, wake: PendingEvent, seen: ObservedFacts | None) -> Step:
     """Return the next step (action) for an object, such as a call of the user's controller.
 
-    `wake` has the object's pending changes; `seen` is None if the object does not exist.
+    `rules` are the controller's settings, and `progress` is what this process remembers about the object. `wake` has
+    the object's pending changes; `seen` is None if the object does not exist.
     """
     if seen is None:
         return Forget()
@@ -262,7 +264,8 @@ def _watcher_event(
 
 def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | None:
     """Return the step that reports a deletion to the user's controller, for an object that vanished from the cluster
-    before its deletion was handled. `last` is the object's last state.
+    before its deletion was handled. `last` is the object's last state, and `progress` is what this process remembers
+    about the object.
 
     Return None if the controller has handled the deletion already, if this process never called it for the object, or
     if `progress` is about another object.
@@ -276,10 +279,11 @@ def vanished(progress: ObjectProgress, last: ObservedFacts) -> CallController | 
 
 
 def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetFinalizers) -> ObjectProgress:
-    """Return the progress to remember before the write of `step`, since the server's response may be lost.
+    """Return `progress`, what this process remembers about an object, as it must be before `step` is carried out.
 
-    It has `is_new` set (no process has called the controller for the object before) if the step adds the controller's
-    first finalizer.
+    `step` is a write of finalizers. If it adds the controller's first finalizer, the result has `is_new` set: no
+    process has called the controller for the object. This is set before the write, since the server's response may be
+    lost.
     """
     is_first = not step.last and rules.begun in step.finalizers and not progress.begun
     return attrs.evolve(progress, is_new=progress.is_new or is_first)
@@ -288,19 +292,19 @@ def before_finalizers(rules: ProgressRules, progress: ObjectProgress, step: SetF
 def after_success(
     progress: ObjectProgress, call: CallController, *, complete: bool, state: Any = None
 ) -> ObjectProgress:
-    """Return the progress to remember after the successful call `call` of the user's controller.
+    """Return what this process remembers about an object after the successful call `call` of the user's controller.
 
-    `complete` says that the call left nothing to do; a deletion is then handled, and the finalizer may be removed.
-    `state` is what the call returned for the next call.
+    `progress` is what it remembered before. `complete` says that the call left nothing to do; a deletion is then
+    handled, and the finalizer may be removed. `state` is what the call returned for the next call.
     """
     cleaned = call.deleting and complete
     return attrs.evolve(progress, begun=True, notified=True, cleaned=cleaned, stalled=False, attempts=0, state=state)
 
 
 def after_failure(progress: ObjectProgress, *, stalled: bool) -> ObjectProgress:
-    """Return the progress to remember after a failed call of the user's controller. The state that the last success
-    returned is kept.
+    """Return what this process remembers about an object after a failed call of the user's controller.
 
-    `stalled` says that no retry follows, because only a change can help.
+    `progress` is what it remembered before. The state that the last successful call returned is kept. `stalled` says
+    that no retry follows, because only a change can help.
     """
     return attrs.evolve(progress, begun=True, stalled=stalled, attempts=0 if stalled else progress.attempts + 1)

@@ -21,7 +21,9 @@ _LONGEST_REASON: Final = 128
 
 
 class Cause(StrEnum):
-    """The reason why an object is reconciled. If several reasons apply, the first in this list is given."""
+    """The reason why an object is reconciled. If several reasons apply, the first of these is given: CREATED, SYNCED,
+    CHANGED, WOKEN, RETRIED, RESYNCED.
+    """
 
     CREATED = "created"
     """The object is new: no process has made a call for it before."""

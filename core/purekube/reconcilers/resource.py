@@ -247,7 +247,7 @@ def _definition(
 
 
 def standard_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """Return the printer columns of a kind: Ready, then `columns`, then the other columns that every kind has."""
+    """Return the printer columns of a kind: Ready, then `columns`, then Reason, Age and Message."""
     ready, reason = Column("Ready", condition_path("Ready", "status")), condition_path("Ready", "reason")
     message = Column("Message", condition_path("Ready", "message"), priority=1)
     return (ready, *columns, Column("Reason", reason), AGE, message)

@@ -37,7 +37,11 @@ class Watch:
 
     @property
     def paths(self) -> tuple[tuple[str, ...], ...]:
-        """The paths of `fields`, each as a tuple of keys."""
+        """The fields of each watched object that are kept in memory in addition to its metadata, each as a path of
+        keys.
+
+        They are the paths in `fields`; none for full objects and for `METADATA_ONLY`.
+        """
         return tuple(tuple(path.strip(".").split(".")) for path in self.fields or ())
 
 

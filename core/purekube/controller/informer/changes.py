@@ -14,7 +14,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class ChangeType(StrEnum):
-    """The kind of a change to the store."""
+    """The kind of a change to an informer's store: an object was added, updated or deleted."""
 
     ADDED = "added"
     UPDATED = "updated"
@@ -26,8 +26,8 @@ class CacheChange:
     """One change of an informer's store.
 
     `raw` is the present object, or its last known state for DELETED. `version` is the object's resourceVersion.
-    `old_raw` is the object before an UPDATED. `initial` marks objects of the first list. A deletion that the watch
-    missed while disconnected is reported as DELETED too.
+    `old_raw` is the object before an UPDATED. `initial` marks objects of the informer's first list, which existed
+    before. A deletion that the watch missed while disconnected is reported as DELETED too.
     """
 
     type: ChangeType

@@ -1,6 +1,7 @@
 """The informer as a state machine without I/O: list in pages, then watch, as long as the process runs (RUN-1).
 
-`step` takes an event and returns the new state with its effects. Time and jitter are arguments.
+`step` takes an event and returns the new state with its effects: the requests that the caller must send, and the
+changes that it must make to the store. Time and jitter are arguments.
 
 Expected flow
     Started → ReadPage … BufferPage → Replace, OpenStream → PutObject/RemoveObject/Advance … → OpenStream at the last
@@ -165,8 +166,10 @@ def step(
     jitter: float,
     policy: InformerPolicy = DEFAULT_POLICY,
 ) -> InformerStep:
-    """Return the informer's next state after `event`, and the effects to carry out. `now` is monotonic seconds;
-    `jitter` is a number in [0, 1).
+    """Return the informer's next state after `event`, and the effects that the caller must carry out.
+
+    An effect is a request to the server, a change of the store, a wait, or a report. `now` is monotonic seconds, and
+    `jitter` a number in [0, 1) that spreads the waits.
     """
     moment = InformerContext(now, jitter, policy)
     match event:

@@ -1,4 +1,7 @@
-"""The types of the informer's state machine (`machine.step`): its state, events and effects."""
+"""The types of the informer's state machine (`machine.step`): its state, events and effects.
+
+An event is what happened, such as the arrival of a page. An effect is what the caller must do, such as read a page.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum

@@ -2,8 +2,8 @@
 
 JSON takes a tenth of the memory of dicts, and compressed JSON a tenth of that; every reader gets its own copy at no
 extra cost. The newest objects stay unpacked for a while: they are read most, and likely to change next. managedFields
-are dropped on arrival by default. Of an object that exceeds a limit only an outline is held (`outline`). A relist is
-buffered next to the live content and replaces it in one step; the difference yields the changes that were missed,
+are dropped on arrival by default. Of an object that exceeds a limit only an outline (its small parts) is held. A relist
+is buffered next to the live content and replaces it in one step; the difference yields the changes that were missed,
 deletions included.
 """
 
@@ -112,9 +112,10 @@ class ObjectStore:
 
     `transform` is applied to every incoming object and must not change its argument; `indexers` name further indexes,
     in addition to `namespace` and `owner`. `wanted` selects the namespaces whose objects are kept; changes in other
-    namespaces are not reported. An object whose JSON is longer than `whole` bytes is held as an outline (None: never);
-    to act on one, read it live (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held
-    uncompressed. `resource_version` is the version that the store has seen last, "" before the first list.
+    namespaces are not reported. An object whose JSON is longer than `whole` bytes is held as an outline, its small
+    parts (None: never); to act on one, read it live (`Informers.whole`). The newest objects, up to `unpacked` bytes of
+    JSON, are held uncompressed. `resource_version` is the version that the store has seen last, "" before the first
+    list.
     """
 
     def __init__(

@@ -91,7 +91,11 @@ def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def step(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
-    """Return the candidate's next state and the effects to carry out for an event."""
+    """Return the candidate's next state after `event`, and the effects that the caller must carry out.
+
+    An effect is a request about the Lease, a timer to set, a change of this process's right to write, or a report.
+    `moment` holds the time, the jitter and the policy.
+    """
     match state.role:
         case Role.STANDBY:
             return _standby(state, event, moment)

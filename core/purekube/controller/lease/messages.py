@@ -1,4 +1,8 @@
-"""The types of the leader election's state machine (`machine.step`): its state, events and effects (RUN-4)."""
+"""The types of the leader election's state machine (`machine.step`): its state, events and effects (RUN-4).
+
+An event is what happened, such as a response about the Lease. An effect is what the caller must do, such as send a
+request.
+"""
 
 from datetime import datetime
 from enum import StrEnum
@@ -178,33 +182,31 @@ class SetTimer:
 
 @attrs.frozen
 class End:
-    """The effect that ends the election for this candidate: no further events are handled."""
+    """A request to end the election for this candidate: no further events are handled."""
 
 
 @attrs.frozen
 class OpenFence:
-    """The effect that permits this process to write to the cluster while the local monotonic clock is below `until`."""
+    """A request to permit this process to write to the cluster while the local monotonic clock is below `until`."""
 
     until: float
 
 
 @attrs.frozen
 class CloseFence:
-    """The effect that ends this process's permission to write to the cluster."""
+    """A request to end this process's permission to write to the cluster."""
 
 
 @attrs.frozen
 class LeadershipLost:
-    """The effect that reports that this candidate has lost the Lease that it held. `reason` says why, as text for
-    people.
-    """
+    """A report that this candidate has lost the Lease that it held. `reason` says why, as text for people."""
 
     reason: str
 
 
 @attrs.frozen
 class LeaderObserved:
-    """The effect that reports a new holder of the Lease. `holder` is empty if the Lease has no holder."""
+    """A report that the holder of the Lease has changed. `holder` is the new one, or empty if there is none."""
 
     holder: str
 

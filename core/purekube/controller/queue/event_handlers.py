@@ -79,7 +79,7 @@ def when_defined(kinds: Iterable[Kind], keys_of: KeysOf) -> KeysOf:
 
 
 def priority_of(change: CacheChange) -> Priority:
-    """Return the priority of a change: BACKGROUND for an object of the first list, otherwise LIVE."""
+    """Return the priority of a change: BACKGROUND for an object of the informer's first list, otherwise LIVE."""
     return Priority.BACKGROUND if change.initial else Priority.LIVE
 
 
@@ -101,8 +101,8 @@ def verdict_first(change: CacheChange) -> Urgency:
     """Return the urgency of a change of a downstream object (one that the reconciled object requires).
 
     A final status (`is_in_progress` is False), or a deletion, is reconciled at once and before other changes, except
-    for an object of the first list, which can wait. An intermediate status is reconciled after a short delay, so that
-    several are reconciled together.
+    for an object of the informer's first list, which can wait. An intermediate status is reconciled after a short
+    delay, so that several are reconciled together.
     """
     if change.type is not ChangeType.DELETED and is_in_progress(change.raw):
         return Urgency(priority_of(change), PROGRESS_SECONDS)
@@ -113,7 +113,8 @@ def started_runs_first(change: CacheChange) -> Urgency:
     """Return the urgency of a change of an object that carries out a started run, such as the Job of an Operation (one
     action on an application, for example a backup).
 
-    Such a change is reconciled before ordinary changes, except for an object of the first list, which can wait.
+    Such a change is reconciled before ordinary changes, except for an object of the informer's first list, which can
+    wait.
     """
     return Urgency(_has_started(change))
 

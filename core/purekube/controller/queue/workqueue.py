@@ -253,8 +253,8 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K, now: float, requeue: Requeue) -> None:
-        """Mark a taken key as done and schedule its next turn. Raises KeyError for a key that is not being
-        processed.
+        """Mark a taken key as done, and schedule its next turn: at the time that `requeue` gives, or at that of an add
+        made meanwhile, whichever is earlier. Raises KeyError for a key that is not being processed.
         """
         if requeue.after is not None and requeue.pace in _WITH_DEADLINE and key in self._processing:
             self.add(key, now, after=requeue.after)

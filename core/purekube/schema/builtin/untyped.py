@@ -1,7 +1,7 @@
 """Built-in kinds without a schema here, by their names in the discovery of kube-apiserver 1.36 (PH-5).
 
-A test compares the table with what a kube-apiserver serves. CEL expressions about these kinds are not typed, which `box
-check` reports; everything else works as for any kind.
+A test compares these names with what a kube-apiserver serves. CEL expressions about these kinds are not typed, which
+`box check` reports; everything else works as for any kind.
 """
 
 from collections.abc import Iterator, Mapping
