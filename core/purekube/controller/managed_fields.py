@@ -133,7 +133,10 @@ def with_written_annotations(manifest: Manifest, live: Manifest, annotations: It
 
 @attrs.frozen
 class StatusHolder:
-    """Another field manager that holds a field of a status, with the kubectl command that takes the field back."""
+    """Another field manager that holds a field of a status, with the kubectl command that takes the field back.
+
+    `manager` is its name, and `field` the path of the field. `command` may be empty.
+    """
 
     manager: str
     field: str
@@ -157,7 +160,7 @@ class StatusOwner:
     def with_holders(self, manifest: Manifest) -> Manifest:
         """Return `manifest` for a cache: without managedFields, unless another manager holds part of the status.
 
-        In that case the entries of the status are kept. The result is not a deep copy.
+        In that case the managedFields entries that concern the status are kept. The result is not a deep copy.
         """
         plain = without_managed_fields(manifest)
         of_status = [entry for _, entry in entries(manifest) if get_path(entry, "subresource") == _STATUS]

@@ -17,8 +17,9 @@ from purekube.graph.node import NOWHERE
 
 
 class NodeState(StrEnum):
-    """The state of one object of a graph node. `judge` checks for these states in a fixed order, and uses the first
-    that applies.
+    """The state of one object of a graph node, such as waiting, being deleted, failed or ready.
+
+    `judge` checks for these states in a fixed order, and uses the first that applies.
     """
 
     MISSING_KIND = "MissingKind"

@@ -201,7 +201,7 @@ def features_of(controller: AnyController) -> frozenset[Feature]:
 
 
 def status_writer_of(controller: AnyController) -> StatusWriter | None:
-    """Return the controller as the writer of the statuses of its kind, with its name in messages (`StatusWriter`).
+    """Return the kind whose statuses the controller writes, and the controller's name in messages, as a `StatusWriter`.
 
     Return None if the controller writes no statuses.
     """

@@ -137,9 +137,9 @@ def following(
 ) -> Consequences:
     """Return the consequences of `outcome`, with which the call `call` of the user's controller ended.
 
-    `progress` is what this process remembers about the object from before the call. `retry` decides when a failed call
-    is repeated. The retry's jitter is derived from `key`, the object's name, so that objects that fail together are
-    retried at different times.
+    `rules` are the settings of the controller. `progress` is what this process remembers about the object from before
+    the call. `retry` decides when a failed call is repeated. The retry's jitter is derived from `key`, the object's
+    name, so that objects that fail together are retried at different times.
     """
     match outcome:
         case Returned(result):

@@ -249,7 +249,7 @@ class Wait:
 
 @attrs.frozen
 class BufferPage:
-    """A request to buffer a page, without changing the store's content yet."""
+    """A request to buffer a page of the list, without changing the store's content yet."""
 
     items: Sequence[Manifest]
 

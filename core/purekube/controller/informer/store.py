@@ -149,8 +149,8 @@ class ObjectStore:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes that all stored objects take as held, most of them compressed, without the dictionary
-        that compressed objects share.
+        """The number of bytes that the JSON of all stored objects takes in memory, most of it compressed. The
+        dictionary for compression, which all objects share, is not counted.
         """
         return self._bytes
 

@@ -24,7 +24,9 @@ from purekube.controller.shard import WHOLE, Shard
 
 
 class Role(StrEnum):
-    """The role of a replica that competes for the Lease."""
+    """The role of a replica that competes for the Lease: a standby waits for the Lease, the leader holds it and may
+    write, and the other roles are steps on the way from one to the other or to the end.
+    """
 
     STANDBY = "standby"
     CONFIRMING = "confirming"

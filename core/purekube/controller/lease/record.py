@@ -156,7 +156,10 @@ def shard_count_of(holder: str) -> int:
 
 @attrs.frozen
 class Disagreement:
-    """A Lease held by a replica that works with a different number of shards."""
+    """A Lease held by a replica that works with a number of shards other than this replica's.
+
+    `lease` is the Lease's name, `holder` that replica's identity, and `shards` its number of shards.
+    """
 
     lease: str
     holder: str

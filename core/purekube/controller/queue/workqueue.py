@@ -32,7 +32,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Priority(IntEnum):
-    """The priorities of keys. A key with a higher priority is processed first."""
+    """The priorities of keys (objects to reconcile). A key with a higher priority is processed first."""
 
     BACKGROUND = 0
     """Objects of the initial list, and resyncs: they are not urgent."""
