@@ -77,7 +77,7 @@ class ReloadingControlPlane:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close all connections to the control plane."""
         if self._connections is not None:
             await self._connections.control.aclose()
 

@@ -163,7 +163,7 @@ class AppliedBoxes:
         )
 
     def controller(self) -> ControllerDefinition:
-        """Return the controller that reconciles OperatorBoxes."""
+        """Return the definition of the controller that reconciles OperatorBoxes, from which a manager runs it."""
         boxes, revisions = self.caches
         rules = PassRules(OPERATOR_BOX, AppliedBox.read, self._decide, MANAGER, FINALIZER, idempotent=True, rounds=6)
         reconciler = DecisionReconciler(

@@ -79,8 +79,9 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
     """Return a problem for each change to an applied box that is not permitted.
 
-    The kind of a box must not change. A service account must not be added or removed. `former` are the box's earlier
-    definitions, with None for a definition that does not compile. Without a compiled `box` there are no problems.
+    The kind of a box must not change. The field `spec.serviceAccountName` must not be added or removed, but its value
+    may change. `former` are the box's earlier definitions, with None for a definition that does not compile. Without a
+    compiled `box` there are no problems.
     """
     known = [each for each in former if each is not None]
     if box is None:
@@ -95,10 +96,11 @@ def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[Box
 
 
 def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:
-    """Return a problem if the box's CRD in the cluster lacks validation rules or defaults of the box.
+    """Return a problem if the CRD with which `box` was compiled lacks validation rules or defaults of the box.
 
-    Only a box that refers to a CRD by name is checked: nothing else would enforce its rules. The result is () if
-    nothing is missing, or if `box` is None.
+    Only a box that refers to an existing CRD of the cluster by name (`spec.crd.name`) is checked. The operator does not
+    write such a CRD, so rules that it lacks are never enforced. The CRDs of other boxes are applied by the operator
+    with all rules. The result is () if nothing is missing, or if `box` is None.
     """
     if box is None or not box.model.spec.crd.name or not (lacking := not_enforced(box, box.crd)):
         return ()
@@ -215,11 +217,11 @@ async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
 
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:
-    """Return the error message about the rights in `lacking`, with the shell command that grants them, or "" if
-    `lacking` is empty.
+    """Return the error message about missing rights, with the shell command that grants them.
 
-    `name` is the name of the box. `account` is the option of the command that names the ServiceAccount to which the
-    rights are granted. `retired` are kinds that the box no longer creates, but whose objects it must still prune.
+    `name` is the name of the box, and `lacking` are the rights that this process lacks for it. If there are none, the
+    result is "". `account` is the option of the shell command that names the ServiceAccount to which the rights are
+    granted. `retired` are kinds that the box no longer creates, but whose objects it must still prune.
     """
     if not lacking:
         return ""

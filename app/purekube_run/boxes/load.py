@@ -229,9 +229,9 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
     """Yield the CRDs in the files and folders `paths`.
 
-    If `words` is given, only CRDs whose kind is one of these words are yielded. Files without such a kind are skipped
-    before they are parsed, since a folder may contain all CRDs of a cluster. Raises CommandError for a path that does
-    not exist, and for a file or CRD that cannot be read.
+    If `words` is given, such as all words in a box file, only CRDs whose kind is one of these words are yielded. Files
+    without such a kind are skipped before they are parsed, since a folder may contain all CRDs of a cluster. Raises
+    CommandError for a path that does not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):

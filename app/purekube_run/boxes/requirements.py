@@ -49,7 +49,8 @@ class Requirements:
 async def requirements_of(api: KubeApi, box: Box, *, serves_webhooks: bool) -> Requirements:
     """Check whether the cluster has the objects that a box needs, and return the result.
 
-    `serves_webhooks` is True if this process serves webhooks. Raises the OperatorErrors of `KubeApi.get` and
+    `serves_webhooks` is True if this process serves webhooks. If it is False, a box whose objects must be converted
+    between versions gets a problem, because nothing would convert them. Raises the OperatorErrors of `KubeApi.get` and
     `KubeApi.list`.
     """
     problems = await policy_problems(api, box)

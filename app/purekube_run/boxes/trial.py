@@ -2,7 +2,8 @@
 
 A pass is one reconcile of an object. The API server refuses dry runs as it would refuse the writes: admission,
 immutable fields, conflicts with other field managers. The trial simulates what a dry run cannot do: writes of the
-parent (the object of the box's kind), deletions, and children of objects that are not created yet.
+parent (the object of the box's kind), deletions, and the creation of a child whose namespace, say, does not exist yet
+because an earlier write of the same pass would create it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,8 +121,9 @@ async def tried(
     """Run a trial pass (one reconcile) over the parent `ref` with dry runs, and return the verdict.
 
     `composite` is the box's revision to try. The verdict has the numbers of objects that would be created, changed and
-    deleted, and the reason if a write would be refused. `manifest` is the parent, `observed` its snapshot. Raises
-    Unavailable if the pass fails for a reason that does not depend on the box's revision, such as a lost connection.
+    deleted, and the reason if a write would be refused. `manifest` is the parent. `observed` has its children, and the
+    other objects that the box reads. Raises Unavailable if the pass fails for a reason that does not depend on the
+    box's revision, such as a lost connection.
     """
     trial = Trial(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)

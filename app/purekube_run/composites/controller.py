@@ -243,7 +243,10 @@ class CompositeReconciler:
             yield from self._parents("namespace", one)
 
     def keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield every parent if the changed CRD defines a kind of children, else nothing."""
+        """Yield every parent if the changed CRD defines a kind of the composite's children, else nothing.
+
+        The children could not be created while their kind was not served.
+        """
         if any(kind.crd_name == change.ref.name for kind in self.composite.child_kinds):
             for store in self.informers.stores(self.composite.kind):
                 for namespace, name in store.names():

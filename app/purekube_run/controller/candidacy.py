@@ -43,7 +43,7 @@ class Candidacy:
 
 @asynccontextmanager
 async def candidate(candidacy: Candidacy, connect: Connect, machine: Machine) -> AsyncIterator[Election]:
-    """Take part in the leader election while the block runs, and release the Lease afterwards.
+    """Take part in the leader election while the block of `async with` runs, and release the Lease afterwards.
 
     The block gets the functions by which a manager waits for the election and guards writes. The connection for the
     Lease is opened with `connect`. If the block fails or is cancelled, the Lease is left to expire, since writes of the

@@ -76,10 +76,10 @@ class Queue:
 class StatusManager:
     """The settings of a controller for the status that it writes: the field manager, and the reports of errors.
 
-    When an error stops a reconcile, `words` determine the conditions, fields and Events that report it; without
-    `words`, the error is only logged. `title` names the controller in messages. `remedy` returns the command that
-    grants a missing right, and `not_permitted` the message about it. If `yields` is True, objects whose status another
-    controller writes are not reconciled (RES-4).
+    When an error stops a reconcile, `words` determine the conditions, fields and Events that report it to users;
+    without `words`, the error is only logged. `title` names the controller in messages. `remedy` returns the command
+    that grants a missing right, and `not_permitted` the message about it. If `yields` is True, the controller does not
+    reconcile an object whose status another controller already writes (RES-4).
     """
 
     owner: StatusOwner

@@ -1,6 +1,7 @@
 """A reconciler whose decisions a pure function makes.
 
-Objects that are in progress for long are regularly read again from the API server (REC-1).
+While work on an object is in progress, such as a rollout, the object is read again from the API server at intervals, in
+case a watch event was lost (REC-1).
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,11 +27,12 @@ _log = structlog.get_logger("operator")
 
 @attrs.define
 class LiveRereads:
-    """The schedule of live reads for objects that are in progress: a protection against watch events that were lost.
+    """The schedule of live reads for objects with work in progress: a protection against watch events that were lost.
 
-    While an object is in progress, it and the objects on which it depends are read from the API server into the caches
-    every `every` seconds. The more objects are in progress, the longer is the interval: on average, at most one of them
-    is read in `spacing` seconds.
+    The reconciler of a kind decides whether work on an object is in progress, such as a rollout. While it is, the
+    object and the objects on which it depends are read from the API server into the caches every `every` seconds. The
+    more objects are in progress, the longer is the interval: on average, at most one of them is read in `spacing`
+    seconds.
     """
 
     informers: Informers
@@ -66,7 +68,8 @@ class LiveRereads:
     def until_next(self, key: ObjectRef, result: ReconcileResult, *, under_way: bool) -> ReconcileResult:
         """Return `result`, changed so that the key is requeued no later than its next live read.
 
-        If no work is `under_way`, remove the key from the schedule and return `result` unchanged.
+        `under_way` is True if work on the key's object is still in progress after the pass. If it is False, remove the
+        key from the schedule and return `result` unchanged.
         """
         if not under_way:
             self.forget(key)
@@ -104,10 +107,10 @@ class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose decisions a pure function makes: the function `rules.decide`.
 
     `read` parses the cached object; None means that the object is ignored. `observe` returns the snapshot for the
-    decision. While `is_under_way` returns True after a pass (one reconcile of an object), `net` regularly reads the
-    objects in `depends_on` from the API server. `absent` is called instead of a pass if the object is not cached.
-    `concluded` is called after each pass. While `is_backlogged` returns True, status writes that may wait are left to a
-    later pass.
+    decision. `is_under_way` returns True if work on the object is still in progress after a pass (one reconcile of an
+    object). While it does, the schedule `net` regularly reads the objects in `depends_on` from the API server, in case
+    a watch event was lost. `absent` is called instead of a pass if the object is not cached. `concluded` is called
+    after each pass. While `is_backlogged` returns True, status writes that may wait are left to a later pass.
     """
 
     rules: PassRules[S, V]

@@ -1,6 +1,6 @@
-"""Leader election: executes the effects of the lease's state machine, and sets the fence that guards writes (RUN-4).
+"""The execution of leader election: reads and writes of the Lease, timers, and the fence that guards writes (RUN-4).
 
-The fence permits writes only while this process holds the Lease.
+A pure state machine decides on each of these steps. The fence permits writes only while this process holds the Lease.
 """
 
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""The executor of the effects of an informer's state machine: the only place that awaits lists and watches (RUN-1)."""
+"""The execution of an informer's lists, watches and waits, on which a pure state machine decides (RUN-1).
+
+No other module awaits lists and watches for an informer.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import NoReturn, TypedDict, assert_never
@@ -162,7 +165,9 @@ class InformerRunner:
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
         """Read one object from the API server into the store. Raises the errors of `KubeApi.list`.
 
-        With `overwrite`, the stored object is replaced even if it seems to be newer.
+        With `overwrite`, the object that was read replaces the stored one even if it does not have a newer
+        resourceVersion, so that a wrong copy in the store is corrected. An object that does not exist is removed from
+        the store. Nothing changes if the watch is ahead of this read.
         """
         page = await self._api.list(self.kind, **self._named(ref), metadata_only=self._metadata_only)
         if older(page.resource_version, self.store.resource_version):

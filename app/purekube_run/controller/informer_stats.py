@@ -122,7 +122,7 @@ class InformerCounters:
     def relist(self, cause: RelistCause) -> None:
         """Count the start of a relist, and log it with its cause.
 
-        A relist after a quiet stream is logged at level `debug`.
+        The level is `info`, but `debug` if the cause is only that the watch delivered nothing for too long.
         """
         self.relists[cause.value] += 1
         log = _log.debug if cause is RelistCause.QUIET else _log.info

@@ -143,7 +143,10 @@ class Informers:
         return self._runners.get((kind, namespace)) or self._runners.get((kind, None))
 
     def store(self, kind: Kind, namespace: str | None = None) -> ObjectStore:
-        """Return the store of a kind. Raises KeyError if no informer watches the kind."""
+        """Return the store of a kind. Raises KeyError if no informer watches the kind.
+
+        If `namespace` is given, the store contains the kind's objects in that namespace, and possibly those in others.
+        """
         runner = self.find(kind, namespace)
         if runner is None:
             raise KeyError(f"no informer of {kind.kind}")
@@ -213,10 +216,10 @@ class Informers:
         return None if live is None else StoredObject(raw, live)
 
     async def refresh(self, ref: ObjectRef, *, overwrite: bool = False) -> None:
-        """Read the object `ref` from the API server into its store.
+        """Read the object `ref` from the API server into its store. Nothing happens if no informer covers the object.
 
-        If its kind is not served, remove it from the store. With `overwrite`, a stored object is replaced even if it
-        seems to be newer. Raises the other errors of `KubeApi.list`.
+        If its kind is not served, remove it from the store. With `overwrite`, the object that was read replaces the
+        stored one even if it does not have a newer resourceVersion. Raises the other errors of `KubeApi.list`.
         """
         runner = self.find(ref.kind, ref.namespace)
         if runner is not None:

@@ -16,7 +16,10 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
 
 
 async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
-    """Return every object of a kind, sorted by namespace and name. The result is empty if the kind is not served."""
+    """Return every object of a kind, sorted by namespace and name. The result is empty if the kind is not served.
+
+    `selector` is a label selector, and "" selects all objects. Without a `namespace`, all namespaces are read.
+    """
     manifests: list[Manifest] = []
     token = ""
     try:
@@ -37,7 +40,8 @@ async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:
     """Return the Leases of an operator: the Lease named `base`, or one Lease for each shard (RUN-13).
 
-    Without a `namespace`, all namespaces are searched.
+    A shard is one of several parts into which namespaces are divided. Without a `namespace`, all namespaces are
+    searched.
     """
     return tuple(
         lease

@@ -52,7 +52,10 @@ class Call:
 
     @property
     def writes(self) -> bool:
-        """True if the request may change an object: it is a write, and neither a dry run nor a review."""
+        """True if the request may change an object: it is a write, and no dry run.
+
+        A review, such as a SubjectAccessReview, does not count as a write.
+        """
         return self.method not in ("GET", "HEAD") and not self.query.get("dryRun") and self.path.group not in _REVIEWS
 
     @property

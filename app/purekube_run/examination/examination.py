@@ -374,7 +374,7 @@ class Case:
 async def open_examination(
     config: Any, command: OperatorCommand, primary: Kind, *, patience: float, keep: bool
 ) -> AsyncIterator[Examination]:
-    """Open an examination on the API server of `config`; all its processes and tasks end with the block.
+    """Open an examination on the API server of `config`; all its processes and tasks end with the `async with` block.
 
     With `keep`, the folder with the operator's logs and the namespaces of checks are not deleted.
     """
@@ -404,8 +404,8 @@ async def cluster_for(
 ) -> AsyncIterator[tuple[Any, str]]:
     """Yield the client configuration of the cluster for an examination, and the cluster's name for reports.
 
-    Without `kubeconfig_path`, the cluster is an embedded API server that serves the kinds of `crds`. `simulate` lists
-    the controllers that are simulated in it.
+    Without `kubeconfig_path`, the cluster is an embedded API server that serves the kinds of `crds`. `simulate` names
+    the controllers that are simulated in it, separated by commas, such as `workloads,job`.
     """
     if kubeconfig_path is not None:
         config = load_config(kubeconfig_path)

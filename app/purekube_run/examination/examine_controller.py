@@ -51,8 +51,8 @@ async def examine_controller_with(
 ) -> tuple[list[Finding], str]:
     """Run an examination. Return its findings, and the name of the API server for reports.
 
-    `on_finding` is called with each finding at once. Raises CommandError if the kind is not served, or the controller
-    does not start.
+    `on_finding` is called with each finding as soon as its check ends. Raises CommandError if the kind is not served,
+    or the controller does not start.
     """
     async with cluster_for(request.kubeconfig, request.crds, request.simulate) as (config, server):
         forwarder = Forwarder(config)

@@ -1,4 +1,4 @@
-"""The report of an examination: a table, JSON, JUnit."""
+"""The report of an examination, with an entry for each check: as a table for the terminal, as JSON, and as JUnit."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,8 +13,10 @@ _WIDTH: Final = 100
 
 
 def line_of(finding: Finding) -> str:
-    """Return a finding as text for the table: clause (numbered requirement), verdict, sentence and message, and the
-    evidence of a failure.
+    """Return the entry of the report's table for one finding.
+
+    The first line has the clause (numbered requirement), the verdict and the sentence of the check. Further lines have
+    the message and, of a failure, the evidence.
     """
     lines = [f"{finding.clause:<10} {finding.verdict.value:<9}  {finding.sentence}"]
     if finding.message:
@@ -25,8 +27,9 @@ def line_of(finding: Finding) -> str:
 
 
 def summary_of(findings: Sequence[Finding]) -> str:
-    """Return the last line of the table: the numbers of checks, of clauses (numbered requirements), and of each
-    verdict.
+    """Return the last line of the report's table, which sums up the findings.
+
+    It has the numbers of checks, of clauses (numbered requirements), and of findings with each verdict.
     """
     number = counts(findings)
     clauses = len({finding.clause for finding in findings})
@@ -82,9 +85,9 @@ def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Map
 
 
 def listed(checks: Iterable[Check[Any]], needs: Mapping[str, str]) -> str:
-    """Return the list of checks as text: clause (numbered requirement), sentence, and the requirements of each check.
+    """Return the list of checks as text: the clause (numbered requirement), the sentence, and the needs of each check.
 
-    `needs` maps each requirement to its description.
+    `needs` maps the name of each need, such as `status`, to its description.
     """
     lines = []
     for check in checks:

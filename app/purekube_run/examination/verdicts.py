@@ -37,8 +37,9 @@ class NotTried(Exception):
 class Check(Generic[C]):
     """A check whether an operator meets a clause (a numbered requirement).
 
-    `sentence` states how a correct operator behaves. `needs` names the requirements that the examination must provide.
-    A check that is `alone` disturbs the process or the entire cluster, so no other check runs at the same time.
+    `sentence` states how a correct operator behaves. `needs` names what the check needs of the examination, such as
+    `status` (a kind with a status subresource); without it the check is not tried. A check that is `alone` disturbs the
+    process or the entire cluster, so no other check runs at the same time.
     """
 
     clause: str

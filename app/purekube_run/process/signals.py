@@ -57,7 +57,7 @@ def run_until_stopped(
 
 @asynccontextmanager
 async def run_in_background(work: Callable[[], Coroutine[Any, Any, object]]) -> AsyncIterator[None]:
-    """Run `work` while the block runs, then cancel it."""
+    """Run `work` while the block of `async with` runs, then cancel it."""
     async with anyio.create_task_group() as group:
         group.start_soon(work)
         yield

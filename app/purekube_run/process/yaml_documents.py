@@ -99,7 +99,8 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def problem_in(error: yaml.MarkedYAMLError) -> str:
     """Return the message of a YAML error, without file and line.
 
-    For a text that is nested too deeply, the message is always `TOO_DEEP`, with or without libyaml.
+    For a text that is nested too deeply, the message is always the constant `TOO_DEEP`, whether PyYAML or its C library
+    libyaml parsed the text.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP

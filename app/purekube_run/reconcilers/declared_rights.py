@@ -33,7 +33,11 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a request by `proceed`, and report it if it is a write. Raises Forbidden if its verb is not declared."""
+        """Send a request by `proceed`, and return the response. Raises Forbidden if its verb is not declared.
+
+        After a write whose object still exists, the function in `ON_WRITE`, if there is one, is called with the
+        object's reference and new resourceVersion.
+        """
         self._check(request)
         answer = await proceed(request)
         on_write = ON_WRITE.get()

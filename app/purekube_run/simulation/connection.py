@@ -86,7 +86,8 @@ def _fault_of(trouble: Trouble) -> Fault:
 class Disturbance:
     """A scheduled fault of a process's requests: it disturbs one request for which `only` returns True.
 
-    `skip` such requests succeed before it. `happened` is called when the fault occurs.
+    `trouble` is the kind of the fault. `skip` is the number of such requests that succeed before the disturbed one.
+    `happened` is called with the request when the fault occurs.
     """
 
     trouble: Trouble

@@ -51,7 +51,11 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def decoded(path: Path, raw: bytes, place: str = "") -> Any:
-    """Return the decoded JSON `raw`. Raises BadFile, with `place` before the problem, for invalid or too deep JSON."""
+    """Return the decoded JSON `raw`, which was read from the file `path`.
+
+    Raises BadFile for JSON that is invalid or nested too deeply. In the message, `place` (such as a line number)
+    precedes the problem.
+    """
     if _depth(raw) > DEEPEST:
         raise BadFile(path, f"{place}is nested deeper than {DEEPEST} levels")
     try:
@@ -61,9 +65,10 @@ def decoded(path: Path, raw: bytes, place: str = "") -> Any:
 
 
 def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
-    """Return decoded JSON converted to the attrs class `into`.
+    """Return `value`, decoded JSON of the file `path`, converted to the attrs class `into`.
 
-    Raises BadFile, with the path of the field that does not fit.
+    Raises BadFile if `value` does not fit the class. The message names the field, with `place` (such as a line number)
+    before it.
     """
     try:
         return msgspec.convert(value, into)
@@ -73,7 +78,11 @@ def converted(path: Path, value: Any, into: type, place: str = "") -> Any:
 
 
 def check_known(path: Path, value: Any, into: type, place: str) -> None:
-    """Raise BadFile if the JSON object `value` has a field that the attrs class `into` lacks."""
+    """Raise BadFile if the JSON object `value` has a field that the attrs class `into` lacks.
+
+    The message names the file `path` and the unknown field, and before the field the text `place`, such as
+    `$.acts[3].`.
+    """
     names = {field.name for field in attrs.fields(into)}
     if unknown := [name for name in value if name not in names]:
         raise BadFile(path, f"{place}{unknown[0]}: is unknown; there are {', '.join(sorted(names))}")
@@ -82,7 +91,8 @@ def check_known(path: Path, value: Any, into: type, place: str) -> None:
 def check_bounds(path: Path, value: Any, bounds: dict[str, Bounds], place: str) -> None:
     """Raise BadFile if a field of the attrs object `value` is out of its bounds.
 
-    `bounds` maps field names to bounds.
+    `bounds` maps field names to bounds. The message names the file `path` and the field, and before the field the text
+    `place`, such as `$.acts[3].`.
     """
     for name, bound in bounds.items():
         number = getattr(value, name, bound.least)

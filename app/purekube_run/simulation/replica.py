@@ -49,7 +49,10 @@ class Surroundings(Protocol):
         ...
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Record a finished reconcile, of which `done` is the report."""
+        """Record a finished reconcile, of which `done` is the report.
+
+        `replica` and `controller` are the names of the replica and of the controller that made it.
+        """
         ...
 
     def replica_ended(self, replica: "Replica", error: BaseException | None) -> None:
