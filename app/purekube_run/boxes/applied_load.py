@@ -165,7 +165,10 @@ def _gates(model: OperatorBox) -> tuple[tuple[Program, ...], tuple[BoxProblem, .
 
 
 def access_to_retired(box: Box, kinds: Iterable[Kind]) -> CompositeAccess:
-    """Return the rights needed to prune objects of `kinds`, which only earlier revisions of the box created."""
+    """Return the rights to prune objects of `kinds`: kinds that only earlier revisions of the box created.
+
+    To prune means to list the objects that are left over, and to delete them, or to orphan those that must be kept.
+    """
     composite, former = composite_of(box), [Access(kind, FORMER) for kind in kinds]
     near = tuple(each for each in former if composite.is_near(each.kind))
     return CompositeAccess(tuple(each for each in former if each not in near), near)

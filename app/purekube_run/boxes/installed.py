@@ -1,6 +1,6 @@
-"""CRDs that a box needs and that no file contains: each is read from a cluster by its name, without listing all.
+"""The CRDs that boxes need and that no given file contains. Each is read from a cluster by its name.
 
-A box is an operator that is defined in YAML.
+A box is an operator that is defined in YAML. The cluster's CRDs are not listed, since there may be very many.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ from purekube_run.process.command_line import CommandError
 
 
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
-    """Return the names of the CRDs that boxes need and that no file contains.
+    """Return the names of the CRDs that the boxes in `loaded` need, and that no file contained.
 
     If the plural of a kind is unknown, the CRD's name is guessed.
     """

@@ -32,7 +32,10 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
-    """Yield the uid of a parent, as the key of an index. Children carry the same uid in a label."""
+    """Yield the uid of a parent: the index function by which a parent is found in a store of parents.
+
+    A child has the uid of its parent in a label.
+    """
     yield str(metadata(manifest).get("uid", ""))
 
 

@@ -1,4 +1,8 @@
-"""All informers of a process by kind, projections that reduce cached objects, and a lock for large objects (RUN-1)."""
+"""All informers of a process, found by kind, and functions that reduce cached objects to the fields needed (RUN-1).
+
+For a large object the cache has only an outline (some small parts of it). A lock permits only one reconcile at a time
+to hold full copies of large objects.
+"""
 
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -63,7 +67,7 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 
 @asynccontextmanager
 async def one_pass() -> AsyncIterator[None]:
-    """Mark the block as one pass (reconcile of one object).
+    """Mark the block of `async with` as one pass (reconcile of one object).
 
     At its end, release the lock for large objects if the pass holds it.
     """

@@ -119,7 +119,10 @@ def _place(error: BaseException | None) -> str:
 
 @attrs.frozen
 class WorkerPoolStats:
-    """The counts of a worker pool's reconciles since its start, and the present counts of the keys in its queue."""
+    """The numbers of a worker pool: its reconciles since its start, and the keys that are in its queue now.
+
+    A key is the reference of an object to reconcile.
+    """
 
     results: dict[str, int]
     crashes: int
@@ -132,7 +135,7 @@ class WorkerPoolStats:
 
 @attrs.frozen
 class ReconcileAttempt:
-    """One attempt to reconcile a key: its result, or the failure that ended it."""
+    """One attempt to reconcile the object of a key: the result of the reconcile, or the failure that ended it."""
 
     result: ReconcileResult
     crash: Exception | None = None
@@ -164,11 +167,13 @@ class WorkerPoolCounters:
         self._counts: Counter[str] = Counter()
 
     def postponed(self) -> None:
-        """Count a reconcile that is postponed until the cache shows the key's earlier writes."""
+        """Count a reconcile that is postponed because the cache does not show yet what an earlier reconcile wrote."""
         self._counts["postponed"] += 1
 
     def read_live(self) -> None:
-        """Count a reconcile that reads its written objects live, because the cache did not show the writes in time."""
+        """Count a reconcile before which written objects are read live, since the cache did not show the writes in
+        time.
+        """
         self._counts["live_reads"] += 1
 
     def record(self, key: ObjectRef, attempt: ReconcileAttempt, *, began: float, now: float, waited: float) -> None:

@@ -192,7 +192,10 @@ class WorkerPool:
             self._wake.set()
 
     def shutdown(self, *, drain: bool = False) -> None:
-        """Accept no more keys. Running reconciles are completed. With `drain`, ready keys are reconciled, too."""
+        """Accept no more keys, and drop the keys that wait for a later time. Running reconciles are completed.
+
+        With `drain`, keys that wait only for a free worker are still reconciled; otherwise they are dropped, too.
+        """
         self._queue.shutdown(self._clock.monotonic(), drain=drain)
         self._wake.set()
 

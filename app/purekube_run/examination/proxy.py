@@ -82,10 +82,10 @@ class Proxy:
 
     @contextmanager
     def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
-        """Inject a fault into the requests for which `where` returns True, while the block runs, and yield the fault.
+        """Inject a fault into the requests for which `where` returns True, and yield the fault.
 
-        `name` names the fault in the records of these requests. `options` are further fields of `Fault`. If several
-        faults apply to a request, the one that was added last disturbs it.
+        The fault ends with the `with` block. `name` names it in the records of these requests. `options` are further
+        fields of `Fault`. If several faults apply to a request, the one that was added last disturbs it.
         """
         fault = Fault(name, where, **options)
         self._faults.insert(0, fault)
@@ -96,7 +96,7 @@ class Proxy:
 
     @contextmanager
     def watches_held(self, where: Where) -> Iterator[None]:
-        """Hold back the events of the watches for which `where` returns True, while the block runs.
+        """Hold back the events of the watches for which `where` returns True, while the `with` block runs.
 
         The caches of the operator then become stale.
         """

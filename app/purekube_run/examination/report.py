@@ -38,7 +38,10 @@ def summary_of(findings: Sequence[Finding]) -> str:
 
 
 def as_json(findings: Sequence[Finding], about: Mapping[str, Any]) -> str:
-    """Return the report as JSON. `about` has fields about the operator and the server."""
+    """Return the report as JSON: the number of findings by verdict, and an entry for each finding.
+
+    `about` has further fields at the top level of the report, which describe the operator and the server.
+    """
     number = {verdict.value: count for verdict, count in counts(findings).items()}
     document = {**about, "counts": number, "checks": [finding.as_json() for finding in findings]}
     return json.dumps(document, indent=2) + "\n"

@@ -56,7 +56,7 @@ class Check(Generic[C]):
 
 @attrs.frozen
 class Finding:
-    """The verdict of one check, with its evidence."""
+    """The result of one check: its verdict, a message, the evidence, and how many seconds the check took."""
 
     clause: str
     sentence: str

@@ -20,10 +20,11 @@ _log = structlog.get_logger("operator")
 
 @asynccontextmanager
 async def open_lifespans(controllers: Iterable[AnyController]) -> AsyncIterator[None]:
-    """Run the block within the lifespans of the controllers: their code for the start and the end of the process.
+    """Run the block of `async with` within the lifespans of the controllers.
 
-    The lifespans are opened before the block, and closed in reverse order after it. Raises CommandError, which names
-    the controller, if a lifespan cannot be opened or ends before the block. Errors of the cleanup are logged.
+    A lifespan is code of a controller for the start and the end of the process. The lifespans are opened before the
+    block, and closed in reverse order after it. Raises CommandError, which names the controller, if a lifespan cannot
+    be opened or ends before the block. Errors of the cleanup are logged.
     """
     async with AsyncExitStack() as stack:
         for controller in controllers:

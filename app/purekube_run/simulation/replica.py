@@ -61,14 +61,14 @@ class Surroundings(Protocol):
 
 
 class WorldObserver(LoggingObserver):
-    """An observer of one controller's reconciles, which logs them and passes them to the simulated cluster."""
+    """An observer of one controller's reconciles: it logs each report, and passes it to the simulated cluster."""
 
     def __init__(self, replica: str, controller: str, world: Surroundings) -> None:
         super().__init__()
         self._passes_on = partial(world.reconciled, replica, controller)
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a reconcile, and pass it to the simulated cluster."""
+        """Log the report `done` on a reconcile, and pass it to the simulated cluster."""
         super().reconciled(done)
         self._passes_on(done)
 
