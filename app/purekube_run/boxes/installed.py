@@ -1,6 +1,6 @@
 """The CRDs that boxes need and that no given file contains. Each is read from a cluster by its name.
 
-A box is an operator that is defined in YAML. The cluster's CRDs are not listed, since there may be very many.
+A box is an operator that is defined in YAML. The other CRDs of the cluster are not read.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
