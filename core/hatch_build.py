@@ -11,11 +11,12 @@ ELSEWHERE = {"../adapters/kube/purekube_http": "purekube_http", "../app/purekube
 
 
 class Elsewhere(BuildHookInterface):  # type: ignore[misc,type-arg,unused-ignore]
-    """The hatch build hook that adds the packages of other folders to a wheel."""
+    """The hatch build hook that adds packages from other folders of the repository to purekube's wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Add the packages of the other folders to the wheel, through `build_data`. Add nothing for an editable
-        installation.
+        """Add the packages in `ELSEWHERE` to the wheel, by an entry in `build_data`, which hatch reads afterwards.
+
+        `version` is the kind of the build: for "editable", an editable installation, nothing is added.
         """
         if version != "editable":
             build_data["force_include"].update(ELSEWHERE)

@@ -80,7 +80,9 @@ class FieldConflict:
 
 @attrs.frozen
 class StatusCause:
-    """One cause of an Invalid answer: a field and what is wrong with it."""
+    """One cause in an answer `Invalid` of the API server: `field` is the path of a field, `message` what is wrong with
+    it.
+    """
 
     field: str
     message: str

@@ -20,6 +20,8 @@ class CelRule:
     `rule` is the CEL text, an entry of `x-kubernetes-validations`. `holds(value, old)` is the same rule for attrs
     values. A transition rule mentions `oldSelf` and is evaluated only if a previous value exists; for other rules `old`
     is None. `field_path` (such as `.chart`) is the invalid field, relative to the object that carries the rule.
+    `message` is shown if the rule is broken. Our own checks show the result of `message_of(value)` instead, if that
+    function is given.
     """
 
     rule: str
@@ -45,8 +47,9 @@ def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
     """Return a rule that requires a text to have a form, such as the form of a DNS name.
 
     The message describes the form in words instead of showing the pattern. `form` is a Form, or a pattern in `FORMS`.
-    `example` replaces the form's own example. `of` names the text's field if the rule is declared on the whole object.
-    In that case the API server does not repeat the value in its message.
+    `example` replaces the example that the form gives for the message. `of` is empty for a rule of the text's own
+    field. For a rule of a whole object, `of` names the field that has the text; the API server then does not repeat the
+    text in its message.
     """
     known = form if isinstance(form, Form) else FORMS[form]
     known = attrs.evolve(known, example=example) if example else known
@@ -96,7 +99,9 @@ def schema_field(
 
 
 def observed_generation_field() -> Any:
-    """Return the field `observedGeneration` of a status (REC-7)."""
+    """Return the field `observedGeneration` of a status: the `metadata.generation` from which the status was decided
+    (REC-7).
+    """
     return schema_field("metadata.generation the status was decided from.", default=None, schema={"format": "int64"})
 
 

@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import Manifest, get_path
 
 @attrs.frozen
 class NameRef:
-    """A Secret in the same namespace, by name."""
+    """A reference to a Secret by name. The Secret is in the namespace of the object that holds the reference."""
 
     name: str = schema_field(
         "Name of the Secret.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
@@ -22,7 +22,9 @@ class NameRef:
 
 @attrs.frozen
 class KeyRef:
-    """One key of a Secret or ConfigMap in the same namespace."""
+    """A reference to one key of a Secret or ConfigMap, which is in the namespace of the object that holds the
+    reference.
+    """
 
     name: str = schema_field(
         "Name of the object.", schema={"minLength": 1, "maxLength": 253}, rules=[formed(DNS_SUBDOMAIN)]
@@ -32,7 +34,7 @@ class KeyRef:
 
 @attrs.frozen
 class ObjectName:
-    """A namespaced object by name."""
+    """A reference to an object by namespace and name. Its kind follows from the field that holds the reference."""
 
     name: str = schema_field("Name.")
     namespace: str = schema_field("Namespace.")
@@ -90,7 +92,7 @@ def condition_json(condition: Condition) -> dict[str, Any]:
 
 @attrs.frozen
 class OwnerReference:
-    """One owner of an object."""
+    """One entry of an object's `metadata.ownerReferences`, which names an owner of the object."""
 
     api_version: str
     kind: str
@@ -126,8 +128,9 @@ what these depend on.
 
 
 def is_abandoned(meta: ObjectMeta) -> bool:
-    """Report whether the annotation `ABANDON` is "true": the user wants the finalizer removed without an uninstall
-    (RES-5).
+    """Report whether the annotation `vworkspace.io/abandon` (`ABANDON`) in the metadata `meta` is "true".
+
+    With it the user asks that the finalizer be removed without an uninstall (RES-5).
     """
     return meta.annotations.get(ABANDON) == "true"
 

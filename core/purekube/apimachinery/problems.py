@@ -9,7 +9,9 @@ import attrs
 
 @attrs.frozen(order=True)
 class Place:
-    """A position in a file, and the path of the field there. `line` and `column` count from 1; 0 means unknown."""
+    """A position in a file, and the path of the field that is written there. `line` and `column` count from 1; 0 means
+    unknown.
+    """
 
     path: str = ""
     file: str = ""

@@ -21,7 +21,7 @@ class Access:
 
     @property
     def resource(self) -> str:
-        """The resource in a role, such as `helmreleases` or `deployments/status`."""
+        """The resource as a rule of an RBAC role names it, such as `helmreleases` or `deployments/status`."""
         return f"{self.kind.plural}/{self.subresource}" if self.subresource else self.kind.plural
 
 

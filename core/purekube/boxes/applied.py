@@ -148,7 +148,11 @@ class BoxPhase(Enum):
 
 @attrs.frozen
 class BoxState:
-    """An OperatorBox with everything observed about it, from which its decision and its status follow."""
+    """An OperatorBox object and everything observed about it at the time `now`: its decision and its status follow from
+    this.
+
+    `namespace` is the namespace that holds the box's revisions.
+    """
 
     applied: AppliedBox
     observed: BoxSnapshot

@@ -37,8 +37,9 @@ TAKEN: Final = frozenset((*RESERVED, *TYPES, "self", "oldSelf", "old", "children
 class Entry:
     """A resource as written in the box's file, with its path in the file and its phase.
 
-    `drain` is the number of the deletion phase in which the resource runs; None for a resource that exists while the
-    parent (object of the box's kind) lives.
+    `phase` is the group of resources to which it belongs, None for a resource outside of groups. `drain` is the number
+    of the deletion phase in which the resource runs; None for a resource that exists while the parent (object of the
+    box's kind) lives.
     """
 
     resource: BoxResource
@@ -199,10 +200,13 @@ def variables_of(
     children: ChildNames,
     parent: KnownKind,
 ) -> Variables:
-    """Return the variables that the parent's status may read, with their types.
+    """Return the variables that expressions of the parent's status may read, with their types.
 
-    These are `self`, the resources in `living`, and the externals (objects that the box only reads). `kinds` maps ids
-    to known kinds; a resource of another kind has the type `dyn`.
+    These are `self` (the parent, of the kind `parent`), and, under their ids in the file, the resources in `living` and
+    the externals (objects that the box only reads). `living` has the resources that exist as long as the parent does,
+    without those that run only before its deletion. `kinds` maps the id of a resource or external to its kind; if an id
+    is not in `kinds`, its variable has the type `dyn`. `children` has the names, such as `children.deployment`, by
+    which expressions refer to resources.
     """
     types: dict[str, CelType] = {"self": parent.type}
     for entry in living:

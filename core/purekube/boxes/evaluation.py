@@ -40,11 +40,11 @@ def variables(expressions: Iterable[BoxExpression]) -> frozenset[str]:
 
 @attrs.define(eq=False)
 class Evaluation:
-    """The data and the step budget that all expressions of one decision share.
+    """The data that all expressions of one decision share, and the budget of steps that limits their cost together.
 
     `parent` is the value of the variable `self`. `now` is read only by `when` gates (conditions for writes), and is
-    None if no gate is evaluated. `observed` has the other namespaces and the Secrets, whose annotations say whether
-    the box may use them. `due` is the earliest time at which a closed gate will open.
+    None if no gate is evaluated. `observed` has the other namespaces and the Secrets, whose annotations say whether the
+    box may use them. `due` is the earliest time at which a closed gate will open; None if no such time is known.
     """
 
     box: Box

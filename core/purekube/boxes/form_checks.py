@@ -142,8 +142,8 @@ class FormChecks:
         """Report as a problem two resources among `living` that write the same object, since they would overwrite each
         other.
 
-        Two resources are allowed if `includeWhen` of one negates that of the other, since only one of them exists at a
-        time.
+        `living` has the resources that exist as long as the parent (object of the box's kind) does. Two resources are
+        allowed if `includeWhen` of one negates that of the other, since only one of them exists at a time.
         """
         seen: dict[tuple[str, ...], list[Entry]] = {}
         for entry in living:

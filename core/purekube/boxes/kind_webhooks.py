@@ -35,7 +35,8 @@ _WHOLE: Final = "object"
 class AdmissionRule:
     """A validation rule that the box's webhook checks on each write, since the CRD cannot.
 
-    `of_change` says that the rule compares the object with the old object.
+    `program` is the compiled rule. `field` is the path of the field to which a violation is attributed; empty for the
+    whole object. `of_change` says that the rule compares the object with the old object.
     """
 
     program: Program
@@ -140,7 +141,11 @@ def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value:
 
 @attrs.frozen
 class WebhookDuties:
-    """The reasons why a box needs webhooks: versions to convert, the number of rules, and fields to fill in."""
+    """The work for which a box needs webhooks.
+
+    `versions` names the versions from and to which objects are converted, `rules` is the number of rules that a webhook
+    checks, and `fields` has the paths of the fields that a webhook fills in.
+    """
 
     versions: tuple[str, ...] = ()
     rules: int = 0
@@ -148,7 +153,7 @@ class WebhookDuties:
 
     @classmethod
     def of(cls, box: Box) -> "WebhookDuties":
-        """Return the reasons why `box` needs webhooks; empty if it needs none."""
+        """Return the work for which `box` needs webhooks; all three fields are empty or 0 if it needs none."""
         return cls(
             tuple(version.name for version in box.versions if not version.is_storage),
             sum(rule.in_webhook for rule in box.rules),

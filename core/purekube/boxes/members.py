@@ -162,10 +162,10 @@ def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime 
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
 ) -> Iterator[Member]:
-    """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave: the
-    groups that move one after the other.
+    """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave.
 
-    `namespaces` maps names to Namespace objects.
+    Waves are groups of parents that move one after the other. `policy` says which parents belong to which wave.
+    `namespaces` maps names to Namespace objects, whose labels `policy` may test.
     """
     for parent in parents:
         if parent.takes_part:
@@ -187,9 +187,11 @@ def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> i
 
 
 def seconds_until_due(parents: Sequence[BoxParent], now: datetime) -> float | None:
-    """Return the seconds until the next progressing parent (object of the box's kind) counts as failed.
+    """Return the seconds until the first of the `parents` that are progressing counts as failed, because it is not
+    Ready by then.
 
-    Return None if no parent has a time limit.
+    The parents are objects of the box's kind. The result is 0 if that time has passed. Return None if no parent that is
+    progressing has a time limit.
     """
     dues = [parent.due for parent in parents if parent.due is not None and parent.health is Health.PROGRESSING]
     return max(0.0, (min(dues) - now).total_seconds()) if dues else None

@@ -100,9 +100,10 @@ class OwnerMode(StrEnum):
 
 
 class DeletionOrder(StrEnum):
-    """The order in which children are deleted: wave by wave (depth in the graph).
+    """The order in which the children of a deleted parent are deleted.
 
-    `Strict` omits owner references, so that the order also holds in a foreground deletion.
+    With both values the children go wave by wave: a wave is a depth in the dependency graph, and the deepest wave goes
+    first. With `Strict` the children have no owner references, so that the order also holds in a foreground deletion.
     """
 
     WAVES = "Waves"
@@ -198,7 +199,10 @@ class CrdSource:
 
 @attrs.frozen
 class WhenEntry:
-    """One entry of `when` or `any`: a gate written as a mapping, or an expression written as `${…}`."""
+    """One entry of a gate, in the field `when` (all entries must hold) or `any` (one must hold) of a resource or phase.
+
+    It is a condition written as a mapping (`gate`), or an expression written as `${…}` (`expression`).
+    """
 
     gate: WhenCondition | None = None
     expression: str = ""
@@ -235,7 +239,11 @@ class WhenEntry:
 
 @attrs.frozen
 class Dependency:
-    """One entry of `dependsOn`: an id of a resource or an external, or the name of a phase."""
+    """One entry of the list `dependsOn`, which names what must be there before the resource is written.
+
+    `id` is the id of a resource or an external (object that the box only reads), or the name of a phase. `until` is the
+    state that it must reach.
+    """
 
     id: str
     until: DependencyUntil = DependencyUntil.READY

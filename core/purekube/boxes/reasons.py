@@ -1,4 +1,7 @@
-"""The conditions of applied boxes, and their reasons, for code that reads them and needs no boxes."""
+"""The types of the conditions of applied boxes (OperatorBox objects), and the reasons in these conditions.
+
+The module imports nothing else of the package, for code that reads conditions and needs no more.
+"""
 
 from enum import StrEnum
 from typing import Final
@@ -9,7 +12,7 @@ CONDITIONS: Final = (ACCEPTED, PERMITTED, SERVING, ROLLED_OUT)
 
 
 class BoxReason(StrEnum):
-    """The reasons of the conditions of an applied box, in addition to those of a rollout."""
+    """The reasons in the conditions of an applied box (an OperatorBox object), apart from those in `RolloutPhase`."""
 
     VALID = "Valid"
     INVALID = "Invalid"

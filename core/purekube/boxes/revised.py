@@ -34,7 +34,7 @@ _MOST_OF_SECRETS: Final = (SecretUse.CONTENT, SecretUse.TYPE, SecretUse.METADATA
 class RevisedBox:
     """An applied box with the compiled boxes of all its revisions that are in use, by revision name.
 
-    `assignments` returns which parent (object of the box's kind) has which revision.
+    `assignments` returns the present `Assignments`, from which each parent (object of the box's kind) has its revision.
     """
 
     boxes: Mapping[str, Box]
@@ -122,11 +122,12 @@ class RevisedBox:
 
 
 def retired_kinds(box: Box, former: Mapping[str, Box], parents: Iterable[Manifest]) -> tuple[Kind, ...]:
-    """Return the child kinds that former revisions of a box had, that `box` has no more, and of which parents may own
-    objects.
+    """Return the kinds of children that earlier revisions of a box had, that `box` no longer has, and of which parents
+    may still own objects.
 
-    A parent may own objects of the kinds of its revision (`former` maps revisions to boxes) and of kinds recorded on
-    it. The result is empty for a box that acts through ServiceAccounts, because they may lack rights on these kinds.
+    `former` maps the names of revisions to their compiled boxes. `parents` are the objects of the box's kind. Each of
+    them may own objects of the kinds of its own revision, and of the kinds that an annotation on it records. The result
+    is empty for a box that acts through ServiceAccounts, because they may lack rights on these kinds.
     """
     present = composite_of(box)
     kinds = {name: composite_of(each).child_kinds for name, each in former.items()}

@@ -91,9 +91,11 @@ class Revision:
         return not self.given_up and not self.refused
 
     def annotated(self, **changed: str | None) -> Manifest:
-        """Return a patch that sets annotations of the ControllerRevision; None removes one.
+        """Return a merge patch that sets annotations of the revision's ControllerRevision; the value None removes an
+        annotation.
 
-        Names in `changed` are without the domain of boxes, and have `_` for `-`: `given_up`.
+        `changed` maps names to values. A name is that of the annotation without `box.vworkspace.io/`, and with `_` for
+        `-`: `given_up`. The API server refuses the patch if the object has changed since it was read.
         """
         named = {f"{BOX_DOMAIN}/{name.replace('_', '-')}": value for name, value in changed.items()}
         return {"metadata": {"resourceVersion": self.resource_version, "annotations": named}}
@@ -157,8 +159,10 @@ def way_back(history: Sequence[Revision], present: str) -> Revision | None:
 
 
 def superfluous(history: Sequence[Revision], in_use: Iterable[str]) -> Iterator[Revision]:
-    """Yield the oldest of the revisions in `history` that are not in use, so that at most `MOST_KEPT`
-    unused ones remain.
+    """Yield the oldest of the revisions in `history` that are not in use, so that at most `MOST_KEPT` unused ones
+    remain.
+
+    `history` has the oldest revision first. `in_use` has the names of the revisions that are in use.
     """
     used = set(in_use)
     unused = [revision for revision in history if revision.name not in used]

@@ -31,7 +31,8 @@ class Health(Enum):
 class Member:
     """A parent (object of a box's kind) that takes part in a rollout.
 
-    Pinned parents and parents being deleted do not take part.
+    Pinned parents and parents being deleted do not take part. `wave` is the number of the group with which the parent
+    moves; the group 0 moves first.
     """
 
     ref: ObjectRef
@@ -69,9 +70,10 @@ class RolloutCounts:
 
 @attrs.frozen
 class RolloutStep:
-    """The next step of a rollout: the parents (objects of a box's kind) to move to the target revision now.
+    """The next step of a rollout: the parents (objects of a box's kind) to move to the target revision now (`moves`).
 
-    `failed` are the parents that failed at the target revision.
+    `phase` is the state of the rollout, and `counts` has the numbers of parents in it. `failed` are the parents that
+    failed at the target revision.
     """
 
     phase: RolloutPhase

@@ -102,7 +102,8 @@ class BoxRollout:
     def room_in_batch(self, moved: int, *, all_ready: bool) -> int | None:
         """Return how many objects may still join the present batch after `moved` objects moved; None for no limit.
 
-        The next batch begins once all moved objects are Ready.
+        A batch is a number of objects that move together: the field `pace` gives its size. The next batch begins once
+        all moved objects are Ready, as `all_ready` reports; until then the result after a full batch is 0.
         """
         if self.pace == ALL:
             return None

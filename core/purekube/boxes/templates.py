@@ -104,7 +104,9 @@ class Template:
 
 @attrs.frozen
 class TemplateProblem:
-    """A problem in a text of a template."""
+    """A syntax error of an expression in a template. `path` is the path in the file of the text that has the
+    expression.
+    """
 
     path: str
     error: CelSyntaxError

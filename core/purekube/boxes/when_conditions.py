@@ -142,8 +142,10 @@ def _steps(field: str) -> list[str | int]:
 
 
 def expression_of(gate: WhenCondition, variables: Collection[str], resolve: Resolve = list) -> str:
-    """Return the CEL text of a `when` gate (a condition for writes). A path that does not begin with a variable is a
-    field of `self`. `resolve` turns a path that begins with `children` into a path that begins with a resource's id.
+    """Return the CEL text of a `when` gate (a condition for writes), which is true if the gate is open.
+
+    The gate's path is a field of `self` if it does not begin with one of `variables`, the names that expressions may
+    read. `resolve` turns a path that begins with `children` into a path that begins with a resource's id.
     """
     place = place_of(gate, variables, resolve)
     if gate.operator == "exists":

@@ -63,8 +63,9 @@ class _Entry:
 
 @attrs.frozen(eq=False)
 class WhenEntries:
-    """A compiler for `when` gates (conditions for writes). `schemas` are the schemas of variables, for hints in
-    messages.
+    """A compiler for `when` gates (conditions for writes) of phases and resources.
+
+    `schemas` maps the names of variables to the schemas of their objects, for hints in messages.
     """
 
     expressions: ExpressionCompiler

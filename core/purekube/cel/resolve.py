@@ -65,8 +65,9 @@ class _Resolver:
 def apart(node: Expression, absolute: frozenset[str]) -> Expression:
     """Return `node` with macro variables renamed if they would hide a name in `absolute`.
 
-    In `[1].map(x, .x + x)`, `.x` is not the macro's variable. The macro's variable becomes `x'`, so that the tree has
-    the same meaning for code that ignores the dot.
+    `absolute` has the names that the expression writes with a leading dot anywhere: with the dot they never mean a
+    macro's variable. An example is `x` in `[1].map(x, .x + x)`. Here the macro's variable becomes `x'`, so that the
+    tree has the same meaning for code that ignores the dot.
     """
     return _Renamer(absolute, frozenset()).visit(node)
 

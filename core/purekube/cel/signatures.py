@@ -65,7 +65,11 @@ class Signature:
 
 @attrs.frozen
 class Function:
-    """A function with all its overloads, which share one name and one number of arguments."""
+    """A function or method with all its overloads (`signatures`), which share one name and one number of arguments.
+
+    `arity` is this number, without the object on which a method is called; -1 means any number. `run` computes the
+    result of a call, and `cost` the steps that the call takes.
+    """
 
     name: str
     method: bool
@@ -134,8 +138,10 @@ def _of_lists_or_texts(first: Function, second: Function) -> Function:
 
 
 def named(functions: FunctionTable, name: str, method: bool, count: int) -> Function | None:
-    """Return the function or method called `name` with `count` arguments; None if there is none. The object on which a
-    method is called is not counted as an argument.
+    """Return the method (with `method`) or function (without it) called `name` with `count` arguments; None if there is
+    none.
+
+    The object on which a method is called is not counted as an argument.
     """
     return functions.get((name, method, count)) or functions.get((name, method, -1))
 

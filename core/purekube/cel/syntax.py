@@ -231,7 +231,7 @@ def children(node: Expression) -> tuple[Expression, ...]:
 
 
 def rebuilt(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """Return a node with `change` applied to each of its children."""
+    """Return a copy of `node` in which each direct child is replaced by the result of `change` for the child."""
     match node:
         case Literal() | Identifier():
             return node

@@ -76,10 +76,11 @@ def wants_metadata(external: External) -> bool:
 
 @attrs.frozen(eq=False)
 class Explanation:
-    """The plan for one parent, with details for people: the graph, and the `when` gates (conditions for writes) and the
-    phase of each node.
+    """The plan for one parent (an object that has children), with details for people.
 
-    A node is a resource of the parent. Gates are as the author wrote them. The phase is empty for a node outside
+    `graph` has the parent's resources as nodes, with their dependencies, and `plan` what happens to each.
+    `when_conditions` maps a node's id to its `when` gates (conditions for writes), as the author wrote them. `phases`
+    maps a node's id to the name of its phase (a group of resources with one gate), which is empty for a node outside of
     phases.
     """
 
@@ -97,15 +98,16 @@ class Composite:
     converted to it.
 
     `word` is the noun for people (`box`). `controller` is the controller's name in metrics and logs. `role_command` is
-    the command that prints the controller's roles. `marks` are the labels and annotations that identify a parent's
-    children; `labels` are further labels of every child. `selector` finds the children of all parents. `fields` names
-    the fields of the parent's status other than conditions. Children of the kinds in `anywhere` may be in any
-    namespace. Parents are reconciled in the namespaces that the selector `namespaces` chooses. With `asks_namespaces`
-    the namespaces of children are computed, and each must consent (RUN-12). `secrets` says how much is read of children
-    that are Secrets. `kinds_of`, if given, returns the kinds of one parent's children, since they differ between
-    parents. Without `references` no child has an owner reference. `account` returns the ServiceAccount that acts for a
-    parent, None if the parent names none. `explain`, if given, reports the state of every node of a parent: a
-    child, or an object that is only read.
+    the command that prints the controller's roles. `manager` is the field manager of all writes. `decide` returns the
+    decision about a parent, and `external_refs` the objects that are only read for a parent. `marks` are the labels and
+    annotations that identify a parent's children; `labels` are further labels of every child. `selector` finds the
+    children of all parents. `fields` names the fields of the parent's status other than conditions. Children of the
+    kinds in `anywhere` may be in any namespace. Parents are reconciled in the namespaces that the selector `namespaces`
+    chooses. With `asks_namespaces` the namespaces of children are computed, and each must consent (RUN-12). `secrets`
+    says how much is read of children that are Secrets. `kinds_of`, if given, returns the kinds of one parent's
+    children, since they differ between parents. Without `references` no child has an owner reference. `account` returns
+    the ServiceAccount that acts for a parent, None if the parent names none. `explain`, if given, reports the state of
+    every node of a parent: a child, or an object that is only read.
     """
 
     name: str
@@ -259,8 +261,9 @@ class Composite:
     ) -> tuple[Delete, ...]:
         """Return the deletes of unwanted children that are postponed until all other objects are ready.
 
-        `made` are objects that are deleted earlier: they are left out. The result is empty if the composite has no
-        function `explain`, which gives the plan, or if the parent is being deleted.
+        `made` has the objects that are deleted without this delay: the result leaves them out. The result is empty if
+        the composite has no function `explain`, whose plan names the unwanted children, or if the parent is being
+        deleted.
         """
         if self.explain is None or parent.metadata.deletion_timestamp is not None:
             return ()
@@ -286,7 +289,7 @@ class Composite:
 
 
 def status_writer(composite: Composite) -> StatusWriter:
-    """Return the kind's controller as a `StatusWriter`, which serves to detect two controllers that write the same
-    statuses.
+    """Return the controller of `composite` as a `StatusWriter`, which serves to detect two controllers that write the
+    same statuses.
     """
     return StatusWriter(composite.kind, composite.title)

@@ -58,7 +58,9 @@ A change is minor if it only gives details of the obstacle that already keeps th
 
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
-    """Report whether the controller reconciles parents in the observed namespace, by the selector `namespaces`."""
+    """Report whether the controller reconciles the parents in the namespace that `observed` has: the composite's
+    selector `namespaces` matches its labels, or is None.
+    """
     return selects(composite.namespaces, observed.namespace)
 
 

@@ -127,8 +127,9 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 
 
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
-    """Return the command that grants `right`. The role that it grants also covers the kinds in `former`, which only an
-    earlier definition used.
+    """Return the shell command that grants the missing right `right`, by printing a role and applying it.
+
+    The role also covers the kinds in `former`, which only an earlier definition used.
     """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):

@@ -53,7 +53,9 @@ LONGEST_RETRY: Final = 60.0
 
 @attrs.frozen
 class Tick:
-    """The event that time has passed. It carries no data."""
+    """The event that time has passed, so that a state machine checks which retries and deadlines are due. It carries no
+    data.
+    """
 
 
 class LogLevel(StrEnum):
