@@ -28,11 +28,12 @@ _ROOT: Final[Mapping[str, Schema]] = {
 
 
 def type_of_schema(schema: Schema, *, root: bool = False, plain: bool = False) -> CelType:
-    """Return the CEL type of a value of `schema`; `root` says that the schema is that of a whole object.
+    """Return the CEL type of a value of `schema`.
 
-    The default is the type in a rule of a CRD: strings of some formats are times, durations and bytes, and only name
-    and generateName of metadata are visible. With `plain` it is the type of the value's JSON, and metadata has the type
-    of its schema. Numbers and nullable values are then `dyn`, since JSON may have 3 or 3.0, and null.
+    The default is the type in a rule of a CRD: strings of some formats are times, durations and bytes. `root` says that
+    the schema is that of a whole object: the type then has the fields apiVersion, kind and metadata too, with only name
+    and generateName in metadata. With `plain` it is the type of the value's JSON, and metadata has the type of its
+    schema. Numbers and nullable values are then `dyn`, since JSON may have 3 or 3.0, and null.
     """
     if schema.int_or_string or (plain and (schema.nullable or schema.type is JsonType.NUMBER)):
         return DYN

@@ -108,7 +108,8 @@ class Schema:
     `preserve_unknown`, in all nodes below these, and where no field is declared at all. `embedded` marks a whole object
     with apiVersion, kind and metadata of its own. `patch_key` is the merge key of strategic merge patches if that
     differs from the list keys. `has_defaults`, `has_rules`, `has_transitions` (rules that read `oldSelf`), `has_keys`
-    (sets and map lists) and `has_embedded` say whether anything in the subtree has them; if not, walks skip it.
+    (sets and map lists) and `has_embedded` say whether this node or a node below it has them. If not, functions that
+    look for them skip the node and everything below it.
     """
 
     type: JsonType = JsonType.ANY

@@ -22,9 +22,10 @@ def compile_rules(
 ) -> tuple[tuple[CompiledRule, ...], list[tuple[int, str]]]:
     """Return the compiled rules of one schema node, and index and problem of each rule that cannot be compiled.
 
-    `declared` are the rules as in `x-kubernetes-validations`. `root` says that the node describes a whole object.
-    `correlatable` says that a value of the node can be matched with its old value. It is False for items of a list that
-    is not a map list. A transition rule would never run there, so it is a problem.
+    `declared` are the rules as in `x-kubernetes-validations`. `root` says that the node describes a whole object, so
+    that the rules can read its apiVersion, kind and metadata. `correlatable` says that a value of the node can be
+    matched with its old value. It is False for items of a list that is not a map list. A transition rule would never
+    run there, so it is a problem.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []

@@ -60,8 +60,8 @@ INT_FORMATS: Final = {"int32": 31, "int64": 63}
 def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> list[StatusCause]:
     """Return the causes why a scalar is invalid by its own schema node; the result is empty if it is valid.
 
-    `checks` are the validations of the node `schema`. Violations of format, bounds and enumeration are all reported. If
-    both length and pattern are violated, only one of them is reported.
+    `checks` are the validations of the node `schema`. Violations of format, bounds and enumeration are all reported.
+    A violation of the pattern is reported only if the length is valid.
     """
     causes: list[StatusCause] = []
     if isinstance(value, str):

@@ -40,7 +40,10 @@ class VersionsInUse:
 
     @property
     def readable(self) -> Kind | None:
-        """The kind in its storage version, which a migration reads and writes; None if that version is not served."""
+        """The kind in its storage version; None if the API server does not serve that version.
+
+        A migration, which writes each object again in the storage version, reads and writes this kind.
+        """
         return self.kind if self.storage in self.served else None
 
     @property

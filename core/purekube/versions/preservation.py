@@ -31,8 +31,10 @@ def preservation_annotation(version: str) -> str:
 
 @attrs.frozen
 class Loss:
-    """A value that does not survive a conversion to another version and back. `position` is the original index of an
-    item that is missing from a keyed list; -1 for other values.
+    """A value that does not survive a round trip: a conversion of an object to another version and back.
+
+    `path` is the place of the value in the object, `was` the value before the round trip, and `became` the value after
+    it. `position` is the original index of an item that is missing from a keyed list; -1 for other values.
     """
 
     path: tuple[Step, ...]
@@ -111,7 +113,11 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
 
 
 def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
-    """Return `value` with each value in `lost` restored, unless its place has changed since the conversion."""
+    """Return the object `value`, which was converted back to its first version, with the values in `lost` restored.
+
+    A value is not restored if its place no longer has the value that the conversion left there: then the place was
+    changed in the other version.
+    """
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
         _restore_loss(out, one)
@@ -154,7 +160,10 @@ def _is_same(there: Any, became: Any) -> bool:
 
 
 def written(lost: Sequence[Loss]) -> str:
-    """Return the lost values encoded as the text of an annotation."""
+    """Return `lost`, the values that a conversion loses, as the text of the `preservation_annotation`.
+
+    The function `read` reads this text.
+    """
     return canonical_json([_entry(one) for one in lost]).decode()
 
 
@@ -170,7 +179,10 @@ def _entry(one: Loss) -> dict[str, Any]:
 
 
 def read(text: Any) -> list[Loss]:
-    """Return the lost values from the text of an annotation; none if the text is damaged."""
+    """Return the values that a conversion has lost, from `text`, the content of the `preservation_annotation`.
+
+    The function `written` made this text. Damaged entries are left out; the result is empty if `text` is no JSON list.
+    """
     if not isinstance(text, str):
         return []
     try:

@@ -59,7 +59,8 @@ _ASSIGNED: Final = re.compile(rf"(?<![\w.-])[\w.-]*{_WORDS}=(?P<value>\"[^\"]*\"
 def command_problems(parameters: Mapping[str, Any], path: str) -> tuple[Problem, ...]:
     """Return a problem for each place in `env`, `command` and `args` of an Operation's `parameters` that has a secret.
 
-    `path` is the path of `parameters`, with which the paths of problems begin. At most 32 problems are returned.
+    A secret is a literal value of a variable or option whose name says so, such as `PASSWORD`, or a private key. `path`
+    is the path of `parameters`, with which the paths of problems begin. At most 32 problems are returned.
     """
     return tuple(islice(_problems(parameters, path), _MOST))
 

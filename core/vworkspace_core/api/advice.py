@@ -1,8 +1,8 @@
 """Advice for each condition reason: who can remove the obstacle, in particular where no command can (RES-4).
 
-Every reason for which an object waits or cannot continue has an entry. With `names_command`, the condition's message
-ends with the command to run, since only the message has the details. No other text of a message is ever offered as a
-command, since it may come from a chart.
+Every reason for which an object waits or cannot continue has an `Advice`. If `names_command` of the advice is True, the
+condition's message ends with the command to run, since only the message has the details. No other text of a message is
+ever offered as a command, since it may come from a chart.
 """
 
 from collections.abc import Mapping

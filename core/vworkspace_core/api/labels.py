@@ -108,8 +108,8 @@ def _target_labels(name: str, uid: str, cluster_id: str) -> dict[str, str]:
 def marks_of(instance: ObjectMeta) -> tuple[Mapping[str, str | None], ...]:
     """Return two sets of labels, one with the instance's uid, the other with its name and cluster.
 
-    An object without a controller reference belongs to the instance if its labels match either set. The value None
-    means that the label must be absent.
+    Both also have the label managed-by. An object without a controller reference belongs to the instance if its labels
+    match either set. The value None means that the label must be absent.
     """
     named = {APPLICATION_INSTANCE: bounded_name(instance.name), CLUSTER_ID: instance.labels.get(CLUSTER_ID)}
     return (
@@ -150,7 +150,7 @@ def namespace_is_managed(namespace: Manifest | None) -> bool:
 
 
 def namespace_is_terminating(namespace: Manifest | None) -> bool:
-    """Report whether `namespace` is being deleted.
+    """Report whether `namespace`, the manifest of a Namespace, is being deleted. The answer is False for None.
 
     Nothing can be created in such a namespace, and its Roles may vanish at any time.
     """

@@ -58,8 +58,8 @@ T = TypeVar("T")
 class Unreadable(Generic[S]):
     """A malformed object: its readable part (`stub`) and a message with its problems.
 
-    `has_spec` says that enough of the spec is known to decide about objects that already run. `has_status` says that
-    the status is known; an unknown status must not be overwritten.
+    `has_spec` says that the stub has the type and the engine of an Operation, which are needed to stop a run that the
+    Operation has started. `has_status` says that the status is known; an unknown status must not be overwritten.
     """
 
     stub: S
@@ -74,7 +74,10 @@ class Unreadable(Generic[S]):
 
 
 def read_status(cls: type[T], manifest: Manifest) -> T | None:
-    """Return only the status of an object as a `cls`, or None if the status is malformed."""
+    """Return only the status of the object `manifest`, or None if the status is malformed.
+
+    `cls` is the attrs class of the status, such as OperationStatus. An absent status is read like an empty one.
+    """
     try:
         return structure(cls, manifest.get("status") or {})
     except ValidationProblems:

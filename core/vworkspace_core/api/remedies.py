@@ -120,7 +120,7 @@ def crds_remedy(installation: Installation = PRINTED) -> str:
 
 
 def velero_is_elsewhere(namespace: str) -> str:
-    """Return the message that Velero's namespace does not exist.
+    """Return the message that `namespace`, in which the operator looks for Velero, does not exist.
 
     It advises no command that creates a Role, since the Role would be in the missing namespace.
     """

@@ -1,4 +1,7 @@
-"""The status of the Cluster object with this cluster's id, and the policy of all such objects (RES-3, REC-6)."""
+"""The status of the Cluster object with this cluster's id, and the policy of all Cluster objects with that id.
+
+The policy limits the charts of instances (RES-3, REC-6).
+"""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -27,7 +30,7 @@ from vworkspace_core.control_plane.connection import Connectivity
 
 
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
-    """Return `base` restricted further by the policy of every Cluster object with this id.
+    """Return the policy (limits on charts) `base`, restricted further by that of every Cluster object with this id.
 
     `clusters` are the JSON of the Cluster objects that exist, in any order. A deleted Cluster restricts nothing any
     more, since only an administrator of the cluster may delete it.
@@ -77,7 +80,8 @@ _MOVING: Final = Minor(messages_of=_OWN, fields=frozenset({"lastHeartbeat"}))
 def decide(source: Cluster, inventory: ClusterInventory) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) that updates the status of `source`.
 
-    The decision is empty if `source` is the Cluster object of another cluster.
+    `inventory` is the observed state of the operator, which the status reports. The decision is empty if `source` is
+    the Cluster object of another cluster.
     """
     if source.spec.cluster_id != inventory.cluster_id:
         return Decision()

@@ -88,9 +88,9 @@ class ConnectionState:
         return ConnectionState(Connectivity.CONNECTED, since, now)
 
     def seen(self, now: Instant) -> "ConnectionState":
-        """Return the state after a call other than the poll succeeded.
+        """Return the state after a call to the control plane other than the poll for jobs succeeded at `now`.
 
-        The call counts as a sign of life even while polls fail.
+        Only `last_ok` changes, even while polls fail.
         """
         return attrs.evolve(self, last_ok=now)
 

@@ -70,7 +70,7 @@ class Outbox:
     def put(self, events: Sequence[Event]) -> "Outbox":
         """Return the outbox with `events` added. The oldest events are dropped if there is no room.
 
-        A heartbeat replaces the former heartbeat.
+        A heartbeat, the event that is sent every minute, replaces the heartbeat that still waits in the outbox.
         """
         fresh = [event for event in events if event.get("kind") == "ClusterHeartbeat"]
         older_events = [old for old in self.events if not fresh or old.get("kind") != "ClusterHeartbeat"]

@@ -4,6 +4,8 @@
                                      └─ refused: REMOVING_OLD ─┘
     REGISTERING ── STORING ── VERIFYING ── IDLE
 
+An event is the machine's input. An effect is an action that its caller has to perform, such as a write of the Secret.
+
 Order of a rotation. The Secret records that one is under way, which proves that it is writable (RECORDING_INTENT); a
 token is requested from the control plane (REQUESTING); the Secret holds the new token next to the old one (STORING);
 only then the new one is used (VERIFYING); when it has worked the old one is removed (REMOVING_OLD). After a crash the

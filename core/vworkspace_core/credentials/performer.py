@@ -27,8 +27,8 @@ class CredentialPerformer:
     """An interpreter that performs the credential machine's effects: writes of the Secret, and calls of the control
     plane.
 
-    A Secret that gets its first credential also gets `url`, `cluster_id` and `ca`. If `names` is True, any Secret that
-    is written gets them.
+    A Secret that gets its first credential also gets `url`, `cluster_id` and `ca`. If `names` is True, a Secret that
+    had a credential before gets them too when it is written.
     """
 
     kube: KubeApi

@@ -49,8 +49,8 @@ class CredentialKey(StrEnum):
 class StoredCredential:
     """The tokens and rotation records that the credentials Secret holds.
 
-    `requested` names the request whose rotation is under way. `served` maps each sort of request to the hashes of the
-    requests that the last rotation served.
+    `requested` names the request whose rotation is under way. A request is a text such as `job/<key>`. `served` has the
+    requests that were served last: it maps the part before the slash, such as `job`, to hashes of the parts after it.
     """
 
     token: str = attrs.field(default="", repr=False)

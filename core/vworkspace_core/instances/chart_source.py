@@ -1,6 +1,6 @@
 """Availability of the chart: what Flux's sources report about the operator's latest request.
 
-It decides rows 5 and 6 of the table of release states (REC-5).
+It decides rows 5 (Ready) and 6 (ChartUnreachable) of the table of release states in `release_state` (REC-5).
 
 A failed source keeps reporting the failure until its next attempt has ended, and the HelmRelease repeats the failure
 even longer. Only reports on the source's present generation count.

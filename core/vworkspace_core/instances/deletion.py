@@ -1,11 +1,11 @@
-"""Deletion of an ApplicationInstance (REC-10): the release first, then what it read, then the finalizer.
+"""Deletion of an ApplicationInstance (REC-10): first the release, then its source and values, then the finalizer.
 
 Expected flow: unsuspend (Flux would skip the uninstall) → delete the HelmRelease → wait until Flux has uninstalled it →
 delete source and values → wait → remove the finalizer. Each step is decided from the observed objects, so the deletion
 continues after a restart at any point, and needs no garbage collector.
 
 While the definition of ApplicationInstance itself is being deleted, an uninstall needs an explicit confirmation. Only
-objects that exactly this uid controls are deleted. `--cascade=orphan` leaves everything running.
+objects whose controller reference has the instance's uid are deleted. `--cascade=orphan` leaves everything running.
 
 A namespace that is being deleted removes all its objects, the operator's Role first: there the instance waits for Flux
 while that can help, needs only the right to read, and never blocks the namespace.

@@ -1,9 +1,9 @@
 """A cache for results that depend only on the user-set part of an ApplicationInstance, its intent (RUN-11).
 
 Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Without
-the cache, checking the spec and building manifests from it took half of a decision. The functions do not know of the
-cache: their callers call `recall`. A function gets the instance reduced to its intent, so that its result cannot depend
-on anything else.
+the cache, checking the spec and building manifests from it took half of the time of a decision. The functions do not
+know of the cache: their callers call `recall`. A function gets the instance reduced to its intent, so that its result
+cannot depend on anything else.
 """
 
 from collections.abc import Callable

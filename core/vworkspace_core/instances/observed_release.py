@@ -1,4 +1,6 @@
-"""A HelmRelease as Flux reports on it (REC-5), with the predicates for the rows of `release_state.classify`.
+"""A HelmRelease as Flux reports on it (REC-5), and questions about it, such as whether it was ever deployed.
+
+By the answers, `release_state.classify` finds the row of the table of release states that applies.
 
 An attempt of Flux is *ours* if it was made for exactly the operator's latest request: for its generation, its version
 without build metadata, and for OCI the digest of the artifact that the source holds.
@@ -36,8 +38,8 @@ class ReleaseTimeouts:
     """The numbers of seconds for which the operator treats some states of a release as temporary.
 
     Each is the setting of that name with `_seconds` in `Settings`. `source_grace` is how long a Flux source must fail
-    before a deployed release counts as degraded. `source_wait` is how long SourceNotReady counts as progress, and
-    `stuck_ready` how long Ready=Unknown does after Flux's last action succeeded.
+    before a deployed release counts as degraded. `source_wait` is how long SourceNotReady counts as progress.
+    `stuck_ready` is how long Ready=Unknown counts as progress after Flux's last action has succeeded.
     """
 
     source_grace: float

@@ -2,9 +2,9 @@
 
 Expected flow
     not ours → nothing; being deleted → `deletion`; an obstacle → Blocked, nothing applied; a placeholder → Ready;
-    otherwise the finalizer, what differs of source, values and HelmRelease, what is to be pruned, and the status
-    that follows from Flux's reports on exactly this request. If others hold fields of the HelmRelease, its apply
-    is sent as a dry run before anything is written.
+    otherwise the finalizer, applies of source, values and HelmRelease if they differ, deletes of objects no longer
+    desired, and the status that follows from Flux's reports on exactly this request. If others hold fields of the
+    HelmRelease, its apply is sent as a dry run before anything is written.
 Guarantees
     Pure: the same input gives the same output, byte for byte. Decided again after its execution, the decision is
     empty. Objects of others are never applied over, fields of others never forced. No object of the

@@ -7,7 +7,7 @@
     a signature, no key here  no signature             the payload: nothing more is required
     a signature, no key here  a signature              failed/JobPayloadSignatureInvalid
     no signature              a signature              failed/JobPayloadSignatureInvalid
-    no signature, a key here  nothing of signatures    the same, unless the setting says `unsigned` (`in_force`)
+    no signature, a key here  no signature             failed as above, unless the setting is `unsigned` (`in_force`)
     an encrypted payload      either                   its content; else failed/JobPayloadDecryptionFailed
     secrets in the clear      encrypted secrets        failed/JobPayloadDecryptionFailed
 

@@ -1,6 +1,8 @@
 """The plan of a job that has the work slot: one exact write, a wait, or the end (REC-6, PULL-3, PULL-4).
 
-A job is a request of the control plane. Only the job that has the work slot of an object may write it.
+A job is a request of the control plane. Only the job that has the work slot of an object may write it. The first table
+is for a job that has not begun to write. The second is for a job whose intent to write is recorded, so that the write
+may have happened. `same uid` means the uid in that intent, or any uid if it has none.
 
     job not applied yet             live object                       the plan
     ------------------------------  --------------------------------  -----------------------------------------
@@ -18,12 +20,12 @@ A job is a request of the control plane. Only the job that has the work slot of 
     intent recorded (after a crash or an unanswered write)
     ------------------------------  --------------------------------  -----------------------------------------
     apply of an Operation           its namespace is not managed      WaitForManagedNamespace: it may still start
-    apply                           carries our key, same uid if any  AlreadyApplied: go on waiting
+    apply                           has the job's key, same uid       AlreadyApplied: go on waiting
     apply onto an object            that object is gone               FinishJob failed/Deleted: nothing is resurrected
     apply that certainly happened   the object has another key by now FinishJob failed/Superseded
     delete                          another uid, or absent            FinishJob succeeded
     delete                          that object, terminating          AlreadyApplied: go on waiting
-    otherwise                       as above                          as above
+    otherwise                       as in the first table             as in the first table
 
 The control plane's generation, from the idempotency key, is compared with the object's own annotation, the tombstones
 and the open jobs on the same object.

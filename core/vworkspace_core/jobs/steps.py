@@ -21,7 +21,10 @@ _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedG
 
 
 def progress(live: Manifest, now: datetime) -> dict[str, Any]:
-    """Return the body of `POST jobs/<id>/status` with the object's present phase and conditions."""
+    """Return the body of `POST jobs/<id>/status` with the present phase and conditions of `live`, the job's object.
+
+    `now` becomes the report's timestamp.
+    """
     return {
         "phase": phase_of(live),
         "conditions": [condition_body(condition) for condition in conditions_of(live)],

@@ -69,8 +69,8 @@ class Claims:
 
     `secret` is the key of their signatures, which no `repr` shows. `required_bindings` are the fields, such as `ns`,
     that each claim must have. `skew` is how far the control plane's clock is ahead, taken from an unsigned header: a
-    claim expires as soon as either clock has passed its expiry (PULL-12). `used_approvals` is None if uses are not
-    recorded. `trouble` says why a used approval could not be recorded.
+    claim expires as soon as either clock has passed its expiry (PULL-12). `used_approvals` is the record of approvals
+    that were used before, None if uses are not recorded. `trouble` says why a used approval could not be recorded.
     """
 
     secret: bytes | None = attrs.field(default=None, repr=False)
