@@ -91,7 +91,7 @@ _Walk = Callable[[Any, str], Iterator[str]]
 def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
     """Yield a text `path: reason` for each keyword whose value has the wrong type, depth first. Null counts as absent.
 
-    Unknown keywords are not reported.
+    `path` is the place of the node `schema` in the whole schema. Unknown keywords are not reported.
     """
     if not isinstance(schema, Mapping):
         yield _wrong(path, schema, "an object")

@@ -1,7 +1,8 @@
 """Conversion of manifests of the operator's own kinds into attrs objects, and back.
 
-Every watch event is converted here, so the usual path is one generated function. Only an object that does not fit its
-class is read a second time, slowly, to report all its problems at once (RES-1 to RES-3).
+The object in every watch event is converted here, so conversion has to be fast: one generated function per class does
+it. Only an object that does not fit its class is read a second time, slowly, to report all its problems at once (RES-1
+to RES-3).
 """
 
 from collections.abc import Iterator, Mapping

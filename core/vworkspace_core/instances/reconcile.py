@@ -366,8 +366,8 @@ def deletes_afterwards(
 ) -> tuple[Delete, ...]:
     """Return the deletes of objects that the instance no longer desires, such as its former Flux source (REC-14).
 
-    They may be sent only when the objects that `decision` applies are in use. The result is empty if `decision` applies
-    nothing.
+    They may be sent only when Flux uses the objects that `decision` applies, since the release may read the former
+    objects until then. The result is empty if `decision` applies nothing: it then has the deletes itself.
     """
     if not decision.applies:
         return ()

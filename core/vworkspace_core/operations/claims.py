@@ -56,9 +56,10 @@ class Flaw(Enum):
 
 
 def are_lowered(required: frozenset[str]) -> bool:
-    """Report whether the required bindings of approval claims are fewer than the safe default.
+    """Report whether approval claims need fewer bindings than the safe default, which is namespace and parameters.
 
-    A claim that is not bound to namespace (`ns`) and parameters (`params`) can be reused for another Operation.
+    `required` are the fields that each claim must have. The answer is True if `ns` or `params` is not among them. A
+    claim that is not bound to namespace (`ns`) and parameters (`params`) can be reused for another Operation.
     """
     return not required >= DEFAULT_BINDINGS
 

@@ -1,6 +1,7 @@
 """The log of tombstones in the cluster: group commit, concurrent writers, pruning (PULL-4).
 
-A tombstone is the record of a closed job, which was a request of the control plane. The log is kept in Secrets.
+A tombstone is the record of a closed job, which was a request of the control plane. The log is kept in Secrets. Group
+commit means that tombstones of several jobs share one write. Pruning deletes the oldest Secrets of the log.
 """
 
 from collections.abc import Callable, Iterable
