@@ -15,15 +15,16 @@ MARK = "kubelab"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the pytest marker `kubelab`, by which a test sets the options of its server."""
+    """Register the pytest marker `kubelab`. A test uses the marker to set options of the server that it gets."""
     config.addinivalue_line("markers", f"{MARK}(**options): options of kubelab.serve for the fixture `kubelab`")
 
 
 @pytest.fixture
 def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> "Iterator[Server]":
-    """A new Kubernetes API server for one test, with the options in the test's `kubelab` marks.
+    """Yield a new Kubernetes API server for one test.
 
-    While the test runs, the environment variable KUBECONFIG has the path of a kubeconfig for the server.
+    Its options are the keyword arguments of the test's markers `@pytest.mark.kubelab(…)`. While the test runs, the
+    environment variable KUBECONFIG has the path of a kubeconfig for the server.
     """
     from kubelab.cluster.definitions import read_definitions
     from kubelab.cluster.serving import serve

@@ -115,7 +115,7 @@ class ApiServer:
     # --- reading -------------------------------------------------------------------------------------------------
 
     def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
-        """Read one object. Through `/scale` this is its Scale, through any other subresource the full object."""
+        """Return one object. Through `/scale` this is its Scale, through any other subresource the full object."""
         return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
@@ -161,11 +161,17 @@ class ApiServer:
         options: WriteOptions = PLAIN_WRITE,
         caller: Caller = ADMIN,
     ) -> Reply:
-        """Change an object by a JSON, merge or strategic merge patch, and return the answer with the patched object."""
+        """Change the object `target` by `patch`, and return the answer with the patched object.
+
+        `patch_type` says whether this is a JSON patch, a merge patch or a strategic merge patch.
+        """
         return self.perform(WriteCall(RequestVerb.PATCH, target, patch, options, caller, patch_type))
 
     def apply(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
-        """Apply an object server-side. A caller without `create` may apply only to existing objects (S-18)."""
+        """Apply the object `body` server-side, and return the answer with the stored object.
+
+        A caller without the permission `create` may apply only to existing objects (S-18).
+        """
         return self.perform(WriteCall(RequestVerb.PATCH, target, body, options, caller))
 
     def perform(self, call: WriteCall) -> Reply:

@@ -42,7 +42,7 @@ async def dispatch(
 
 
 class TooLarge(Exception):
-    """The error of a successful response whose body exceeds the limit."""
+    """The error that `at_most` raises for a successful response whose body has more bytes than allowed."""
 
 
 async def at_most(request: KubeRequest, response: aiohttp.ClientResponse, limit: int) -> bytes:

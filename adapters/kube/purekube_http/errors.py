@@ -48,7 +48,11 @@ _CAUSE = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
 
 @attrs.frozen
 class ServerResponse:
-    """The parts of an HTTP response that determine its error. Header names are lower case."""
+    """The parts of an HTTP response that determine into which OperatorError it is translated.
+
+    `code` is the HTTP status. `status` is the Kubernetes Status in the body, decoded from JSON, or None. If the body is
+    not a Kubernetes Status, `text` is a short excerpt of it.
+    """
 
     code: int
     content_type: str
@@ -58,7 +62,10 @@ class ServerResponse:
 
     @classmethod
     def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
-        """Return the parts of a response. If `body` is not a Kubernetes Status, `text` is a short excerpt of it."""
+        """Return the parts of a response with the HTTP status `code`. The names of `headers` must be in lower case.
+
+        If `body` is not a Kubernetes Status, `text` is a short excerpt of it.
+        """
         status = _status(body)
         return cls(
             code=code,

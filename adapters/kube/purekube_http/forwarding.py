@@ -73,7 +73,8 @@ class Forwarder:
     async def open(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> ForwardedAnswer:
         """Send a request and return its answer, whose body has not been read yet. The caller closes the answer.
 
-        Only a few of `headers`, which have names in lower case, are sent on. Raises NoAnswer if no answer comes.
+        `target` is the URL's path and query. Only a few of `headers`, which have names in lower case, are sent on.
+        Raises NoAnswer if no answer comes.
         """
         try:
             response = await self._pool.send(

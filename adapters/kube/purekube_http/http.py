@@ -1,4 +1,4 @@
-"""`KubeTransport` over HTTP: requests and watches on two pools of connections."""
+"""`KubeTransport` over HTTP: the sending of requests and watches, each on its own pool of connections."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -32,7 +32,8 @@ A decoded page takes six times as much memory, and the operator lists several ki
 class HttpTransport:
     """The transport to the API server in `config` over HTTP.
 
-    It has one pool of connections for requests and one for watches. See `KubeApiClient` for its settings.
+    It has one pool of connections for requests and one for watches. The other parameters have the same meaning as those
+    of `KubeApiClient`.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class HttpTransport:
     async def send(self, request: KubeRequest) -> Manifest:
         """Send one request and return its decoded answer.
 
-        If a page of a list is too large, the page is requested again with a smaller limit.
+        If the page of a list has too many bytes, the page is requested again with a smaller `limit` of objects.
         """
         limit = request.params.get("limit") if request.verb is KubeVerb.LIST else None
         if isinstance(limit, int):

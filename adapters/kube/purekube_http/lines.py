@@ -5,7 +5,10 @@ LINE_LIMIT = 32 * 1024 * 1024
 
 
 class LineTooLong(Exception):
-    """The error of a line that exceeds the limit. A server that speaks the watch protocol sends no such line."""
+    """The error of a line with more bytes than the limit of the `LineSplitter`.
+
+    A server that speaks the watch protocol sends no such line.
+    """
 
 
 class LineSplitter:

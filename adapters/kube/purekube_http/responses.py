@@ -42,7 +42,10 @@ def _object_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
 
 
 def version_of(request: KubeRequest, body: bytes) -> str:
-    """Return the `gitVersion` in an API server's answer. Raises Unavailable for an answer without a version."""
+    """Return the field `gitVersion` of an API server's answer to the request for `/version`.
+
+    `body` is the undecoded answer. Raises Unavailable for an answer without a version.
+    """
     version = _decoded(request, body).get("gitVersion")
     if not isinstance(version, str) or not version:
         raise not_the_server(request, "it has no gitVersion")
@@ -50,9 +53,10 @@ def version_of(request: KubeRequest, body: bytes) -> str:
 
 
 def review_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
-    """Return the decoded answer to a review or TokenRequest. Such an object has no name and no resourceVersion.
+    """Return the decoded answer to the create of an access review or a TokenRequest, whose result is in its status.
 
-    Raises Unavailable for any other answer.
+    The answer has no name and no resourceVersion, so only its kind and version are checked. Raises Unavailable for any
+    other answer.
     """
     manifest = _decoded(request, body)
     if problem := _typed(manifest, request.kind.api_version, request.kind.kind):

@@ -1,4 +1,8 @@
-"""Certificates as data. The module `authority` makes them, so that a server without TLS does not load cryptography."""
+"""The certificates of a TLS server as PEM texts, and the TLS context that is built from them.
+
+The module `authority` creates the certificates. It is separate, because it imports the library `cryptography`, which a
+server without TLS does not need.
+"""
 
 import ssl
 import tempfile

@@ -45,9 +45,9 @@ def watch_timeout(seconds: float | None) -> float:
 
 
 def include_object(query: Mapping[str, str]) -> str:
-    """Return how much of each object a row of a Table contains: `Metadata` (the default), `None` or `Object`.
+    """Return the text in `query`, a request's query, that says how much of each object a row of a Table contains.
 
-    This is the value of `includeObject` in the `query` of a request.
+    The text is the value of `includeObject`: "Metadata" (the default), "None" or "Object".
     """
     return query.get("includeObject") or "Metadata"
 

@@ -1,4 +1,7 @@
-"""OpenAPI v3 per group and version, and as much of v2 as kubectl needs, from the declared schemas."""
+"""The OpenAPI documents of the API server, built from the schemas of the served kinds.
+
+There is a document of v3 for each group and version, and as much of v2 as kubectl needs.
+"""
 
 import hashlib
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,8 @@
-"""The wire format of the messages that kubectl sends as protobuf: `create` of plain kinds, and access reviews."""
+"""The decoding of request bodies that kubectl sends as protobuf instead of JSON.
+
+kubectl does so for the built-in kinds that `kubectl create` makes, such as ConfigMap or Deployment, for access reviews,
+and for the options of a DELETE.
+"""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
@@ -73,7 +77,10 @@ Read = Callable[[Any], Any]
 
 @attrs.frozen
 class Member:
-    """One field of a protobuf message: its JSON name, its decoder, and whether it is repeated or a map."""
+    """The description of one field of a protobuf message: its JSON name, and the decoder `read` of its values.
+
+    With `many` the field is repeated, and becomes a JSON list. With `keyed` it is a map, and becomes a JSON object.
+    """
 
     name: str
     read: Read
@@ -271,9 +278,9 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
-    """Return the JSON form of a protobuf body.
+    """Return the object in `raw`, a request body in Kubernetes' protobuf format, in its JSON form.
 
-    Raises ApiFailure 400 for other data, 415 for a kind that this module does not know.
+    Raises ApiFailure 400 if the body is not in this format, and 415 if this module cannot decode the object's kind.
     """
     if not raw.startswith(_MAGIC):
         raise bad_request("the object provided is no Kubernetes protobuf message")

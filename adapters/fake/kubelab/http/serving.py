@@ -33,13 +33,14 @@ async def serve_forever(
     services: Services | None = None,
     tls: Certificates | None = None,
 ) -> None:
-    """Serve until cancelled. `ready` is called with the URL once requests are accepted.
+    """Serve `server` over HTTP until cancelled. `ready` is called with the URL once requests are accepted.
 
     Port 0 takes a free port. Raises OSError (with errno) when the address cannot be bound. `tokens` maps bearer tokens
     to callers; without `tokens` every caller is the administrator. `gc_delay` is how many seconds after a write garbage
-    is collected, None for an API server without a garbage collector. `services` maps (namespace, name) of in-cluster
-    services to base URLs, for admission webhooks. With `tls`, a certificate and its key, the server speaks HTTPS;
-    otherwise plain HTTP. On cancellation open watches end cleanly before the connections close.
+    is collected, None for an API server without a garbage collector. Watches get a bookmark every `bookmark_interval`
+    seconds. `services` maps (namespace, name) of in-cluster services to base URLs, for admission webhooks. With `tls`,
+    a certificate and its key, the server speaks HTTPS; otherwise plain HTTP. On cancellation open watches end cleanly
+    before the connections close.
     """
     listener = bind(host, port)
     handler = HttpHandler(server, tokens=tokens, bookmark_interval=bookmark_interval, services=services)
@@ -86,9 +87,10 @@ def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
 
 
 def kubeconfig(url: str, token: str | None = None, *, authority: bytes | None = None) -> dict[str, Any]:
-    """Return a kubeconfig for the served address, with one cluster, user and context.
+    """Return a kubeconfig for the API server at `url`, with one cluster, one user and one context.
 
-    `authority` is the certificate, as PEM, of the authority that signed the server's certificate.
+    `token` is the user's bearer token; None means that the user has no credential. `authority` is the certificate, as
+    PEM, of the authority that signed the server's certificate.
     """
     name = "kubelab"
     trusted = {} if authority is None else {"certificate-authority-data": base64.b64encode(authority).decode()}

@@ -26,11 +26,12 @@ async def send_watch(
     bookmark: Callable[[], None],
     bookmark_interval: float,
 ) -> None:
-    """Send `stream` until it ends, `timeout` seconds have passed or the client disconnects.
+    """Send the events of `stream` as an HTTP response, one line for each event.
 
-    `take` returns the events that wait to be sent; if it raises ApiFailure, the stream ends with that error. `render`
-    turns an event into a line. `bookmark` queues a bookmark on the stream; it is called every `bookmark_interval`
-    seconds and once more before a timeout ends the stream.
+    The response ends when the stream ends, `timeout` seconds have passed or the client disconnects. `receive` and
+    `send` are the ASGI functions of the request. `take` returns the events that wait to be sent; if it raises
+    ApiFailure, the stream ends with that error. `render` turns an event into a line. `bookmark` queues a bookmark on
+    the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
     """
     ready = asyncio.Event()
     stream.on_ready = ready.set

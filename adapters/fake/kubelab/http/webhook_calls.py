@@ -91,8 +91,8 @@ async def converted(
 
     `act` must change nothing before it has all conversions, because it may run several times. `services` maps
     (namespace, name) of in-cluster services to the base URLs at which their webhooks are called. `answers` are the
-    conversions that webhooks have returned already; new ones are added to it. Raises ApiFailure if a webhook fails or
-    the objects change each time.
+    conversions that webhooks have returned already; new ones are added to it. Raises ApiFailure if a webhook fails, or
+    if `act` still needs further conversions after 50 runs.
     """
     known = ConversionAnswers() if answers is None else answers
     for _ in range(_ROUNDS):

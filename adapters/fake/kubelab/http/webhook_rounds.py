@@ -27,7 +27,11 @@ T = TypeVar("T")
 
 
 class WithAnswers(Protocol):
-    """The type of a function that runs an action on the server, and calls webhooks for the conversions it needs."""
+    """The type of a function that returns the result of an action `act` on the server.
+
+    If `act` needs an object in another version, the function fetches this conversion from a webhook and runs `act`
+    again.
+    """
 
     def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
         """Return the result of `act`. If `act` needs a conversion, fetch it from a webhook and run `act` again."""

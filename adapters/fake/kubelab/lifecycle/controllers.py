@@ -54,7 +54,7 @@ class BuiltinControllers:
 
     @property
     def idle(self) -> bool:
-        """True if neither controller has work to do."""
+        """True if no object waits for the garbage collector, and no namespace for the namespace controller."""
         return self._collector.idle and self._namespaces.idle
 
     def run(self) -> int:
@@ -71,10 +71,11 @@ class BuiltinControllers:
         return looked
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the owner that `reference` names is stored if it exists: its resource and its key.
+        """Return the place in the store of the owner that `reference` names: its resource and its key.
 
-        The owner is in the namespace of `dependent`, or in no namespace if it is cluster-scoped. Return None if the
-        owner's kind is unknown, or if the owner is namespaced and the dependent is not.
+        The owner may not exist: this is not checked. It is in the namespace of `dependent`, or in no namespace if it is
+        cluster-scoped. Return None if the owner's kind is unknown, or if the owner is namespaced and the dependent is
+        not.
         """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]

@@ -19,7 +19,11 @@ Node = tuple[GroupResource, ObjectKey]
 
 
 class OwnerState(Enum):
-    """The states of the object to which an owner reference points: kept, waiting for its dependents, or gone."""
+    """The states of an owner, which is the object that an owner reference names, as the garbage collector sees it.
+
+    An owner stays (SOLID), is being deleted and waits until its dependents are deleted (WAITING), or does not exist
+    (GONE).
+    """
 
     SOLID = "solid"
     """The owner exists and does not wait for its dependents, or its kind is unknown. The dependent is kept."""
@@ -72,9 +76,10 @@ class ObjectAccess(Protocol):
     """
 
     def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return where the owner that `reference` names is stored if it exists.
+        """Return the place in the store of the owner that `reference` names.
 
-        Return None if the owner's kind is unknown, or if the owner is namespaced and `dependent` is not.
+        The owner may not exist: this is not checked. Return None if the owner's kind is unknown, or if the owner is
+        namespaced and `dependent` is not.
         """
         ...
 
@@ -110,13 +115,13 @@ class Collector:
         return not self._suspects
 
     def suspect(self, node: Node) -> None:
-        """Queue the object stored at `node`, which may have become garbage, for the next run."""
+        """Queue the object stored at `node`, which may have become garbage. The next call of `run` examines it."""
         self._suspects[node] = None
 
     def run(self, hands: ObjectAccess) -> int:
         """Examine the queued objects until the queue is empty. Return how many objects were examined.
 
-        `hands` performs the writes: it deletes dependents, or removes their references to owners.
+        `hands` finds the owners of an object, and performs the writes: it deletes the object, or changes its metadata.
         """
         looked = 0
         while self._suspects:

@@ -35,7 +35,10 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 
 
 class Namespaces:
-    """The part of the server that knows which namespaces accept objects, and which are terminating."""
+    """The part of the server that refuses creates in missing and terminating namespaces.
+
+    It also records which terminating namespaces the namespace controller has to examine.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -361,7 +361,10 @@ class KindVersions:
         return prune(self.schemas[api_version], dict(converted))
 
     def read(self, stored: Manifest, api_version: str) -> Manifest:
-        """Return a stored object in `api_version`, with the defaults of the version in which the object is stored."""
+        """Return the stored object `stored` converted to the version `api_version`.
+
+        Before the conversion, missing fields get the defaults of the version in which the object is stored.
+        """
         schema = self.schemas.get(stored["apiVersion"])
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 

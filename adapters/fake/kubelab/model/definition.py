@@ -109,11 +109,12 @@ class ScalePaths:
 
 @attrs.frozen(eq=False)
 class ServedKind:
-    """One kind in one served version.
+    """One kind in one served version, with all that the API server needs to serve it.
 
-    `openapi` is the schema as it was declared (what OpenAPI v3 and `kubectl explain` show), `schema` its
-    compiled form. `served_versions` are the apiVersions in which the kind is served, `columns` the
-    `additionalPrinterColumns`, `selectable_fields` the field selectors beyond name and namespace (`spec.node`).
+    `openapi` is the schema as it was declared (what OpenAPI v3 and `kubectl explain` show), `schema` its compiled form.
+    `served_versions` are the apiVersions in which the kind is served, `columns` the `additionalPrinterColumns`,
+    `selectable_fields` the field selectors beyond name and namespace (`spec.node`). `behaviour` has the rules that are
+    special to a built-in kind, and `versions` converts between the versions of a custom kind.
     """
 
     kind: Kind
@@ -136,7 +137,7 @@ class ServedKind:
 
     @property
     def api_version(self) -> str:
-        """The field `apiVersion` of the objects: `group/version`."""
+        """The field `apiVersion` of the objects: `group/version`, or only the version for the core group."""
         return self.kind.api_version
 
     @property
@@ -151,7 +152,7 @@ class ServedKind:
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        """The names of the subresources that are served."""
+        """The names of the subresources that the kind has in this version, such as `status` and `scale`."""
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
 
     def reset_fields(self, subresource: str) -> FieldSet:

@@ -1,9 +1,9 @@
 """The records of the store: each object as JSON bytes, and each change as the records before and after it.
 
 An object is encoded once, when it is written. The HTTP handler sends the bytes unchanged, and the history shares them.
-Clients get copies of their own; readers that change nothing (the pipeline, watches, tests) share one decoded copy. A
-record also has the few facts that selectors, paging and garbage collection need of every object, so that they never
-decode.
+Clients get copies of their own; readers that change nothing (the functions that compute the result of a write, watches,
+tests) share one decoded copy. A record also has the few facts that selectors, paging and garbage collection need of
+every object, so that they never decode.
 """
 
 from collections.abc import Mapping
@@ -74,7 +74,11 @@ class Record:
 def record_of(
     manifest: Mapping[str, Any], version: int, *, lacks_status: bool = False, schema: Schema | None = None
 ) -> Record:
-    """Return the record of `manifest`, encoded as the state written at resourceVersion `version`."""
+    """Return the record of `manifest`, encoded as the state written at resourceVersion `version`.
+
+    `lacks_status` means that the status in `manifest` is a default that no write has set yet. `schema` is the schema by
+    which the object was found valid, None if it was not validated.
+    """
     meta = {**manifest["metadata"], "resourceVersion": str(version)}
     return Record(
         key=(meta.get("namespace", ""), meta["name"]),

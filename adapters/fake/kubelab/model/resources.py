@@ -17,7 +17,7 @@ Conversion = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 def unchanged(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the object unchanged, as the conversion of a version to itself."""
+    """Return `manifest` itself. This is the conversion between two versions that are the same."""
     return manifest
 
 
@@ -55,7 +55,7 @@ class ServedResource:
 
     @property
     def core_kind(self) -> Kind:
-        """The `Kind` of purekube for this version, as clients use it."""
+        """The `Kind` by which clients name this version of the kind in calls of a `KubeApi`."""
         return self.definition.kind
 
     @property
@@ -112,7 +112,10 @@ class ServedResource:
         return self.definition.versions is not None
 
     def require(self, records: Iterable[Record]) -> None:
-        """Raise one ConversionNeeded for all of `records` that a webhook still has to convert to this version."""
+        """Check that all of `records` can be shown in this version without calling a webhook.
+
+        Otherwise raise one ConversionNeeded for all records that a webhook still has to convert to this version.
+        """
         if self.converts:
             for_each(records, self.render)
 
@@ -121,7 +124,10 @@ class ServedResource:
         return record.raw if self.to_served is unchanged else encode(self.to_served(decode(record.raw)))
 
     def as_stored(self) -> "ServedResource":
-        """Return this resource with its objects in their stored version, for callers that read only metadata."""
+        """Return a copy of this resource that shows each object in the version in which it is stored.
+
+        It is for callers that read only metadata, so that no webhook has to convert the objects for them.
+        """
         return attrs.evolve(self, to_stored=unchanged, to_served=unchanged) if self.converts else self
 
     def live(self, record: Record) -> Mapping[str, Any]:

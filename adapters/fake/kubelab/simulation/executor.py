@@ -1,4 +1,8 @@
-"""The execution of simulated controllers' effects on a `KubeApi`."""
+"""The execution of the effects of simulated controllers.
+
+An effect is a request that a controller's pass yields, such as a read, a write or a pause. The executor sends reads and
+writes to the API server through a `KubeApi`.
+"""
 
 import hashlib
 from collections.abc import Awaitable, Callable, Sequence
@@ -46,10 +50,10 @@ async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selec
 
 
 class SimulationExecutor:
-    """An executor of the effects of simulated controllers: it sends their requests to the API server `api`.
+    """An executor of effects, which are the reads, writes and questions that simulated controllers' passes yield.
 
-    `answer` is called for each effect that is a `Question`, which is a request to another system, and returns its
-    answer.
+    It sends reads and writes to the API server `api`. `answer` is called for each effect that is a `Question`, which is
+    a request to another system, and returns its answer.
     """
 
     def __init__(self, api: KubeApi, answer: AnswerQuestion) -> None:

@@ -42,7 +42,8 @@ async def reflect(
     """List and watch a kind, and pass every change to `target`, until cancelled.
 
     When the watch ends or the server returns an error, await `pause` and list the kind again. After the error that the
-    watch's resourceVersion is too old (410), list without a pause (W-11).
+    watch's resourceVersion is too old (410), list without a pause (W-11). `label_selector` and `namespace` limit the
+    objects; by default all objects of the kind are watched.
     """
     while True:
         try:

@@ -68,7 +68,8 @@ class _UnderWay:
 class Simulator(ABC):
     """The engine that runs simulated controllers. `title` names the controllers in errors.
 
-    `together` decides whether objects are reconciled one by one or, as by real controllers' workers, several at once.
+    `together` runs the passes over the objects that are due: `in_turn` runs them one by one, and the result of
+    `workers(n)` runs up to `n` of them at once, as real controllers do. `objects` stores the observed objects.
     """
 
     title: ClassVar[str] = "the simulated controllers"

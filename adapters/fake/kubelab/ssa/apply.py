@@ -62,8 +62,9 @@ def apply(
 
     The result has the new managedFields, in which `now` is the time of the write (RFC 3339). If no value changes, the
     result equals `live` except for managedFields. If ownership does not change either, the result equals `live` in
-    everything (S-65, S-66). `settled` says that `live` was written under this same schema. Raises Conflict (S-30, S-78)
-    and TypedPatchError.
+    everything (S-65, S-66). `settled` says that `live` was written under this same schema. `subresource` is empty for a
+    write to the object itself. Raises TypedPatchError if `config` does not fit the schema. Raises Conflict if `config`
+    changes a field that another manager owns (S-30, S-78). With `force` the field is taken from that manager instead.
     """
     fit(definition, config)
     rules = Rules(definition, definition.reset_fields(subresource), settled)

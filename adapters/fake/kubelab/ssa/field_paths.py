@@ -33,7 +33,10 @@ def valued(value: Any) -> str:
 
 
 def keyed(keys: dict[str, Any]) -> str:
-    """Return the path element of an item of a map list with these keys."""
+    """Return the path element `k:{…}` of an item in a map list.
+
+    `keys` maps the names of its key fields to their values.
+    """
     if all(type(value) is str and len(value) <= _LONGEST_REMEMBERED for value in keys.values()):
         return _named(*keys.items())
     return _keyed(keys)

@@ -33,9 +33,10 @@ def apply_as(
     now: str,
     settled: bool = False,
 ) -> dict[str, Any]:
-    """Return the object after `manager` applied `config` to `live` server-side. Raises the same errors as `apply`.
+    """Return the object after `manager` applied `config` to `live` server-side.
 
-    The manager `kubectl` has no conflict about fields that client-side apply wrote: it takes them over.
+    The arguments and errors are those of `apply`. The manager `kubectl` has no conflict about fields that client-side
+    apply wrote: it takes them over. It also updates the last-applied annotation if the object has one.
     """
     run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
     if manager != "kubectl":

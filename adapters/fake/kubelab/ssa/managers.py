@@ -60,9 +60,10 @@ class ManagerKey:
 
 @attrs.frozen
 class ManagedFieldsEntry:
-    """The fields that one manager owns, in the version `api_version`. `time` may be empty (S-66).
+    """One entry of managedFields: the set of `fields` that one manager owns, as paths of the version `api_version`.
 
-    `wire` is the entry in the JSON form of a stored object; None if it was changed or is new.
+    `time` is the time of the manager's last write, and may be empty (S-66). `wire` is the entry in the JSON form of a
+    stored object; None if it was changed or is new.
     """
 
     fields: FieldSet

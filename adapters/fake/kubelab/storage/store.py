@@ -60,7 +60,7 @@ class Store:
     def observe(self, observer: Observer) -> Callable[[], None]:
         """Call `observer` with the resource and the change after every write from now on.
 
-        Return the function that ends this.
+        Return a function to call when `observer` is to be called no longer.
         """
         self._observers.append(observer)
         return lambda: self._observers.remove(observer)

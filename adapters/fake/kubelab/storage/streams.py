@@ -1,4 +1,7 @@
-"""The answers to gets, lists and watches from the store. Each change goes to all open watches, in order."""
+"""The answers to gets, lists and watches, read from the store.
+
+After each write, its change is passed to the open watches of the resource, in the order of the writes.
+"""
 
 from collections.abc import Callable
 
@@ -95,7 +98,11 @@ class WatchStreams:
 
 
 def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
-    """Return the selection of a list, a watch or a collection's delete. Raises ApiFailure 400 for a bad selector."""
+    """Return the namespace of `target` and the selectors in `options` as one Selection.
+
+    It is for a list, a watch or the delete of a collection. Raises ApiFailure 400 for a selector that is malformed or
+    that the resource does not support.
+    """
     resource = target.resource
     return Selection(
         namespace=target.namespace,

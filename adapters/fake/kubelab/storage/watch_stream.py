@@ -161,7 +161,9 @@ def timed(
 async def follow(stream: WatchStream, seconds: float, version: Callable[[], int]) -> AsyncIterator[WatchEvent]:
     """Yield events of `stream` as they arrive, until it ends or `seconds` have passed on the running loop (W-19).
 
-    A bookmark has the current `version`. If the stream fails, its ApiFailure is raised after the earlier events.
+    If the watch requested bookmarks, one is sent every BOOKMARK_SECONDS and before the timeout ends the stream;
+    `version` returns the resourceVersion to put in it. If the stream fails, its ApiFailure is raised after the earlier
+    events.
     """
     import asyncio
 

@@ -1,7 +1,8 @@
-"""The last steps of every write: fields that the server sets, immutable fields, validation, no-ops.
+"""The last steps of every write.
 
-For custom resources they follow apiextensions-apiserver's `pkg/registry/customresource/strategy.go` and
-`status_strategy.go`.
+They set the fields that the server decides, refuse changes of immutable fields, validate the object, and detect writes
+that change nothing. For custom resources they follow apiextensions-apiserver's
+`pkg/registry/customresource/strategy.go` and `status_strategy.go`.
 """
 
 from collections.abc import Iterable, Mapping

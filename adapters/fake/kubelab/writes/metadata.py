@@ -57,7 +57,11 @@ def _holds(value: Any) -> bool:
 
 
 def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: bool) -> list[StatusCause]:
-    """Return the problems of a new object's name, labels, annotations, owner references and finalizers."""
+    """Return the problems of the `metadata` of a new object.
+
+    Its name, labels, annotations, owner references and finalizers are checked. `rule` is the rule for names of the
+    object's kind. The namespace is checked, too, if the kind is `namespaced`.
+    """
     causes: list[StatusCause] = []
     if metadata.get("generateName"):
         prefix = metadata["generateName"]
@@ -89,7 +93,10 @@ def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -
 
 
 def name_problems(name: str, rule: NameRule) -> list[str]:
-    """Return the problems of an object's name, each as the text of an error message."""
+    """Return the problems of an object's `name` under the `rule` for names of its kind.
+
+    Each problem is the text of an error message. The list is empty if the name is valid.
+    """
     match rule:
         case NameRule.SUBDOMAIN:
             return _name(name, _SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
@@ -221,9 +228,10 @@ def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> lis
 
 
 def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return kube-apiserver's warnings about new finalizers without a domain and path.
+    """Return kube-apiserver's warnings about finalizers without a domain and path that are in `new` but not in `old`.
 
-    Such finalizers may clash with those of other programs.
+    `new` and `old` are the object's metadata after and before the write. Such finalizers may clash with those of other
+    programs.
     """
     fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     return tuple(

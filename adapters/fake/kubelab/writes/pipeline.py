@@ -5,8 +5,9 @@
     patch(definition, live, patch, patch_type, write)  JSON, merge and strategic merge patch
     apply(definition, live_or_None, body, write)       server-side apply
 
-Each decodes, tracks ownership, calls the hooks of the kind, and validates. The order is kube-apiserver's, since it
-decides who owns defaults and which error a client sees. Nothing is mutated.
+Each decodes the body, records which manager owns which field, calls the functions of a built-in kind (`Behaviour`), and
+validates the object. The order is kube-apiserver's, since it decides who owns defaults and which error a client sees.
+Nothing is mutated.
 """
 
 from collections.abc import Mapping
@@ -43,7 +44,10 @@ _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+j
 
 
 def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Return the outcome of a create (POST). Raises ApiFailure with status 400, 422 or 500."""
+    """Return the outcome of creating the object in `body` (POST), which includes the object to store.
+
+    Raises ApiFailure with status 400, 422 or 500.
+    """
     raw = require_type(definition, body)
     manifest, warnings = read_body(definition, raw, write.field_validation)
     if manifest["metadata"].get("resourceVersion"):
@@ -64,7 +68,10 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
 
 
 def update(definition: ServedKind, live: Manifest, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Return the outcome of replacing an object or a subresource (PUT). Raises ApiFailure (400, 409, 422)."""
+    """Return the outcome of replacing the stored object `live`, or one of its subresources, by `body` (PUT).
+
+    The outcome includes the object to store. Raises ApiFailure (400, 409, 422).
+    """
     if write.subresource == "scale":
         return _scale(definition, live, body, write)
     settled = live if write.settled else None
@@ -80,7 +87,10 @@ def update(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
 def patch(
     definition: ServedKind, live: Manifest, patch_body: Any, patch_type: PatchType, write: WriteRequest
 ) -> WriteOutcome:
-    """Return the outcome of a patch other than server-side apply. Raises ApiFailure (400, 409, 413, 415, 422)."""
+    """Return the outcome of patching the stored object `live` with `patch_body`, other than by a server-side apply.
+
+    The outcome includes the object to store. Raises ApiFailure (400, 409, 413, 415, 422).
+    """
     # A CRD has no Go struct with patch tags, so kube-apiserver answers 415 (S-11).
     if patch_type is PatchType.STRATEGIC and not definition.built_in:
         raise unsupported_media_type(_PATCH_TYPES)
@@ -101,9 +111,10 @@ def patch(
 
 
 def apply(definition: ServedKind, live: Manifest | None, body: Any, write: WriteRequest) -> WriteOutcome:
-    """Return the outcome of a server-side apply, which creates a missing object.
+    """Return the outcome of applying `body` server-side to the stored object `live`.
 
-    Raises ApiFailure (400, 404, 409, 422, 500).
+    If `live` is None, the object is created. The outcome includes the object to store. Raises ApiFailure (400, 404,
+    409, 422, 500).
     """
     config = _config(definition, body, write)
     # An apply creates, but not through `/status` (S-12).

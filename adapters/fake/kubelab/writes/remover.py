@@ -1,4 +1,4 @@
-"""The deletion of single objects and of collections."""
+"""The execution of DELETE requests for single objects and for collections, on the objects in the store."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime

@@ -11,9 +11,10 @@ MANAGER_BYTES: Final = 128
 
 
 def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
-    """Return the write options in a query string. Raises ApiFailure 422.
+    """Return the write options in a query string.
 
-    `kind` is the name of the options object in error messages, such as `CreateOptions`.
+    Raises ApiFailure 422 if `dryRun` or `fieldValidation` has a value that does not exist. `kind` is the name of the
+    options object in error messages, such as `CreateOptions`.
     """
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
@@ -31,9 +32,11 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
 
 
 def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> None:
-    """Raise ApiFailure 422 for a manager name or a force flag that the kind of write does not allow.
+    """Raise ApiFailure 422 for a field manager or a `force` that this kind of write does not allow.
 
-    `kind` is the name of the options object in errors.
+    `apply` says that the write is a server-side apply: only then a manager is required and `force` is allowed. A
+    manager's name that is too long or has control characters is always refused. `kind` is the name of the options
+    object in error messages, such as `PatchOptions`.
     """
     manager = options.field_manager or ""
     # 422 and not 400: kube-apiserver validates PatchOptions as an object of its own (S-02 to S-04).

@@ -66,7 +66,10 @@ class Prepared:
     write: WriteRequest
 
     def check(self) -> None:
-        """Raise the ApiFailure that was deferred if the object of this write is invalid."""
+        """Raise the ApiFailure that was deferred if the object of this write is invalid.
+
+        If the object is valid, nothing happens.
+        """
         if self.outcome.refusal is not None:
             raise self.outcome.refusal
 

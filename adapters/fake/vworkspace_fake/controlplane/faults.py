@@ -30,7 +30,7 @@ class AgentCall(StrEnum):
 
 
 class When(StrEnum):
-    """The time at which a fault occurs: before or after the request has its effect."""
+    """The time at which an injected fault occurs: before or after the request has its effect."""
 
     BEFORE = "before"
     AFTER = "after"

@@ -44,9 +44,10 @@ Effect = Callable[[str | None, Any], Any]
 def control_plane_app(
     server: ControlPlaneServer, polls: LongPolls, *, admin_token: str, further: Sequence[BaseRoute] = ()
 ) -> Starlette:
-    """Build the ASGI application that serves `server` over HTTP. `polls` are the requests that wait for a job.
+    """Build the ASGI application that serves `server` over HTTP.
 
-    `/api/agent/…` is for agents, `/api/admin/…` for the holder of `admin_token`; `further` routes are added.
+    `polls` keeps the agents' requests that wait for a job. `/api/agent/…` is for agents, `/api/admin/…` for the holder
+    of `admin_token`; `further` routes are added.
     """
     face = _AgentFace(server, polls)
     agent = "/api/agent"

@@ -20,8 +20,8 @@ T = TypeVar("T")
 class InProcessControlPlane:
     """A `ControlPlane` that calls `server` directly, with the credential `token`.
 
-    A fetch that waits suspends on the running asyncio loop (even a virtual one). All other calls never suspend, unless
-    a fault has latency.
+    Only a fetch that waits for a job, and a call that gets an injected fault with latency, wait on the running asyncio
+    loop, which may be one with simulated time. All other calls return without suspending.
     """
 
     def __init__(self, server: ControlPlaneServer, token: str) -> None:
@@ -37,9 +37,9 @@ class InProcessControlPlane:
         self._token = token
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:
-        """Return the jobs for the cluster, with the control plane's time.
+        """Return the jobs that the control plane offers to the cluster, and the control plane's present time.
 
-        If there is none, wait at most `wait_seconds` for a job (long poll).
+        If there is no job, wait at most `wait_seconds` for one (long poll).
         """
         first = True
 

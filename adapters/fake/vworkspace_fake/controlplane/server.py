@@ -67,7 +67,7 @@ class ControlPlaneServer:
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """Add a request to the endpoint `call` to `requests`, and return the injected fault to apply to it.
+        """Record a request to the endpoint `call` in the list `requests`. Return the injected fault to apply to it.
 
         `NO_FAULT` means that none applies.
         """

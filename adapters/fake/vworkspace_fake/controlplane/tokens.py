@@ -50,7 +50,10 @@ class TokenBook:
     _clusters: set[str] = attrs.field(factory=set, init=False)
 
     def add(self, cluster_id: str, text: str) -> IssuedToken:
-        """Accept the token `text` for the cluster `cluster_id`."""
+        """Accept the token `text` for the cluster `cluster_id` from now on.
+
+        Return the entry of this token, which has no end.
+        """
         self._clusters.add(cluster_id)
         token = self._tokens[text] = IssuedToken(text, cluster_id)
         return token
@@ -60,7 +63,7 @@ class TokenBook:
         self._tokens.pop(text, None)
 
     def clusters(self) -> frozenset[str]:
-        """Return every cluster that ever had a token or a registration."""
+        """Return the id of every cluster that ever had a token or a registration."""
         return frozenset(self._clusters)
 
     def find(self, text: str) -> IssuedToken | None:
@@ -68,7 +71,7 @@ class TokenBook:
         return self._tokens.get(text)
 
     def cluster_of(self, text: str | None) -> str:
-        """Return the cluster of the token `text`, and mark the token as used.
+        """Return the id of the cluster of the token `text`, and mark the token as used.
 
         Raises a 401 ApiRefusal if the token is missing, unknown or expired.
         """
@@ -81,7 +84,11 @@ class TokenBook:
         return token.cluster_id
 
     def rotate(self, text: str | None) -> IssuedToken:
-        """Issue a new token for the cluster of the token `text`, which stays valid for the grace period."""
+        """Return a new token for the cluster of `text`, the present token.
+
+        The present token stays valid for the grace period, at most until its own end. Raises a 401 ApiRefusal if it is
+        missing, unknown or expired.
+        """
         cluster_id = self.cluster_of(text)
         old = self._tokens[text or ""]
         until = self.now() + self.grace
@@ -98,8 +105,8 @@ class TokenBook:
     def register(self, text: str, cluster_id: str | None) -> IssuedToken:
         """Return a long-lived token in exchange for the one-time token `text`.
 
-        Raises a 401 ApiRefusal if the one-time token is unknown or used up, and 403 if `cluster_id` is given and is not
-        the token's cluster.
+        A token that an earlier exchange returned is refused from now on. Raises a 401 ApiRefusal if the one-time token
+        is unknown or used up, and 403 if `cluster_id` is given and is not the token's cluster.
         """
         registration = self._registrations.get(text)
         if registration is None or (registration.issued is not None and registration.issued.used):

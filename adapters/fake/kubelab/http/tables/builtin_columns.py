@@ -1,4 +1,7 @@
-"""The columns in which `kubectl get` shows built-in kinds, for the kinds whose cells must be computed."""
+"""The columns in which `kubectl get` shows built-in kinds whose cells cannot be read from one field of the object.
+
+An example is the column READY of a Deployment, which is computed from two numbers.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
