@@ -191,9 +191,10 @@ class ApiServer:
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return a write that is complete but not stored yet, so that admission webhooks can be called.
+        """Determine what the write `call` has to store, and return this as a prepared write.
 
-        `commit` stores the write.
+        Nothing is stored before `commit`, so that admission webhooks can be called first. Raises ApiFailure if the
+        write is refused.
         """
         try:
             self.request_filter.admit(call.verb, call.target, call.caller)
@@ -214,9 +215,10 @@ class ApiServer:
         return self._writer.mutated(prepared, patch, version)
 
     def commit(self, prepared: Prepared) -> Reply | None:
-        """Store a prepared write.
+        """Store a prepared write, and return the answer with the stored object.
 
-        Return None if the live object has changed since, so that the write must be prepared again.
+        Return None if the live object has changed since the write was prepared. Nothing is stored then, and the write
+        must be prepared again.
         """
         if not self._writer.is_current(prepared):
             return None

@@ -38,7 +38,7 @@ def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSourc
     """Return the source of the Authorization header for `user` of a kubeconfig.
 
     If the user has several credentials, the first in this order is used: token file, token, exec plugin, user name with
-    password.
+    password. A token file is read again after `max_age` seconds.
     """
     if user.token_file:
         return TokenFile(Path(user.token_file), max_age=max_age)

@@ -20,9 +20,9 @@ class Certificates:
     key: bytes = attrs.field(repr=False)
 
     def server_context(self) -> ssl.SSLContext:
-        """Return a TLS context with this certificate.
+        """Return a TLS context for a server that shows this certificate.
 
-        The key is in a private temporary file only while it is loaded.
+        While the key is loaded, it is in a temporary file that only this user can read.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])

@@ -1,4 +1,7 @@
-"""Discovery documents, classic and aggregated, built from the registry of served resources."""
+"""The discovery documents, which list the served groups, versions and resources, built from the registry of resources.
+
+Each document has a classic form and an aggregated form, which has the resources of all groups in one document.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

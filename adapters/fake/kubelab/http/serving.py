@@ -1,4 +1,4 @@
-"""The HTTP handler under uvicorn: it binds an address, signals readiness, serves and ends cleanly."""
+"""The HTTP server of the embedded API server: the HTTP handler, run by uvicorn at one address."""
 
 import asyncio
 import base64

@@ -13,7 +13,10 @@ from purekube.schema.node import Schema
 
 
 class FieldValidation(StrEnum):
-    """The ways of treating fields that the schema does not declare, in all writes except apply (W-36)."""
+    """The values of the query parameter `fieldValidation`, in all writes except apply (W-36).
+
+    They say whether fields that the schema does not declare are dropped silently, dropped with a warning, or refused.
+    """
 
     IGNORE = "Ignore"
     WARN = "Warn"

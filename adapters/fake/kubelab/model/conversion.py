@@ -369,5 +369,5 @@ class KindVersions:
         return self.convert(stored if schema is None else apply_defaults(schema, dict(stored)), api_version)
 
     def written(self, manifest: Manifest) -> Manifest:
-        """Return `manifest`, an object of this kind in any version, converted to the storage version."""
+        """Return `manifest`, an object of this kind in any version, converted to the version `storage`."""
         return self.convert(manifest, self.storage)

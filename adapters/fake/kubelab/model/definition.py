@@ -72,6 +72,7 @@ class Behaviour:
     `check`, `check_update` and `check_status` are the rules that no schema expresses, for creates, updates and updates
     of the status. `skeleton` has the fields that exist even in an empty object of the kind; no manager becomes the
     owner of such a struct itself (S-22). With `orphans`, a DELETE without a propagation policy orphans the dependents.
+    With `unconditional_update` a PUT needs no resourceVersion.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)

@@ -209,7 +209,8 @@ def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
     """Patch an object with the merge patch `body`. Return whether the object existed.
 
-    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    `subresource` is empty for a patch of the object itself. The function is a generator, to be used with `yield from`
+    in a pass: it yields the effect and receives the answer.
     """
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

@@ -31,7 +31,10 @@ _MAX_STEPS: Final = 10_000
 
 
 class ObservedObjects(dict[ObjectRef, Manifest]):
-    """The objects in the state in which they were last observed. A subclass may keep indexes of the objects."""
+    """The objects that simulated controllers have listed or watched, each in the state in which it was last seen.
+
+    A subclass may keep indexes of the objects.
+    """
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
         """Store an object's present state."""

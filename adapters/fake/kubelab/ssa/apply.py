@@ -201,12 +201,13 @@ def track_update(
 ) -> dict[str, Any]:
     """Return `after` with managedFields that record what `manager` changed since `before`.
 
-    `before` is None for a new object. The manager becomes the only owner of every field that it changed (S-47), and
-    does not own fields that it did not change (S-48). Removed fields have no owner any more (S-49). `managers` are the
-    entries to start from, by default those of `before`. An existing object without entries is not tracked until its
-    first apply (S-54, S-68). If list items cannot be distinguished, ownership stays as it is, because validation will
-    refuse the object. If a conversion adds fields that the other version does not have, the object loses all ownership,
-    as on kube-apiserver. `settled` says that `before` was written under this same schema.
+    `before` is None for a new object. `subresource` is empty for a write to the object itself. The manager becomes the
+    only owner of every field that it changed (S-47), and does not own fields that it did not change (S-48). Removed
+    fields have no owner any more (S-49). `managers` are the entries to start from, by default those of `before`. An
+    existing object without entries is not tracked until its first apply (S-54, S-68). If list items cannot be
+    distinguished, ownership stays as it is, because validation will refuse the object. If a conversion adds fields that
+    the other version does not have, the object loses all ownership, as on kube-apiserver. `settled` says that `before`
+    was written under this same schema.
     """
     rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)

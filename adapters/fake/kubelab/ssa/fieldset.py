@@ -21,9 +21,10 @@ _LEAF: Final[FieldSet] = {}
 
 
 def is_member(node: FieldSet | None) -> bool:
-    """Report whether a path is itself in a set of paths, and not only the beginning of longer paths in the set.
+    """Report whether a path is itself in a set of paths. `node` is the subtree of the set below this path.
 
-    `node` is the part of the set that begins with this path. It is None if no path in the set begins with it.
+    It is not in the set if it is only the beginning of longer paths. `node` None means that no path in the set begins
+    with it.
     """
     return node is not None and (not node or MEMBER in node)
 

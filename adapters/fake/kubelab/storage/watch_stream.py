@@ -57,7 +57,7 @@ class WatchStream:
             self._add(line)
 
     def start_with(self, record: Record) -> None:
-        """Queue a synthetic ADDED for an object that existed before the watch (W-10)."""
+        """Queue an ADDED event for an object that existed before the watch began (W-10)."""
         if self._later:
             self._add(lambda: self._first_line(record))
         elif (line := self._first_line(record)) is not None:

@@ -99,7 +99,7 @@ class ObjectWriter:
         self._now = now
 
     def prepare(self, call: WriteCall) -> Prepared:
-        """Return the write that `call` requests. It is complete, but not stored yet."""
+        """Determine what the write `call` has to store, and return this as a prepared write. `commit` stores it."""
         if call.verb is RequestVerb.CREATE:
             return self._create(call)
         if call.applies:

@@ -1,4 +1,4 @@
-"""Refusals of the embedded control plane: one exception, which is the same in process and over HTTP."""
+"""The refusals of requests by the embedded control plane: exceptions that are the same in process and over HTTP."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -20,9 +20,10 @@ Cells = Callable[[Manifest, datetime], list[Any]]
 
 @attrs.frozen
 class TableOf:
-    """The columns of the table in which kubectl shows a kind, and the function that computes their cells.
+    """The table in which `kubectl get` shows the objects of one built-in kind, one row for each object.
 
-    If `named` is True, a column with the object's name comes first.
+    `columns` are the table's columns, and `cells` returns an object's cells in these columns. If `named` is True, a
+    column with the object's name comes before them.
     """
 
     columns: tuple[PrinterColumn, ...]

@@ -40,9 +40,10 @@ def table(
     include: str,
     now: datetime,
 ) -> dict[str, Any]:
-    """Return a Table of `manifests`. `metadata` is the list's metadata.
+    """Return the Table (`meta.k8s.io/v1`) in which `kubectl get` shows `manifests`, one row for each.
 
-    `include` says how much of each object its row contains: `Metadata`, `None` or `Object`. `now` is the time from
+    `metadata` is the metadata of the list of these objects. `include` says what a row contains in addition to its
+    cells: the object's metadata ("Metadata"), the whole object ("Object") or nothing ("None"). `now` is the time from
     which the ages of objects are computed.
     """
     return {
@@ -55,7 +56,7 @@ def table(
 
 
 def partial(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object's metadata as a PartialObjectMetadata."""
+    """Return a PartialObjectMetadata, which has the metadata of the object `manifest` and nothing else of it."""
     return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": manifest["metadata"]}
 
 
