@@ -73,7 +73,7 @@ def _declared(runnable: Runnable) -> Box | PureReconciler[Any, Any] | AnyControl
 
 
 def kind_of(runnable: Runnable) -> Kind:
-    """Return the kind that an extension reconciles."""
+    """Return the kind that an extension (a box or a controller in Python) reconciles."""
     kind = _declared(runnable).kind
     return kind.kind if isinstance(kind, Resource) else kind
 
@@ -81,14 +81,18 @@ def kind_of(runnable: Runnable) -> Kind:
 def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
     """Return the Python definition of the kind that an extension reconciles, or None if the kind has none.
 
-    Such a definition, a Resource, has the Python classes of the kind's spec and status.
+    An extension is a box or a controller in Python. Such a definition, a Resource, has the Python classes of the kind's
+    spec and status.
     """
     kind = _declared(runnable).kind
     return kind if isinstance(kind, Resource) else None
 
 
 def definition_of(runnable: Runnable) -> Manifest | None:
-    """Return the CRD of the kind that an extension reconciles, or None if the extension does not define the kind."""
+    """Return the CRD of the kind that an extension reconciles, or None if the extension does not define the kind.
+
+    An extension is a box or a controller in Python.
+    """
     if (resource := resource_of(runnable)) is not None:
         return resource.crd()
     if isinstance(runnable, Box):
@@ -97,7 +101,7 @@ def definition_of(runnable: Runnable) -> Manifest | None:
 
 
 def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema:
-    """Return the schema of the kind that an extension reconciles.
+    """Return the schema of the kind that an extension (a box or a controller in Python) reconciles.
 
     It is the extension's own schema, or else that of the kind's CRD in `definitions` (by name), or else the schema of
     an object without fields.
@@ -110,14 +114,14 @@ def schema_of(runnable: Runnable, definitions: Mapping[str, Manifest]) -> Schema
 
 
 def child_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
-    """Return the kinds of the children that an extension creates."""
+    """Return the kinds of the children that an extension (a box or a controller in Python) creates."""
     if isinstance(runnable, Box | PureReconciler):
         return composite_of(runnable).child_kinds
     return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).owns))
 
 
 def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
-    """Return the kinds of the objects that an extension only reads."""
+    """Return the kinds of the objects that an extension (a box or a controller in Python) only reads."""
     if isinstance(runnable, Box | PureReconciler):
         return tuple(external.kind for external in composite_of(runnable).externals)
     return tuple(watched.kind for watched in watched_of(bind(runnable, _NO_API).reads))

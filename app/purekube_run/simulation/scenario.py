@@ -26,9 +26,10 @@ SERVERS: Final = {"away": away, "calm": calm}
 
 @attrs.frozen
 class Outcome:
-    """The result of playing a scenario: `problem` is the expectation that was not met, or "".
+    """The result of playing a scenario (a test of a box): `problem` is the expectation that was not met, or "".
 
-    `seconds` is the virtual time that the scenario took.
+    `seconds` is the virtual time that the scenario took, `writes` the number of the box's writes, and `timeline` what
+    happened, in lines with times.
     """
 
     scenario: Scenario
@@ -59,7 +60,9 @@ def run_scenario(
     """Play a scenario in a new simulated cluster, and return its result. Raises CommandError if a step is malformed.
 
     `on_moment` is called at the start, after each step, at the end, and after each reconcile of the object under test
-    that wrote something. Its arguments are the cluster, the scenario's name, the object's reference, and messages.
+    that wrote something. Its arguments are the cluster, the scenario's name, the object's reference, and messages: a
+    text about the step that was just played or the expectation that was not met, if any. `definitions` are the CRDs to
+    install.
     """
     with BoxWorld(box, definitions) as world:
         play = _Play(world, scenario)

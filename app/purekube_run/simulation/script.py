@@ -23,7 +23,8 @@ class Act:
 
 @attrs.frozen(order=True)
 class Incident:
-    """One occurrence of a fault: its time and duration in seconds, and the index of the affected replica.
+    """One occurrence of the fault with the name `fault`: its time `at` after the start of the run, its duration
+    `seconds`, and the index of the affected replica.
 
     `choice`, a number in [0, 1), selects further details of the fault, such as the affected watch.
     """

@@ -90,7 +90,8 @@ _CHANGES: Final = 2
 class BrokenLaw(Exception):
     """The error raised when a controller broke a law (required property).
 
-    It has the name of the law, a text about what was observed instead, and the timeline of the simulated cluster.
+    It has the name of the law, a text about what was observed instead, and the timeline of the simulated cluster
+    (what happened in it, with times).
     """
 
     def __init__(self, law: str, told: str, world: World) -> None:
@@ -180,10 +181,11 @@ class _Tried:
 class Trial:
     """A trial of a controller on one object, which checks whether the controller keeps the laws (required properties).
 
-    The object must come to rest within `within` seconds. `outside` returns the state of a service outside the cluster
-    that the controller manages. Faults must not change that state, and the deletion must restore it. `definitions` are
-    CRDs of further kinds. Objects of the kinds in `keeps` may stay after the deletion. If `by_hand` is True, users
-    delete and change children (the objects that the controller creates) during the faults.
+    The object must come to rest within `within` seconds: after that, the controller writes nothing more. `outside`
+    returns the state of a service outside the cluster that the controller manages. Faults must not change that state,
+    and the deletion of the object must restore it. `definitions` are CRDs of further kinds. Objects of the kinds in
+    `keeps` may stay after the deletion. If `by_hand` is True, users delete and change children (the objects that the
+    controller creates) during the faults.
     """
 
     controller: Runnable
@@ -196,9 +198,10 @@ class Trial:
     within: float = 600.0
 
     def run(self) -> Manifest:
-        """Check all laws (required properties), and return the object at rest, as it is without faults.
+        """Check all laws (required properties), and return the object as it was after the run without faults.
 
-        Raises BrokenLaw for the first law that is broken.
+        It is the object's last state in that run, when the controller had nothing more to write. Raises BrokenLaw for
+        the first law that is broken.
         """
         random = Random(self.seed)
         with self._world() as calm_one, self._world() as troubled, self._world() as early:

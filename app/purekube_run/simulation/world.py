@@ -285,7 +285,7 @@ class World(MemoryCluster):
         self.set_behaviour(flux=flux, engines=engines)
 
     def heal(self) -> None:
-        """End all faults of the cluster and of its replicas."""
+        """End all injected faults: those of requests, watches, clocks, permissions and simulated controllers."""
         self.note("world", "all faults are over")
         self.calm_down()
         self.server.authorize = None

@@ -53,7 +53,7 @@ class Argument:
 
     If the type of that parameter is an attrs class, each field of the class is an argument, and `field` is the name of
     this one's field; otherwise it is "". A flag sets the value True; if True is the default and there is no `negative`,
-    the flag sets False.
+    the flag sets False. An argument with `many` takes several values; one with `pair` takes two.
     """
 
     parameter: str

@@ -1,7 +1,7 @@
 """The execution of a command line: it runs the command, prints an error as one line, and returns the exit status.
 
 The exit status is 2 for wrong usage and 1 for a failure. This module imports no packages except those of the core, so
-that it can report that others are not installed.
+that it can report that other packages are not installed.
 """
 
 import os
@@ -21,7 +21,11 @@ def guard_streams() -> None:
 
 
 def execute(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit status. An expected error is printed as one line on standard error."""
+    """Run one command and return its exit status. An expected error is printed as one line on standard error.
+
+    Expected are, for example, a CommandError, a missing package, and an interruption by the user. An unexpected error
+    is raised unchanged.
+    """
     # The parser reads a lone `-` as an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:

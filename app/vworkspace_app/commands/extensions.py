@@ -156,9 +156,10 @@ def run_extensions(
 
 
 def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
-    """Return `webhooks` (the kinds whose webhooks a process serves), extended for applied boxes.
+    """Return `webhooks` (the kinds whose webhooks a process serves), extended by the webhooks of applied boxes.
 
-    Applied boxes are those in the cluster as OperatorBox objects.
+    Applied boxes are those in the cluster as OperatorBox objects. The process then also validates OperatorBoxes, and
+    converts objects of the kinds that they define.
     """
     converters = AppliedConverters(process.api, process.machine.clock, settings.namespace)
     return webhooks.with_applied_boxes(BoxReview(process.api), converters.of_group)

@@ -89,7 +89,11 @@ def forget_objects(
 
 @attrs.frozen
 class UninstallOptions:
-    """The options of the command `uninstall`. `timeout` is the maximum wait for each deletion, in seconds."""
+    """The options of the command `uninstall`. `timeout` is the maximum wait for each deletion, in seconds.
+
+    With `keep_applications`, every Helm release keeps running with Flux alone; otherwise all releases are uninstalled.
+    With `dry_run`, the steps are printed but not carried out. With `yes`, the user is not asked for confirmation.
+    """
 
     keep_applications: bool
     dry_run: bool

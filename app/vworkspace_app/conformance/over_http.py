@@ -67,7 +67,7 @@ class HttpSubject:
 
     @property
     def offers(self) -> frozenset[Offer]:
-        """The capabilities that checks can use.
+        """The capabilities of the control plane that checks can use in addition to the agent API.
 
         These are all with an admin API, only JOBS with an `enqueue_command`, and otherwise none.
         """
@@ -96,8 +96,9 @@ class HttpSubject:
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
-        """Return an account of a cluster for a check: a new cluster with an admin API, else the one that the options
-        name.
+        """Return an account for a check: the id of a cluster, and the token of its agent.
+
+        With an admin API, it is a new cluster. Otherwise it is the cluster that the user named for all checks.
         """
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)

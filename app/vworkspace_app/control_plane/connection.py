@@ -24,9 +24,9 @@ class AgentSettings:
     """The settings of a job agent. `parallel` limits its concurrent requests to the Kubernetes API.
 
     A job agent pulls jobs from the control plane (a server) and reports on them. After an outage the queues of messages
-    are released in order: snapshot and statuses, results, events. A queue is released when the queue before it is empty
-    or fails, but at most `head_start_seconds` after that queue (PULL-5). `signatures` determines which jobs must be
-    signed; the Cluster object can require further signatures.
+    are released in order: snapshot (the state of all objects) and job statuses, job results, events. A queue is
+    released when the queue before it is empty or fails, but at most `head_start_seconds` after that queue (PULL-5).
+    `signatures` determines which jobs must be signed; the Cluster object can require further signatures.
     """
 
     wait_seconds: int = 30

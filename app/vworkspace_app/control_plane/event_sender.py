@@ -1,7 +1,7 @@
 """The sender of events to the control plane that belong to no open job (PULL-5, PULL-6).
 
-The control plane is the server that offers jobs to the operator. The events wait in a bounded queue, and are sent in
-order and in batches.
+The control plane is the server that offers jobs to the operator. An event reports, for example, that a
+condition of an object changed. The events wait in a bounded queue, and are sent in order and in batches.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -53,10 +53,11 @@ class EventSender:
     """The sender of events to the control plane, with a bounded queue (`outbox`) and the last reported state of each
     object.
 
-    The control plane is the server that offers jobs to the operator. If events had to be dropped, a snapshot replaces
-    them: the state of every object that `objects` yields. `cluster` returns the Cluster object that reports on this
-    operator, or None if there is none. Nothing is sent before a poll has succeeded. `on_overflow` is called when the
-    sender begins to drop events, and when it stops dropping them.
+    The control plane is the server that offers jobs to the operator. An event reports a change of an object's
+    conditions or phase, a heartbeat or a new credential. If events had to be dropped, a snapshot replaces them: the
+    state of every object that `objects` yields. `cluster` returns the Cluster object that reports on this operator, or
+    None if there is none. Nothing is sent before a poll has succeeded. `on_overflow` is called when the sender begins
+    to drop events, and when it stops dropping them.
     """
 
     def __init__(
@@ -112,12 +113,15 @@ class EventSender:
     def known(self, ref: ObjectRef, live: Manifest) -> None:
         """Record the state of an object that existed before this process started.
 
-        No event is queued, since the first snapshot reports the object.
+        No event is queued, since the first snapshot (events with the state of every object) reports the object.
         """
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Queue events. If the queue is full, the oldest events are dropped, and a snapshot replaces them later."""
+        """Queue events. If the queue is full, the oldest events are dropped, and a snapshot replaces them later.
+
+        A snapshot consists of events with the present state of every object.
+        """
         batch = tuple(events)
         if not batch:
             return
@@ -133,12 +137,12 @@ class EventSender:
     def credential_rotated(self, cluster_id: str, request: str) -> None:
         """Queue the event which reports that the cluster's credential was replaced by a new one (PULL-6).
 
-        `request` is the id of the rotation request that this completed.
+        `request` is the id of the request for a new credential that this completed.
         """
         self.put([credential_rotated(cluster_id, self._cluster(), request, self._clock.now())])
 
     def retry_now(self) -> None:
-        """Retry a failed batch immediately, because the credential changed or the control plane answers again."""
+        """Retry a failed batch of events now, because the credential changed or the control plane answers again."""
         self._pace, self._not_before = RetryPace(), 0.0
         self._retry_now.set()
         self._wake()
@@ -146,8 +150,8 @@ class EventSender:
     def release_snapshot(self) -> None:
         """Permit the snapshot to be sent after an outage, but no other events yet.
 
-        There is a snapshot if events were dropped. At the first call there is one in any case, because an earlier
-        process may have failed to send events (PULL-5).
+        A snapshot consists of events with the present state of every object. There is one if events were dropped. At
+        the first call there is one in any case, because an earlier process may have failed to send events (PULL-5).
         """
         self._snapshot_only = True
         if self.outbox.owes_snapshot or not self._has_sent_snapshot:
@@ -174,7 +178,10 @@ class EventSender:
         return True
 
     async def drain(self) -> None:
-        """Wait until all events (only the snapshot, if only that was released) are sent, or until a batch fails."""
+        """Wait until all queued events are sent, or until a batch of them fails.
+
+        If only the snapshot (the events with the state of every object) was released, wait for that alone.
+        """
         while self._sendable() and self._pace.failures == 0:
             await self._ended.wait()
 

@@ -75,7 +75,7 @@ class CredentialWatch:
 
     After a change, the new credential becomes the value of `live`, from which its users read it. If a credential cannot
     be read or is incomplete, the last valid credential stays in use, and this is logged once. `random` returns numbers
-    in [0, 1).
+    in [0, 1), which vary the waits before repeated requests to the API server.
     """
 
     source: CredentialsSource

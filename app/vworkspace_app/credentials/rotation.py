@@ -32,7 +32,7 @@ class RotationHooks:
     """The functions that a running RotationManager, which renews the agent's credential, calls.
 
     `skew` returns how far the control plane's clock is ahead of this machine's. `on_rotated` is called with the id of
-    each rotation request, once the new credential is in use.
+    each request for a new credential, once the new credential is in use.
     """
 
     skew: Callable[[], timedelta] = timedelta
@@ -75,7 +75,7 @@ class RotationManager:
 
     @property
     def state(self) -> CredentialState:
-        """The present state of the rotation: the stored credential, the token in use and the waiting requests."""
+        """The present state: the stored credential, the token in use and the waiting requests for a new credential."""
         return self._state
 
     @property
@@ -123,7 +123,7 @@ class RotationManager:
     async def rotate(self, request: str) -> None:
         """Replace the credential by a new one, and return once the new one is stored and accepted.
 
-        `request` is the id of the rotation request. Raises Permanent if the rotation fails for good.
+        `request` is the id of the request for a new credential. Raises Permanent if the rotation fails for good.
         """
         waiter = _Waiter()
         self._waiting.setdefault(request, []).append(waiter)

@@ -70,7 +70,8 @@ class BoxScene:
 async def open_box_scene(attach: Callable[[Components], None] = lambda components: None) -> AsyncIterator[BoxScene]:
     """Start the cluster and the box, and yield them once the box's controller is ready.
 
-    Both are stopped after the block. `attach` is called with the controller's components, for display, before they run.
+    Both are stopped after the block. `attach` is called before the controller runs. It gets the parts of the
+    process, such as informers and controllers, so that it can display their state.
     """
     (box,) = runnable([load_box(str(FILE))])
     started = time.monotonic()

@@ -87,7 +87,8 @@ class ClusterWorld:
 class DemoClusterOptions:
     """The options of the demo on a cluster: a kubeconfig, and a registry to push charts to or a published chart.
 
-    Without a kubeconfig, the demo has a cluster of its own.
+    With a kubeconfig, either `registry` or `chart` with `chart_version` must be given. `timeout` is the time limit of
+    each step in seconds. Without a kubeconfig, the demo has a cluster of its own.
     """
 
     kubeconfig: Annotated[
@@ -119,10 +120,11 @@ class DemoClusterOptions:
 async def open_cluster_world(
     options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, and yield both. All created objects are deleted after the block.
+    """Prepare the cluster, start the operator, and yield both as a `ClusterWorld`.
 
-    `require` is called first, and raises an error if the cluster lacks something. The block must not be cancelled,
-    because the operator must run while its application is deleted. Raises CommandError, also if objects remain.
+    All created objects are deleted after the block. `require` is called first, and raises an error if the cluster lacks
+    something. The block must not be cancelled, because the operator must run while its application is deleted. Raises
+    CommandError for invalid options, if the chart cannot be pushed, and if objects could not be deleted.
     """
     started, named = time.monotonic(), options.named()
     async with AsyncExitStack() as stack:

@@ -71,7 +71,7 @@ class DemoWorld:
 
     @property
     def engines(self) -> DownstreamSimulator:
-        """The simulated downstream controllers."""
+        """The simulated controllers downstream of the operator, such as those of Jobs and of Velero."""
         assert self.cluster.downstream is not None
         return self.cluster.downstream
 

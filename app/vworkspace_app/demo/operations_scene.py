@@ -1,4 +1,7 @@
-"""The setting of the story of Operations: requests as Odoo sends them, and engines that take fractions of a second."""
+"""The setting of the demo's story of Operations: requests as Odoo sends them, and simulated engines.
+
+The engines take fractions of a second for each Operation, so that the story is short.
+"""
 
 import base64
 import json
@@ -104,7 +107,7 @@ class OperationRequest:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """The manifest of the Operation."""
+        """The manifest of the Operation in the namespace of the demo's application."""
         return self.manifest_in(NAMESPACE_NAME)
 
     def manifest_in(self, namespace: str) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         return self._enqueue("apply", desired, APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
-        """Enqueue the job by which Odoo requests an Operation.
+        """Enqueue the job by which Odoo requests an Operation, and return the job.
 
         `version` is part of the job's idempotency key: a higher version changes the spec of the same Operation.
         """
@@ -57,13 +57,13 @@ class OperationsTeller(Narrator[DemoWorld]):
     # --- small helpers ---------------------------------------------------------------------------------------------
 
     async def succeeded(self, job: JobEntry) -> Mapping[str, Any]:
-        """Wait for the job's result, and check that it succeeded."""
+        """Wait for the job's result, check that the job succeeded, and return the result."""
         result = await self.result(job)
         self.stage.check(f"{job.id} succeeded", wanted="succeeded", actual=result.get("outcome"))
         return result
 
     async def failed(self, job: JobEntry, reason: str) -> None:
-        """Wait for the job's result, and check that it failed for `reason`."""
+        """Wait for the job's result, and check that the job failed for `reason`."""
         result = await self.result(job)
         self.posted("·", result)
         actual_reason = str(result.get("error")).partition(":")[0]

@@ -21,7 +21,7 @@ def application() -> dict[str, Any]:
 
 
 async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
-    """Request the application again by a job, and wait for the job's result.
+    """Request the demo's application by a job after the story, which may have deleted it, and await the result.
 
     Then write a file with an Operation of type Backup, which the user can apply. Raises TooSlow after the time limit.
     """

@@ -134,7 +134,7 @@ class InstanceCase(Case):
     async def have(self, manifest: Manifest) -> ObjectRef:
         """Apply an instance with this manifest, and return its reference.
 
-        If a later wait times out, the instance's state is part of the evidence.
+        If the check fails at a later wait, the instance's state is part of the evidence in its finding (result).
         """
         ref = await self.apply(manifest, APPLICATION_INSTANCE)
         self._subjects.append(ref)
@@ -234,7 +234,10 @@ class InstanceCase(Case):
             return None
 
     async def evidence_now(self) -> list[str]:
-        """Return the present state of the objects that this check applied, and the operator's last two requests."""
+        """Return the present state of the objects that this check applied, and the operator's last two requests.
+
+        Each is a line of text. They are the evidence in the finding (result) of a check that failed at a time limit.
+        """
         lives = [shown(await self.get(ref)) for ref in self._subjects]
         return [*lives, *map(str, self.calls()[-2:])]
 
@@ -292,14 +295,14 @@ class InstanceCase(Case):
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
         """Apply an Operation, and return its reference.
 
-        If a later wait times out, the Operation's state is part of the evidence.
+        If the check fails at a later wait, the Operation's state is part of the evidence in its finding (result).
         """
         ref = await self.apply(self.operation(name, kind, engine, **spec), OPERATION)
         self._subjects.append(ref)
         return ref
 
     async def command(self, name: str = "run", **spec: Any) -> ObjectRef:
-        """Apply an Operation that runs a command in a Job."""
+        """Apply an Operation that runs a command in a Job, and return its reference. `spec` adds fields to its spec."""
         parameters = {"image": IMAGE, "command": ["shop", "--version"]}
         return await self.operate(name, "RunCommand", "job", **{"parameters": parameters, **spec})
 

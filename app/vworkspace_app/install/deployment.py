@@ -1,4 +1,7 @@
-"""The manifests of the operator's namespace, service account, and a Deployment with a PodDisruptionBudget per shard."""
+"""The manifests of the operator's namespace, service account, and a Deployment with a PodDisruptionBudget per shard.
+
+A shard is a part of the operator that reconciles a share of the namespaces.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -46,7 +49,10 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the service account, and for each shard a Deployment and a PodDisruptionBudget."""
+    """Yield the service account, and for each shard a Deployment and a PodDisruptionBudget.
+
+    A shard is a part of the operator that reconciles a share of the namespaces; `options` has their number.
+    """
     account = meta(NAME, options.namespace)
     if options.pods.account_annotations:
         account["annotations"] = dict(options.pods.account_annotations)
@@ -81,7 +87,10 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """Return the command-line arguments of the operator's container, for the pods of one shard."""
+    """Return the command-line arguments of the operator's container, for the pods of one shard.
+
+    A shard is a part of the operator that reconciles a share of the namespaces.
+    """
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")

@@ -187,7 +187,8 @@ class InstallOptions:
 
     Without a `velero_namespace` there is no Role for Velero's kinds: it could not be applied if the namespace did not
     exist. Webhooks are printed only with `webhook_ca` (PEM) or `cert_manager`: if the API server did not trust a
-    webhook, it would refuse every write to our kinds. If `agent` is False, `cluster_id` must be given.
+    webhook, it would refuse every write to our kinds. If `agent` is False, the operator runs without a control plane,
+    and `cluster_id` must be given.
     """
 
     settings: Annotated[Mapping[str, str], Parameter(name="--setting", read=read_settings)] = option(

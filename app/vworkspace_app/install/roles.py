@@ -23,7 +23,8 @@ class RoleOptions:
     """The options of the roles of a controller, which runs in `namespace` as the service account `account`.
 
     If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
-    in every namespace if `tenants` is empty.
+    in every namespace if `tenants` is empty. If `owner_reference_protection` is True, the roles also have the rights
+    that the admission plugin OwnerReferencesPermissionEnforcement requires.
     """
 
     namespace: str = "vworkspace-system"
@@ -95,9 +96,9 @@ def deployment_of(
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
-    """Yield the NetworkPolicy of the controller's pods, by which only `ports` can be reached.
+    """Yield the NetworkPolicy of the pods of the controller `name`, by which only `ports` can be reached.
 
-    If the controller elects a leader, so that it has two replicas, yield also their PodDisruptionBudget.
+    If the controller elects a leader, so that it has two replicas, yield also the PodDisruptionBudget of its pods.
     """
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)
@@ -130,12 +131,12 @@ def _binding(
 
 
 def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
-    """Return the metadata of an object of the controller's installation; `suffix` is appended to its name."""
+    """Return the metadata of an object that installs the controller `name`; `suffix` is appended to that name."""
     place = {} if namespace is None else {"namespace": namespace}
     labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     return {"name": f"{name}{suffix}", **place, "labels": labels}
 
 
 def labels_of(name: str) -> Mapping[str, str]:
-    """Return the labels that all objects of the controller's installation have."""
+    """Return the labels that all objects have which install the controller `name`."""
     return {"app.kubernetes.io/name": name}

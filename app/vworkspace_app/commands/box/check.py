@@ -105,7 +105,8 @@ def _lines(checked: _Checked) -> Iterable[str]:
 def admitted(box: Box) -> str:
     """Return a text with the number of rules and defaults that the CRD enforces, and the tasks of the box's webhook.
 
-    The text is empty if the box has no rules or defaults in its CRD and needs no webhook.
+    A webhook converts versions, checks rules that a CRD cannot check, and fills in computed fields. The text
+    is empty if the box has no rules or defaults in its CRD and needs no webhook.
     """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]

@@ -189,7 +189,8 @@ class Recorder:
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
         """Record the present state of the simulated cluster around the object `subject`: the object and its children.
 
-        `name` is the name of the scenario. `messages` are recorded with it, and the timeline since the last record.
+        `name` is the name of the scenario. `messages` are recorded with it, and so is what the box's controller
+        has done since the last record. Nothing is recorded after `MOST_MOMENTS` records.
         """
         if world is not self._world:
             self._world, self._lines = world, 0

@@ -146,7 +146,8 @@ def concluded(findings: Sequence[Finding], about: dict[str, Any], output: str, r
     """Write the report files, print the result of an examination, and return the exit status.
 
     `findings` are the results of the conformance checks. `about` describes what was examined, for the reports, which
-    are written to the paths `reports`. The exit status is 0 if no finding is a failure.
+    are written to the paths `reports`. If `output` is "json", all findings are printed as JSON, and otherwise only a
+    summary. The exit status is 0 if no finding is a failure.
     """
     write_reports(reports, findings, about, "conformance")
     if output == "json":

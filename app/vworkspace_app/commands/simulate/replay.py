@@ -208,13 +208,19 @@ _WIDEST: Final = 60
 
 
 def timeline_line(moment: RunMoment) -> str:
-    """Return one line about a moment of a run: its time, actor and text, with a mark if a law was violated then."""
+    """Return one line about a moment of a run: its time, actor and text, with a mark if a law was violated then.
+
+    A law is a required property.
+    """
     mark = "▲" if moment.is_broken else " "
     return one_line(f"{mark} {clock(moment.at)}  {moment.actor:14} {moment.text}")
 
 
 def moment_lines(moment: Moment) -> Iterator[str]:
-    """Yield the lines that show a moment of a run: its facts (named values), messages, and tables that have rows."""
+    """Yield the lines that show a moment of a run: its facts (named values), its messages, and its tables.
+
+    A table lists the things of one sort at that moment, such as objects, one per row. Empty tables are left out.
+    """
     facts = "   ".join(f"{name} {value}" for name, value in moment.facts.items())
     yield one_line(f"{'▲' if moment.mark else '■'} {facts}")
     for line in moment.told:

@@ -34,7 +34,8 @@ class SimulateRequest:
     """The arguments of `simulate`.
 
     `runs` runs are made with the seeds from `seed` on, `jobs` of them at the same time. `seconds` is the virtual time
-    in each run during which faults are injected.
+    in each run during which faults are injected. Each run has `replicas` processes of the operator for each of `shards`
+    shards, and `instances` objects that simulated users create.
     """
 
     runs: int
@@ -74,7 +75,10 @@ def faults_named(names: str, known: Collection[str] = tuple(FAULTS)) -> tuple[st
 
 
 def simulate(request: SimulateRequest) -> int:
-    """Simulate a run for each seed, save each run that violates a law, and print a summary. Return the exit status."""
+    """Simulate a run for each seed, save each run that violates a law, and print a summary. Return the exit status.
+
+    A law is a required property. The exit status is 1 if a run violated a law, and otherwise 0.
+    """
     _check_places(request)
     began, tally, broken = time.monotonic(), SimulationTally(request.seed), list[tuple[int, LawViolation, str]]()
     for seed, outcome in _outcomes(request):
