@@ -238,13 +238,19 @@ class World(MemoryCluster):
     # --- record ------------------------------------------------------------------------------------------------------
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace with the virtual time, the `actor` (such as a replica) and `what` it did."""
+        """Add a line to the trace: the virtual time, the `actor` (such as a replica) and `what` it did.
+
+        The functions in `on_note` are called with the actor and the text.
+        """
         self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
         for observe in self.on_note:
             observe(actor, what)
 
     def digest(self) -> str:
-        """Return a hash of the trace and of all stored objects. Two runs with equal hashes were equal."""
+        """Return a hash of the trace (the lines about what happened in the run) and of all stored objects.
+
+        Two runs with equal hashes were equal.
+        """
         digest = sha256("\n".join(self.trace).encode())
         for place, objects in sorted(self.server.store.snapshot().objects.items()):
             digest.update(repr(place).encode())
@@ -297,14 +303,14 @@ class World(MemoryCluster):
     # --- what replicas report ----------------------------------------------------------------------------------------
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a replica's write that reached the API server: add it to the trace, and call `on_write`."""
+        """Record a replica's write that reached the API server: add it to the trace, and call each of `on_write`."""
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
             observe(write)
 
     def api_of(self, replica: Replica) -> KubeApi:
-        """Return a client of the API server whose requests come from the replica's user."""
+        """Return a client of the API server whose requests are made as the user of this replica."""
         caller = Caller(replica.user, agent="vworkspace-operator/1")
         return InProcessKube(self.server, caller=caller, on_open=replica.link.opened)
 

@@ -99,8 +99,8 @@ class InputDocuments:
     def of(cls, documents: Sequence[Manifest], now: str) -> "InputDocuments":
         """Return the documents by object reference, completed with the metadata that an API server would set.
 
-        A document is left out if its kind has no influence on what `plan` prints, and a note says so. Objects without a
-        creation time get the time `now`.
+        A document is left out if its kind has no influence on what `plan` prints, and a note on standard error says
+        so. Objects without a creation time get the time `now`.
         """
         objects: dict[ObjectRef, Manifest] = {}
         for manifest in documents:

@@ -137,8 +137,8 @@ class Connection:
     async def call(self, request: Callable[[], Awaitable[T]]) -> T:
         """Call `request`, which sends a request to the control plane, and return its answer.
 
-        If the control plane rejects the credential and `reread` finds a new one, `request` is called once more. Raises
-        OperatorErrors; any other exception of `request` is raised as Unavailable.
+        If the control plane rejects the credential, and a new one is found when it is read again, `request` is called
+        once more. Raises OperatorErrors; any other exception of `request` is raised as Unavailable.
         """
         try:
             return await self._once(request)

@@ -32,7 +32,10 @@ def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_fo
 
 
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
-    """Return a table with one row per kind, about the newest object of that kind and its conditions."""
+    """Return a table with one row per kind, about the newest object of that kind: its generation and condition Ready.
+
+    `waiting_for` is the table's caption.
+    """
     table = _table(("object", "generation", "Ready", "reason"), waiting_for)
     for kind in kinds:
         table.add_row(kind.kind, *_cells(_latest(spectator, kind)))
@@ -48,7 +51,10 @@ def _open_jobs(control: ControlPlaneServer) -> str:
 
 
 def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with one row per Operation, in order of creation, and a row for the open jobs."""
+    """Return a table with one row per Operation, in order of creation, and a row for the open jobs.
+
+    `waiting_for` is the table's caption.
+    """
     table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
     for name, seen in latest.items():

@@ -129,7 +129,8 @@ async def start_operator(
 
     Return the control plane and its URL once the operator is ready.
 
-    The operator's token is written into `folder`. `spectator` begins to record changes.
+    The token with which the operator authenticates to the control plane is written into `folder`. `spectator`, the
+    recorder of changes to objects, is started too. The operator reports to `telemetry`.
     """
     servers = await open_group(stack)
     control, token, cluster_id = ControlPlaneServer(), "demo-agent-token", settings.decisions.cluster_id

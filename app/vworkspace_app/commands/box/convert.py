@@ -164,7 +164,10 @@ def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str,
 
 
 def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
-    """Return a box as YAML after the comment `head`. Each note is a comment above the field at its path."""
+    """Return a box as YAML after the comment `head`. Each note is a comment above the field at its path.
+
+    A note explains to the author of the box how the field was converted.
+    """
     text = dump([box], Format.YAML)
     root = yaml.compose(text, Loader=yaml.SafeLoader)
     assert root is not None

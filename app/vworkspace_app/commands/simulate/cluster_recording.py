@@ -48,8 +48,8 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
 def acts_of(path: Path, seconds: float) -> tuple[Act, ...]:
     """Return the users' actions in the first `seconds` of the file `path`.
 
-    The file is a recording of a cluster, or a saved simulation run. Later actions are left out, and a note says so.
-    Raises CommandError if there are no actions in that time, or if the file cannot be read.
+    The file is a recording of a cluster, or a saved simulation run. Later actions are left out, and a note on
+    standard error says so. Raises CommandError if there are no actions in that time, or if the file cannot be read.
     """
     try:
         acts, length = workload_in(path)
