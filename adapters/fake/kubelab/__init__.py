@@ -1,7 +1,8 @@
 """A Kubernetes API server in memory, in process and over HTTP: `docs/embedded-api-server.md`.
 
 `serve` serves a cluster to any client from a thread; `kubelab serve` does so as a command, the pytest fixture `kubelab`
-for each test. `ApiServer` holds the objects, `InProcessKube` is a `KubeApi` on it.
+for each test. `ApiServer` holds the objects. `InProcessKube` gives access to it without HTTP, by the interface
+`KubeApi` with which the operator calls every API server.
 """
 
 from typing import TYPE_CHECKING

@@ -27,7 +27,10 @@ _MANY: Final = 100
 
 @attrs.define
 class ManualClock:
-    """A `Clock` that moves only when its methods are called. `sleep` advances it immediately and never suspends."""
+    """A `Clock` for tests, whose time changes only by calls of `advance`, `step_wall` and `sleep`.
+
+    `sleep` advances the time immediately and never suspends.
+    """
 
     started: datetime = START
     elapsed: float = 0.0

@@ -122,10 +122,10 @@ def refused_status(
 
 
 def pace_after(failures: tuple[Failure, ...]) -> Requeue:
-    """Return how to requeue after refused writes.
+    """Return the time of the next pass after `failures`, the writes of this pass that were refused.
 
-    The result is `Requeue.REFUSED` if one of them lacked a right, `Requeue.BACKOFF` for other failures, and
-    `Requeue.NO` if `failures` is empty.
+    If one of them lacked a right, the result is `Requeue.REFUSED`: a retry after half a minute at most. For other
+    failures it is `Requeue.BACKOFF`, a delay that grows with each failure, and for no failures `Requeue.NO`.
     """
     if first_refusal(failure.error for failure in failures) is not None:
         return Requeue.REFUSED
@@ -189,9 +189,9 @@ def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool =
     """Return the request to delete the engine object (such as a Job), as a tuple.
 
     The tuple is empty if there is no such object, if its deletion was already requested, or if a write to it failed in
-    this pass. The delete names the resourceVersion that was read. If the run ends in the meantime, the delete thus
-    fails, and the run's end is judged first. With `unlocking` the delete names no resourceVersion, since a patch before
-    it changes the object.
+    this pass. The delete names the resourceVersion that was read. It therefore fails if the run has ended in the
+    meantime, and the next pass can record how it ended. With `unlocking` the delete names no resourceVersion, because a
+    patch in the same pass, which removes the operator's finalizer, changes the object first.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:

@@ -41,8 +41,9 @@ from vworkspace_core.operations.used_approvals import Redemption
 class UnmetPrecondition:
     """A precondition of OPS-3 that does not hold and so keeps an Operation from starting, with a reason and a message.
 
-    If `accepted` is False, the Operation gets Accepted=False. Otherwise it gets Blocked=True, since waiting may help:
-    with Accepted=True, or with Accepted unchanged if `accepted` is None.
+    `accepted` says which conditions the Operation gets. If it is False, the Operation gets Accepted=False, since it is
+    invalid. If it is True, the Operation gets Accepted=True and Blocked=True, since waiting may help. If it is None,
+    the Operation gets Blocked=True, and its condition Accepted is unchanged.
     """
 
     reason: Reason
@@ -52,9 +53,10 @@ class UnmetPrecondition:
 
 @attrs.frozen
 class Start:
-    """The result if all preconditions of OPS-3 hold: the engine, the target, and the objects to create.
+    """The result if all preconditions of OPS-3 hold: the engine, the target, and the engine objects to create.
 
-    `redemption` is the approval by a person that this start uses up, or None if the Operation needs no approval.
+    An engine object is, for example, a Job. `redemption` is the approval by a person that this start uses up, or None
+    if the Operation needs no approval.
     """
 
     engine: Engine

@@ -23,7 +23,7 @@ _SHOWN: Final = 8
 def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
     """Report whether `image` is one of the registries, folders and images in `allowed`, or is in one of them.
 
-    A malformed image reference is never allowed.
+    A malformed image reference is never allowed. If `allowed` is empty, the result is False for every image.
     """
     if _IMAGE.match(image) is None:
         return False

@@ -1,8 +1,8 @@
 """Operation templates: which engine carries out which Operation type, with which parameters (OPS-2).
 
-For one type and one engine, a template has the required capability of the target, a JSON Schema of the parameters, an
-RBAC profile, preconditions, and whether a person has to approve. Templates are data: `Templates.adding` adds more of
-them from mappings as YAML parsers return them.
+For one type and one engine, a template names the capability that the target must have, a JSON Schema of the parameters,
+and an RBAC profile. It also says whether the target must be ready, and whether a person has to approve. Templates are
+data: `Templates.adding` adds more of them from mappings as YAML parsers return them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,10 +45,12 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
 class OperationTemplate:
     """The definition of how one type of Operation is carried out by one engine.
 
-    `engine` is the name of a registered engine. `needs_ready_target` is never set for restores and upgrades, which
-    repair a broken application. `allow_foreign_backups` lets a restore use a backup that lacks its target's labels.
-    `allow_unrestricted_hooks` lets a chart's hook run with whatever rights its pods have; such a template always needs
-    an approval.
+    `engine` is the name of a registered engine, and `capability` the capability that the target must have. `schema` is
+    the JSON Schema of the parameters. With `needs_approval` a person must approve each Operation. With
+    `needs_ready_target` an Operation starts only while its target is ready; this is never set for restores and
+    upgrades, which repair a broken application. `allow_foreign_backups` lets a restore use a backup that lacks its
+    target's labels. `allow_unrestricted_hooks` lets a chart's hook run with whatever rights its pods have; such a
+    template always needs an approval. `rbac_profile` is a name that the operator does not evaluate.
     """
 
     name: str

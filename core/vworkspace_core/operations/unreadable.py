@@ -1,6 +1,7 @@
 """The handling of an Operation that cannot be read (REC-13, OPS-11): no run is started for it.
 
-A started run continues until the spec can be read again or the Operation is deleted.
+A run that has started already is left alone: the operator neither follows nor stops it until the spec can be read again
+or the Operation is deleted.
 """
 
 from typing import Any

@@ -25,9 +25,9 @@ _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED
 class PlannedAction:
     """A write to one object, and a message for people.
 
-    `patch` is a merge patch. `applies` are server-side applies, sent in order with the field manager `CLI_MANAGER`;
-    each has all fields of that manager. They are used where a merge patch would give the manager fields that the API
-    server only defaulted.
+    `patch` is the body of a merge patch, or None. `applies` are the bodies of server-side applies, sent in order with
+    the field manager `CLI_MANAGER`. Each body has all fields that this manager owns afterwards. They are used where a
+    merge patch would give the manager fields that the API server only defaulted.
     """
 
     message: str

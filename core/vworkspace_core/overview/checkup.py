@@ -81,7 +81,10 @@ _NEEDED: Final = (
 
 
 def api_server(version: str) -> Finding:
-    """Return a finding that says whether the API server's version has all features that the installed objects need."""
+    """Return a finding that says whether the API server's version `version` has all features that the operator uses.
+
+    These are features for the operator's webhooks and for the rules in its CRDs.
+    """
     match = _VERSION.match(version)
     if match is None:
         return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
@@ -263,10 +266,10 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[Finding]:
-    """Yield findings about the control plane's connection and token, downstream controllers, open settings, and clocks.
+    """Yield findings about the control plane's connection and token, downstream controllers, security, and clocks.
 
-    They are taken from the conditions of `cluster`, the operator's Cluster object, which is None if it does not exist
-    yet.
+    The finding about security names the settings that an administrator should restrict. All are taken from the
+    conditions of `cluster`, the operator's Cluster object, which is None if it does not exist yet.
     """
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
@@ -297,7 +300,8 @@ def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Find
 def credential(secret: Manifest | None) -> Finding:
     """Return a finding that says whether the Secret with the control plane's credential has all keys.
 
-    The values in the Secret are not shown.
+    An agent needs the keys for URL, cluster id, token and signing key. `secret` is None if the Secret does not exist.
+    The values in it are not shown.
     """
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"

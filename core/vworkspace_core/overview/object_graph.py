@@ -70,7 +70,10 @@ class ObjectGraphEdge:
 
 @attrs.frozen
 class ObjectGraph:
-    """A drawing of objects and their dependencies. `left_out` is the number of nodes beyond `MOST_NODES`."""
+    """A drawing of objects and their dependencies, with at most `MOST_NODES` nodes.
+
+    `left_out` is the number of further nodes, which are not drawn.
+    """
 
     nodes: tuple[ObjectGraphNode, ...]
     edges: tuple[ObjectGraphEdge, ...]
@@ -93,8 +96,8 @@ class ObjectGraph:
 def graph_of_tree(branch: Branch, origin: ObjectOrigin) -> ObjectGraph:
     """Return the drawing of the object at the root of `branch`, with the objects below it.
 
-    The columns are the object's requester (`origin`), the object, its sources and release, and then other objects by
-    owner.
+    The columns, from left to right, are the object's requester (`origin`), the object, its Flux sources and its
+    release, and then other objects, each to the right of its owner.
     """
     asked = _of_origin(origin)
     root = _of_summary(branch.summary)

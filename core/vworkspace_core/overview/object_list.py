@@ -145,7 +145,7 @@ def headline_of(rows: Sequence[ListRow]) -> Headline:
 
 
 def redacted_summary(summary: Summary) -> Summary:
-    """Return the summary with its secrets redacted."""
+    """Return the summary with every secret in its texts replaced by a placeholder."""
     return attrs.evolve(
         summary,
         reason=safe(summary.reason),

@@ -106,7 +106,7 @@ def lead_of(message: str, advice: str, command: str) -> str:
     """Return the words before `command` in `message` that say what to do with its output, such as add it to Git.
 
     Return an empty string if it is enough to run the command. If `message` does not contain the command, return
-    `advice`.
+    `advice`, the sentence that says who else can help.
     """
     before, named, _ = message.partition(command)
     if not named:

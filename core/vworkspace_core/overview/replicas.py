@@ -56,8 +56,9 @@ def is_held(lease: Manifest | None, now: datetime) -> bool:
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
     """Return all shards in order, with their leaders, or an empty tuple if there is no Lease.
 
-    `base` is the name of the first shard's Lease. The number of shards is taken from the present leaders, or else from
-    the last leader. Leases left from a former number of shards are ignored.
+    A shard is a part of the namespaces. `base` is the name of the first shard's Lease. Each leader writes the number of
+    shards into its Lease; the number is taken from the present leaders, or else from the last leader. Leases left from
+    a former number of shards are ignored.
     """
     by_name = {str(get_path(lease, "metadata", "name")): lease for lease in leases}
     if not by_name:

@@ -37,9 +37,9 @@ _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 
 @attrs.frozen
 class TimelineEntry:
-    """One event of a timeline, such as a change of a condition. `what` says what happened.
+    """One event of a timeline, at the time `at`, such as a change of a condition. `what` says what happened.
 
-    `ref` is the object that it concerns, or None if that cannot be shown.
+    `ref` is the object that the event concerns. It is None if no reference is known, as for a job of the control plane.
     """
 
     at: datetime

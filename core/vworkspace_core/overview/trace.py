@@ -19,7 +19,11 @@ MOST_MOMENTS: Final = 10_000
 
 @attrs.frozen
 class TraceTable:
-    """A table in one moment of a recorded simulation. The first cell of each row is unique in the table."""
+    """A table of a part of the state, such as all objects or a queue, at one moment of a recorded simulation.
+
+    Each row is one thing, such as one object, and each column one of its properties. The first cell of a row names the
+    thing, and no other row of the table has the same first cell.
+    """
 
     title: str
     columns: tuple[str, ...]
@@ -28,11 +32,12 @@ class TraceTable:
 
 @attrs.frozen
 class Moment:
-    """One moment of a recorded simulation: the messages since the moment before, and `facts`, named values at that
-    time.
+    """One moment of a recorded simulation, with the time `at`.
 
-    `tables` have the state of several things, such as objects and queues. `mark` says why the moment is marked on the
-    timeline, for example because a rule that every simulation must keep was violated.
+    `object_graph` is the drawing of the object `subject` at that time. The texts are messages since the moment before,
+    and `facts` are further values by their names. Each of `tables` shows a part of the state, such as all objects or a
+    queue. `mark` is the reason why the moment is marked on the timeline, for example that a rule was violated which
+    every simulation must keep. It is empty for a moment that is not marked.
     """
 
     at: datetime

@@ -1,4 +1,7 @@
-"""The differences between two moments of a recorded run, table by table (SEE-3, SIM-3)."""
+"""The differences between two moments of a recorded simulation (SEE-3, SIM-3).
+
+A moment has tables of the simulation's state, such as a table of all objects. The rows of each table are compared.
+"""
 
 from collections.abc import Iterator
 
@@ -9,9 +12,11 @@ from vworkspace_core.overview.trace import Moment, TraceTable
 
 @attrs.frozen
 class TraceDifference:
-    """One difference between two moments of a trace: a row of a table that appeared (+), disappeared (-) or changed.
+    """One difference between two moments of a recorded simulation: a row that appeared, disappeared or changed.
 
-    `name` is the first cell of the row. A change is shown as ~.
+    The row belongs to a table that shows a part of the state, such as all objects. `name` is the first cell of the row,
+    which names the thing that the row shows. A row that appeared is marked +, one that disappeared -, and one that
+    changed ~.
     """
 
     table: str

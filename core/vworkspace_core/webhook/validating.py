@@ -35,7 +35,10 @@ from vworkspace_core.operations.templates import Templates
 
 @attrs.frozen
 class WebhookSettings:
-    """The settings of the validating webhook: the cluster's id, the rules, and the templates of Operations."""
+    """The settings of the validating webhook: the cluster's id, and the limits and templates that objects must keep.
+
+    `admission` limits what objects may contain, such as the size of values. `templates` define the valid Operations.
+    """
 
     cluster_id: str
     admission: AdmissionSettings = attrs.field(factory=AdmissionSettings)

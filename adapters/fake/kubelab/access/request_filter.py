@@ -38,9 +38,10 @@ _METHODS: Final = {
 
 
 class RequestFilter:
-    """A filter that authorizes and audits requests to the embedded API server.
+    """A filter that every request to the embedded API server passes, for authorization and the audit log.
 
     The function `authorize` decides whether a caller may make a request. If it is None every caller may do everything.
+    Each request that the filter has answered gets an entry in the audit log.
     """
 
     def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
@@ -99,7 +100,7 @@ class RequestFilter:
     ) -> None:
         """Write an audit entry for the write `verb` on `target` with `options`, which was refused before it was stored.
 
-        `failure` is the answer to the caller. It is marked as audited.
+        `failure` is the answer to the caller. It is marked as audited, so that no second entry is written for it.
         """
         failure.audited = True
         self._log(verb, target, caller, options, failure.status, self._store.version)

@@ -52,7 +52,7 @@ class AdmissionAttributes:
         return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 
     def variables(self) -> dict[str, Any]:
-        """Return the variables that a webhook's match conditions can read."""
+        """Return the variables that match conditions can read: `object`, `oldObject` and `request`."""
         return {"object": self.object, "oldObject": self.old_object, "request": self.review("", "v1")["request"]}
 
     def review(self, uid: str, version: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Admission webhooks without I/O: the webhooks to call for a write, their requests, and the meaning of their answers.
 
-The HTTP handler makes the calls; the server only needs their outcome (RUN-6). Match conditions of a webhook
-(`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of kube-apiserver is missing.
+The HTTP handler calls the webhooks, and gives the outcome to the server, which stores the object (RUN-6). Match
+conditions of a webhook (`matchConditions`) see `object`, `oldObject` and `request`; the `authorizer` of kube-apiserver
+is missing.
 """
 
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""The built-in resources: the definitions of the built-in kinds with the settings that only serving needs.
+"""The built-in resources: the definitions of the built-in kinds, with settings such as what a DELETE answers.
 
 Events are stored once and served under two APIs, as in a real server: an Event that is written as `events.k8s.io/v1`
 can be read as `v1`, which `kubectl describe` does, and the other way round.

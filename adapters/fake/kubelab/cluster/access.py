@@ -52,10 +52,12 @@ OPEN: Final = ClusterAccess()
 
 
 def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rbac: bool) -> ClusterAccess:
-    """Return the callers and the certificate of a server with these options.
+    """Return the callers and the certificate of a server that listens on `host`.
 
-    Raises KubelabError for `rbac` without tokens, for a `host` other than this machine without tokens, and for `tls`
-    without the package that it needs.
+    `tls` asks for a certificate, without which the server speaks plain HTTP. `tokens` maps bearer tokens to callers;
+    without it every caller is the administrator. `rbac` says that the server will enforce roles. Raises KubelabError
+    for `rbac` without tokens, for a `host` other than this machine without tokens, and for `tls` without the package
+    that it needs.
     """
     if rbac and not tokens:
         raise KubelabError(

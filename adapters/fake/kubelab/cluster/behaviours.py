@@ -32,9 +32,10 @@ class ClusterBehaviour:
 
 
 def read_behaviour(behaviour: Behaviour) -> ClusterBehaviour:
-    """Return the behaviour that a YAML file or a mapping describes. The keys are the names of the fields in camelCase.
+    """Return the behaviour of the simulated controllers that a YAML file or a mapping describes.
 
-    Raises KubelabError that names the file, and each wrong field with its path.
+    `behaviour` is the path of the file, or the mapping. The keys are the names of the fields of ClusterBehaviour and
+    its parts, in camelCase. Raises KubelabError that names the file, and each wrong field with its path.
     """
     if isinstance(behaviour, Mapping):
         return _structured(behaviour, "")

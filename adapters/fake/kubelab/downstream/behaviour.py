@@ -159,9 +159,9 @@ class JobBehaviour:
 class VolSyncBehaviour:
     """The behaviour of VolSync. Times are seconds.
 
-    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover is started again, and an error
-    checked again, after `retry_seconds`. With `checks_references` the source claim and the repository's Secret have to
-    exist, as for the real controller.
+    A sync takes `sync_seconds`, cleaning up after it `cleanup_seconds`. A failed mover (the pod that copies the data)
+    is started again, and an error checked again, after `retry_seconds`. With `checks_references` the source claim and
+    the repository's Secret have to exist, as for the real controller.
     """
 
     sync_seconds: float = 3.0
@@ -174,8 +174,9 @@ class VolSyncBehaviour:
 class SnapshotBehaviour:
     """The behaviour of the CSI snapshotter and the volume provisioner. Times are seconds.
 
-    With `checks_references` the source claim has to be bound and the class has to exist; without, both are assumed.
-    `binds_claims` provisions volumes for claims, including claims from snapshots.
+    With `checks_references` a snapshot is taken only if its source claim is bound and its class exists; otherwise
+    neither is checked. With `binds_claims` the provisioner provides volumes for claims, including claims from
+    snapshots.
     """
 
     cut_seconds: float = 1.0

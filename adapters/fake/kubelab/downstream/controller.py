@@ -15,9 +15,9 @@ from purekube.apimachinery.timestamps import format_time
 
 @attrs.frozen
 class WipeMemories(Question):
-    """A request to the simulator to delete all that its controllers remember of the object `ref`. The answer is None.
+    """A request of a controller's pass to the simulator: forget all that its controllers remember of the object `ref`.
 
-    A controller makes it when the data of the object is deleted.
+    A pass yields the request when the data of the object is deleted. The answer is None.
     """
 
     ref: ObjectRef

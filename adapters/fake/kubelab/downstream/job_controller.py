@@ -1,8 +1,8 @@
 """The Job controller: pods that run, fail and are replaced, and the conditions that report them (batch/v1 types).
 
-Pods are counts in the status and the controller's memory. Only pods that cannot start are objects, because the reason
-is reported nowhere else (`job_pods`). A pod that ended is first listed in `uncountedTerminatedPods` and counted by the
-next write, as recorded from the real controller.
+Pods are counts in the status and the controller's memory. Only pods that cannot start are stored as objects, because
+only their own status has the reason, which the operator reads there. A pod that ended is first listed in
+`uncountedTerminatedPods` and counted by the next write, as recorded from the real controller.
 """
 
 from collections.abc import Mapping, Sequence

@@ -86,9 +86,9 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write the error `message` of a CSI driver into the status of a VolumeSnapshotContent: taking the snapshot failed.
+    """Write the error `message` of a CSI driver into the status of the snapshot's VolumeSnapshotContent.
 
-    Call this generator with `yield from` in a pass.
+    It says that taking the snapshot failed. Call this generator with `yield from` in a pass.
     """
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")

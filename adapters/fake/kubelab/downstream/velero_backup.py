@@ -54,7 +54,7 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
     """Reconcile a Backup, unless it is outside Velero's own namespace.
 
     The result has what Velero remembers of the Backup, and the time of the next pass. The pass is a generator of
-    effects, which the simulator performs.
+    effects (such as reads and writes of objects), which the simulator performs.
     """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING

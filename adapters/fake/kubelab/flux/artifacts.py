@@ -152,7 +152,7 @@ def oci_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
 
 
 def index_failure(request: PullRequest, answer: PullAnswer) -> tuple[str, str]:
-    """Return two values: reason and message of the condition FetchFailed of a HelmRepository without an index.
+    """Return the reason and the message of the condition FetchFailed, for a HelmRepository whose index was not fetched.
 
     `answer` is the repository's answer to `request`.
     """

@@ -130,7 +130,8 @@ class SourceOutcome:
 class PullAnswer:
     """The simulated answer of a registry or Helm repository to a request.
 
-    `digest` is `sha256:…`, `version` the chart version found; `fault` says what failed.
+    `digest` is the digest of the artifact or index that was found, as `sha256:…`, and `version` the chart version
+    found. `fault` says what failed, with `message`. The answer takes `seconds`.
     """
 
     fault: SourceFault
@@ -156,8 +157,8 @@ class PullRequest:
 class SourceRule:
     """A rule that determines the outcome of matching requests of a simulated Flux to a registry or Helm repository.
 
-    It matches by the stage of the request, the namespaced source, URL, chart and version. A field that is None matches
-    every request.
+    It matches by the kind of the request (`stage`), by name and namespace of the Flux source, and by URL, chart and
+    version. A field that is None matches every request.
     """
 
     outcome: SourceOutcome

@@ -257,7 +257,8 @@ class Draft:
     def patch(self, *, observed: bool = False) -> PassStep[None]:
         """Write the changes of the working copy since the last patch to the object, and post the queued Events.
 
-        With `observed`, `status.observedGeneration` is advanced too. Call this generator with `yield from` in a pass.
+        With `observed`, `status.observedGeneration` is also set, to the generation that this pass works on. Call this
+        generator with `yield from` in a pass.
         """
         if observed:
             self.status["observedGeneration"] = self.generation

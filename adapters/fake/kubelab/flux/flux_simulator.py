@@ -40,7 +40,7 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
     """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile.
 
     The result has the time of the next pass, and the error of a failed pass. It is empty if the object does not exist.
-    The pass is a generator of effects, which the simulator performs.
+    The pass is a generator of effects (such as reads and writes of objects), which the simulator performs.
     """
     manifest = yield from get_object(ref)
     if manifest is None:

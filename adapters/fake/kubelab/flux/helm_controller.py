@@ -55,12 +55,12 @@ def reconcile_helm_release(
     ready_stuck_unknown: bool = False,
     events: bool = False,
 ) -> PassStep[ControllerResult]:
-    """Reconcile a HelmRelease.
+    """Run one reconcile pass over the HelmRelease `manifest`.
 
     The result has the time of the next pass, and the error of a failed pass. If a source or dependency is not ready,
     the next pass is after `dependency_requeue` seconds. With `ready_stuck_unknown` the bug helm-controller#1409 is
-    imitated: after a success Ready stays Unknown. With `events` Events are posted. The pass is a generator of effects,
-    which the simulator performs.
+    imitated: after a success Ready stays Unknown. With `events` Events are posted. The pass is a generator of effects
+    (such as reads and writes of objects), which the simulator performs.
     """
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)

@@ -135,10 +135,11 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
 
 
 def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next Helm action for `observed`, the state of a release, or NoAction or Stop if none may follow.
+    """Return the next Helm action for the release of `request`, or NoAction or Stop if none may follow.
 
-    With `forced`, exhausted retries are ignored, and a release in the desired state is upgraded again. Like
-    helm-controller, the function also changes some conditions and the history while it decides.
+    `request` has the HelmRelease with its chart and values, and `observed` is the state of the release. With `forced`,
+    exhausted retries are ignored, and a release in the desired state is upgraded again. Like helm-controller, the
+    function also changes some conditions and the history while it decides.
     """
     match observed.state:
         case HelmReleaseState.IN_SYNC:

@@ -103,7 +103,7 @@ class HelmSpec:
 
     @property
     def tests_enabled(self) -> bool:
-        """True if Helm tests run after a release action."""
+        """True if Helm tests run after each install or upgrade."""
         return bool(get_path(self.raw, "test", "enable"))
 
     @property

@@ -42,8 +42,8 @@ SOURCE_CONTROLLER: Final = "source-controller"
 def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
     """Run one reconcile pass over the OCIRepository `manifest`. With `events` the pass also posts Events.
 
-    The result says whether the pass failed, and when the next pass follows. The pass is a generator of effects, which
-    the simulator performs.
+    The result says whether the pass failed, and when the next pass follows. The pass is a generator of effects (such as
+    reads and writes of objects), which the simulator performs.
     """
     return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
 
@@ -52,8 +52,8 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
     """Run one reconcile pass over the HelmRepository `manifest`. With `events` the pass also posts Events.
 
     The result says whether the pass failed, and when the next pass follows. A HelmRepository of type `oci` is a static
-    object: the pass only removes its status and finalizer, if it has any. The pass is a generator of effects, which the
-    simulator performs.
+    object: the pass only removes its status and finalizer, if it has any. The pass is a generator of effects (such as
+    reads and writes of objects), which the simulator performs.
     """
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
@@ -70,7 +70,8 @@ def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = Fa
     """Run one reconcile pass over the HelmChart `manifest`. With `events` the pass also posts Events.
 
     The result says whether the pass failed, and when the next pass follows. helm-controller creates a HelmChart from
-    the `spec.chart` of a HelmRelease. The pass is a generator of effects, which the simulator performs.
+    the `spec.chart` of a HelmRelease. The pass is a generator of effects (such as reads and writes of objects), which
+    the simulator performs.
     """
     return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 

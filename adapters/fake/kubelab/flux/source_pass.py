@@ -84,7 +84,8 @@ def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
 
     The pass handles deletion, finalizer and suspension first. Then it calls `fetch` to get the artifact, and sets the
     conditions that follow from the result. The returned ControllerResult says whether the pass failed, and when the
-    next pass follows. The pass is a generator of effects, which the simulator performs.
+    next pass follows. The pass is a generator of effects (such as reads and writes of objects), which the simulator
+    performs.
     """
     if draft.deleting:
         if draft.status.pop("artifact", None):

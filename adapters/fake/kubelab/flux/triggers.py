@@ -1,8 +1,8 @@
-"""The objects that a change of an object triggers: the predicates and watch mappings of source-controller and
-helm-controller, as one pure function.
+"""The objects that must be reconciled after a change of an object, as one pure function.
 
-Status writes trigger no reconciliation, with one exception: a source's new artifact triggers the HelmReleases and
-HelmCharts that use the source. Only in this way a new tag reaches a HelmRelease, whose generation stays the same.
+It imitates the predicates and watch mappings of source-controller and helm-controller. Status writes trigger no
+reconciliation, with one exception: a source's new artifact triggers the HelmReleases and HelmCharts that use the
+source. Only in this way a new tag reaches a HelmRelease, whose generation stays the same.
 """
 
 from collections.abc import Iterator, Mapping

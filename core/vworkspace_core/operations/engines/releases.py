@@ -82,8 +82,9 @@ class _Hook(msgspec.Struct):
 def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[RecordedHook, ...]:
     """Return the hooks of the release in `secret`, after verifying it against `recorded`, an entry of Flux's history.
 
-    Test hooks are left out, even if they also serve other events, because Flux's checksum does not cover them. Raises
-    UnreadableRelease if the Secret cannot be decoded, or is not the one that Flux recorded.
+    The history is the field `status.history` of the HelmRelease. Test hooks are left out, even if they also serve other
+    events, because the digest that Flux recorded does not cover them. Raises UnreadableRelease if the Secret cannot be
+    decoded, or is not the one that Flux recorded.
     """
     try:
         release = msgspec.json.decode(_text_of(secret), type=_Release)

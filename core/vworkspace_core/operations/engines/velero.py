@@ -1,11 +1,12 @@
 """The engine `velero`: backups and restores by Velero's kinds Backup and Restore, in Velero's namespace (OPS-7).
 
-Backups and restores cover the application's own namespace. Any other namespace that a backup includes or a mapping
-names must be managed and must consent: its annotation `ops.vworkspace.io/velero-peers` names the application's
-namespace. A restore accepts backups of an application with the same name and namespace, even if that application had
-another uid or was in another cluster.
+Backups and restores cover the application's own namespace. Any other namespace that a backup includes, or to which a
+restore's parameter `namespaceMapping` refers, must be managed and must consent: its annotation
+`ops.vworkspace.io/velero-peers` names the application's namespace. A restore accepts backups of an application with the
+same name and namespace, even if that application had another uid or was in another cluster.
 
-Velero's kinds have no status subresource, so a write of the status also changes the generation, which is ignored here.
+Velero's kinds have no status subresource, so a write of the status also changes the generation. The generation is
+therefore ignored here.
 """
 
 from collections.abc import Iterator, Mapping
