@@ -59,11 +59,11 @@ class ManualClock:
 
 
 class StuckError(RuntimeError):
-    """The error of a virtual loop in which every task waits, and no timer or file descriptor will wake any of them."""
+    """The error of a VirtualTimeLoop in which every task waits, and no timer or file descriptor will wake any task."""
 
 
 class BusyError(RuntimeError):
-    """The error of a virtual loop whose tasks run for ever without waiting, so that no time can pass."""
+    """The error of a VirtualTimeLoop whose tasks run for ever without waiting, so that its virtual time cannot pass."""
 
 
 class _NumberedTask(asyncio.Task[Any]):
@@ -109,11 +109,11 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(lambda loop, work, **named: _NumberedTask(work, number=next(numbers), loop=loop, **named))
 
     def time(self) -> float:
-        """Return the virtual seconds since the loop was created."""
+        """Return the virtual seconds since the loop was created: the sum of all jumps to timers."""
         return self._elapsed
 
     def now(self) -> datetime:
-        """Return the virtual wall time."""
+        """Return the virtual wall time: the time at which the loop started, plus its virtual seconds."""
         return self._now
 
     def call_at(
@@ -196,7 +196,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
-    """Return a factory of virtual loops whose wall time begins at `start`.
+    """Return a factory of loops with virtual time, in which waiting takes no time. Their wall time begins at `start`.
 
     Use it as in `anyio.run(main, backend_options={"loop_factory": virtual_loop()})`.
     """
@@ -204,22 +204,22 @@ def virtual_loop(start: datetime = START) -> Callable[[], VirtualTimeLoop]:
 
 
 class VirtualClock:
-    """A `Clock` that shows the time of the running virtual loop.
+    """A `Clock` that shows the time of the running VirtualTimeLoop, an event loop in which waiting takes no time.
 
-    The clock can be created anywhere, but used only inside a VirtualTimeLoop.
+    The clock can be created anywhere, but used only inside such a loop.
     """
 
     def now(self) -> datetime:
-        """Return the virtual wall time."""
+        """Return the wall time of the running VirtualTimeLoop."""
         loop = asyncio.get_running_loop()
         if not isinstance(loop, VirtualTimeLoop):
             raise RuntimeError("VirtualClock needs a VirtualTimeLoop")
         return loop.now()
 
     def monotonic(self) -> float:
-        """Return the virtual seconds."""
+        """Return the virtual seconds since the running VirtualTimeLoop was created."""
         return asyncio.get_running_loop().time()
 
     async def sleep(self, seconds: float) -> None:
-        """Suspend for virtual `seconds`."""
+        """Suspend for `seconds` of virtual time, which take no real time."""
         await asyncio.sleep(max(0.0, seconds))

@@ -36,8 +36,8 @@ _MOST_PODS: Final = 4
 class ObjectGraphNode:
     """One node of a drawing: an object with its state.
 
-    `waits_for` has the names of the nodes that may block the object, and `when_conditions` the conditions that may
-    block it.
+    `waits_for` has the names of the nodes on which the object depends. `when_conditions` has its gates, the conditions
+    that must hold before the object is written. Either of them may block the object.
     """
 
     id: str

@@ -34,10 +34,10 @@ class TraceTable:
 class Moment:
     """One moment of a recorded simulation, with the time `at`.
 
-    `object_graph` is the drawing of the object `subject` at that time. The texts are messages since the moment before,
-    and `facts` are further values by their names. Each of `tables` shows a part of the state, such as all objects or a
-    queue. `mark` is the reason why the moment is marked on the timeline, for example that a rule was violated which
-    every simulation must keep. It is empty for a moment that is not marked.
+    `object_graph` is the drawing of the object `subject` at that time. The messages say what happened since the moment
+    before, and `facts` are further values by their names. Each of `tables` shows a part of the state, such as all
+    objects or a queue. `mark` is the reason why the moment is marked on the timeline, for example that a rule was
+    violated which every simulation must keep. It is empty for a moment that is not marked.
     """
 
     at: datetime
@@ -61,8 +61,9 @@ class Trace:
     marked: Mapping[int, str] = attrs.field(factory=dict)
 
     def at(self, number: int) -> tuple[int, Moment]:
-        """Return the moment of the recorded simulation at `number`, counted from 0, and its number. A number outside
-        the trace is clamped.
+        """Return a moment of the recorded simulation, with its number.
+
+        `number` counts from 0. A number outside the recording selects the first or the last moment.
         """
         number = min(max(0, number), len(self.moments) - 1)
         return number, self.moments[number]

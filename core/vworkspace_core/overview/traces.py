@@ -254,8 +254,8 @@ class TraceRecorder:
     ) -> Iterable[Span]:
         """Record a reconcile pass that took `seconds`, and yield its OpenTelemetry span if the object is being traced.
 
-        `result` is the outcome and `writes` are the writes of the pass, as texts; `error` says why it failed, or is
-        empty.
+        An object is traced from a change of its spec until it is settled, for example ready. `result` is the outcome
+        and `writes` are the writes of the pass, as texts; `error` says why it failed, or is empty.
         """
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:

@@ -6,8 +6,9 @@ Expected flow
     namespace is managed, and the cluster id and the spec are checked.
 Guarantees
     Pure. The removal of a finalizer and the write of a status always get through (RUN-6). A new object is refused
-    exactly when the reconciler, seeing it in the same namespace, would name one of these rules; rules that depend on
-    other objects (policy, names, targets, installed kinds) are the reconciler's alone.
+    exactly when the reconciler, seeing it in the same namespace, would report a violation of a rule about namespace,
+    cluster id or spec. Rules that depend on other objects (policy, names, targets, installed kinds) are checked by the
+    reconciler alone.
 Assumptions
     The API server has pruned and defaulted the object by its CRD.
 """

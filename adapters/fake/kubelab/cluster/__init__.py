@@ -1,1 +1,1 @@
-"""An API server with its access, definitions and simulated controllers, served from a thread or as a process."""
+"""The embedded API server with its callers, CRDs and simulated controllers, served from a thread or as a process."""

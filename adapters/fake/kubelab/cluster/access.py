@@ -75,6 +75,7 @@ def access_for(host: str, *, tls: bool, tokens: Mapping[str, Caller] | None, rba
 def callers(token: str, tokens: Path | None) -> Mapping[str, Caller]:
     """Return the callers by token: those in the file `tokens`, and the administrator with `token`.
 
+    The file is CSV with token, user, uid and groups, as for kube-apiserver's `--token-auth-file`; None adds no callers.
     An empty `token` adds no administrator. Raises KubelabError if the file cannot be used.
     """
     return ({token: ADMIN} if token else {}) | ({} if tokens is None else _read_tokens(tokens))

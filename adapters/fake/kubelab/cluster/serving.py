@@ -45,7 +45,7 @@ class Server:
 
     @property
     def kubeconfig_dict(self) -> dict[str, Any]:
-        """The content of the kubeconfig."""
+        """The content of the kubeconfig with which clients reach this server, as a mapping."""
         return self.access.kubeconfig(self.url)
 
     @property

@@ -195,15 +195,17 @@ class Draft:
     def report(self, type_: str, status: str, reason: str, message: str) -> None:
         """Set the condition `type_` in the status of the working copy, and queue an Event with its reason and message.
 
-        The next `patch` writes the condition and posts the Event. Without `events` no Event is queued.
+        The next `patch` writes the condition and posts the Event. If the working copy was made without `events`, no
+        Event is queued.
         """
         self.mark(type_, status, reason, message)
         self.tell(reason, message)
 
     def tell(self, reason: str, message: str) -> None:
-        """Queue an Event about the object with this reason and message. Without `events` nothing is queued.
+        """Queue an Event about the object with this reason and message, which the next `patch` posts.
 
-        The next `patch` posts the Event. Its type, Normal or Warning, follows from the reason.
+        Nothing is queued if the working copy was made without `events`. The Event's type, Normal or Warning, follows
+        from the reason.
         """
         if self._events is not None:
             kind = "Normal" if reason.endswith("Succeeded") or reason in _NORMAL else "Warning"

@@ -17,7 +17,7 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE
 
 @attrs.frozen
 class InputUnavailable:
-    """The reason, in Flux's words, why an input is not available."""
+    """The answer, in Flux's words, that an input of a Helm release, such as its source, is not available."""
 
     message: str
 
