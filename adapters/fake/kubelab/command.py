@@ -40,7 +40,8 @@ HELP: Final[Mapping[str, str]] = {
 class ServeOptions:
     """The options of a command that serves a cluster, such as `kubelab serve`.
 
-    `kubeconfig_out` is the file into which a kubeconfig is written, `audit_log` the file for the audit log.
+    `kubeconfig_out` is the file into which a kubeconfig is written, `audit_log` the file for the audit log. The other
+    options are those of the function `serve` with the same names.
     """
 
     host: str = "127.0.0.1"

@@ -32,7 +32,7 @@ def is_allowed_image(image: str, allowed: Iterable[str]) -> bool:
 
 
 def unlisted_image(image: str, allowed: Iterable[str]) -> str:
-    """Return the message that an image is not allowed. It names the allowed images."""
+    """Return the message that `image` is not allowed, with the first entries of `allowed`."""
     listed = list(islice(allowed, _SHOWN + 1))
     names = ", ".join(listed[:_SHOWN]) + (", …" if len(listed) > _SHOWN else "")
     return f"must be an image that --allowed-images allows ({names}), not {quoted(image)}"

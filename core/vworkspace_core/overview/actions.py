@@ -37,9 +37,9 @@ class PlannedAction:
 
 @attrs.frozen
 class Refusal:
-    """The answer that an action needs no write or cannot be done, with the reason.
+    """The answer to a person's action on an object, if the action needs no write or cannot be done, with the reason.
 
-    `is_done` says that the object is already in the requested state.
+    `is_done` is True if no write is needed, because the object is already in the requested state.
     """
 
     why: str
@@ -104,7 +104,7 @@ def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
 
 @attrs.frozen
 class Approver:
-    """The name of the person who approves, with the approval's id (`request_id`) and expiry (`until`).
+    """The person who approves an Operation, and the approval itself: its id (`request_id`) and expiry (`until`).
 
     An approval is valid for one run.
     """

@@ -93,9 +93,10 @@ class Lane:
 
 @attrs.frozen
 class LaneQuery:
-    """The selection that a viewer made on the timeline page: the time range, and whether only problems are shown.
+    """The selection that a viewer made on the timeline page.
 
-    An empty range means that a suitable range is chosen.
+    `range` is the name of a time range, one of `RANGES`; if it is empty, a suitable range is chosen. `problems` says
+    that only objects and jobs with problems are shown.
     """
 
     range: str = ""

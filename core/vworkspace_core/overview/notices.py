@@ -82,8 +82,9 @@ class Attention:
     """The state of the notices about objects that need a person's attention.
 
     `began` is when the process started. `needs` maps the uids of these objects to their needs. `waiting` are the
-    notices to be sent to the receiver, oldest first. `lost` counts notices that were never delivered, and were not
-    reported yet. `attempts` counts the deliveries that failed in a row; the next one is not before `retry_at`.
+    notices to be sent to the receiver, oldest first. `lost` counts the notices that were dropped without a delivery,
+    and of which the receiver has not been informed yet. `attempts` counts the deliveries that failed in a row; the next
+    one is not before `retry_at`.
     """
 
     began: datetime

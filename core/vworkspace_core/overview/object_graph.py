@@ -36,8 +36,8 @@ _MOST_PODS: Final = 4
 class ObjectGraphNode:
     """One node of a drawing: an object with its state.
 
-    `waits_for` has the names of the nodes on which the object depends. `when_conditions` has its gates, the conditions
-    that must hold before the object is written. Either of them may block the object.
+    `waits_for` has the names of the nodes that block the object. `when_conditions` has the object's gates, the
+    conditions that must hold before it is written.
     """
 
     id: str

@@ -37,9 +37,10 @@ class Ending(StrEnum):
 
 @attrs.frozen
 class WorkflowStep:
-    """One step (node) of an Argo workflow.
+    """One step (node) of an Argo workflow in the simulation, which ends as `ending` says.
 
-    The step takes `seconds`; None means the usual time. A suspended step with None waits until a user resumes it.
+    The step takes `seconds`; None means the usual time. With `suspend` and `seconds` of None, the step waits until a
+    user resumes it.
     """
 
     name: str

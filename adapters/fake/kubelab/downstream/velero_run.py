@@ -30,8 +30,8 @@ class Flow:
     """The differences between the run of a backup and that of a restore.
 
     `done` is the name of the status field that counts finished items. `operations` is the prefix of the fields that
-    count asynchronous operations. The work takes `seconds`. A backup reports its total before the first item, and its
-    hooks with the last item. A restore reports its hooks at the end.
+    count asynchronous operations. The work takes `seconds`. `is_backup` is True for a backup, which reports its total
+    before the first item, and its hooks with the last item. A restore reports its hooks at the end.
     """
 
     done: str

@@ -61,8 +61,9 @@ def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassSt
 class FluxSimulator(Simulator):
     """A simulation of source-controller and helm-controller on an API server. Registries and Helm are simulated too.
 
-    `behaviour` may be replaced at any time. `crash()` drops the passes in progress, as a restart does. `together` runs
-    the passes that are due: one after the other by default, or several at once, as Flux's workers do.
+    `behaviour` says which actions fail and how long they take; it may be replaced at any time. `crash()` drops the
+    passes in progress, as a restart does. `together` is the function that runs the passes that are due: one after the
+    other by default, or several at once, as Flux's workers do.
     """
 
     title = "the simulated Flux"
@@ -80,7 +81,7 @@ class FluxSimulator(Simulator):
 
     @property
     def backoff(self) -> FailureBackoff:
-        """The delay before a failed pass is repeated."""
+        """The delays before a failed pass is repeated, which grow with each failure up to a maximum."""
         return FailureBackoff(self.behaviour.min_retry_seconds, self.behaviour.max_retry_seconds)
 
     @property

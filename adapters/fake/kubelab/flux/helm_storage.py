@@ -24,7 +24,7 @@ _MANAGER = "helm-controller"
 
 @attrs.frozen
 class ReleasedWorkload:
-    """The running workload of a Helm release, with the HelmRelease that installed it."""
+    """A workload that Helm has installed with a release: its chart and version, and the HelmRelease of the release."""
 
     namespace: str
     release: str
