@@ -39,7 +39,7 @@ _QUIET: Final = ("httpx2", "httpcore2", "httpcore", "uvicorn", "asyncio", "light
 class Logs:
     """The fields that every log line of the process has, and the secrets that are masked in every line.
 
-    Any thread may add fields and secrets.
+    Any thread may add fields, and secrets to mask.
     """
 
     secrets: SecretMask = attrs.field(factory=SecretMask)
@@ -93,10 +93,11 @@ def _plain(value: Any) -> Any:
 
 
 def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs:
-    """Configure logging to standard error, each line with `fields`.
+    """Configure logging to standard error, and return the object by which the process changes its log lines later.
 
-    Return the object by which further fields and secrets are added. The format `auto` means text on a terminal and JSON
-    otherwise. Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
+    By this object the process adds further fields, and registers secrets, which are then masked in every line. Each
+    line of JSON has the `fields`; as text they are logged once, in a line of their own. The format `auto` means text on
+    a terminal and JSON otherwise. Raises ValueError for a level not in `LEVELS` or a format not in `FORMATS`.
     """
     if level.lower() not in LEVELS:
         raise ValueError(f"unknown log level {level!r}: use one of {', '.join(LEVELS)}")

@@ -16,9 +16,10 @@ from purekube_run.simulation.faults import Schedule, WatchFaults, calm
 
 
 class Surroundings(Protocol):
-    """The interface that a replica needs of the simulated cluster in which it runs.
+    """The interface that a replica needs of the cluster in which it runs.
 
-    Simulated clusters implement it, and a real cluster in tests.
+    A replica is a simulated process of an operator, which can be killed and started again. Simulated clusters (`World`)
+    implement this interface. In tests with a real cluster, the kit's `RealCluster` implements it.
     """
 
     seed: int
@@ -29,7 +30,7 @@ class Surroundings(Protocol):
         ...
 
     def now(self) -> datetime:
-        """Return the current time of the simulated cluster."""
+        """Return the current time of the cluster: virtual time if the cluster is simulated."""
         ...
 
     def api_of(self, replica: "Replica") -> KubeApi:
@@ -74,7 +75,7 @@ class WorldObserver(LoggingObserver):
 
 
 class Replica(ABC):
-    """A simulated process that can be killed and started again. Its requests come from `user`.
+    """A simulated process of an operator, which can be killed and started again. Its requests come from `user`.
 
     `starts` counts its starts, each of which has its own random numbers. `latency` is the minimum and maximum time of a
     request in seconds; None for no latency.
@@ -125,7 +126,11 @@ class Replica(ABC):
                 self.task.cancel()
 
     def connect(self, before_write: Callable[[], None] = lambda: None, **_: object) -> KubeConnection:
-        """Return a new connection to the API server. `before_write` is the fence that may refuse a write."""
+        """Return a new connection of this simulated process to the API server.
+
+        `before_write` is called before each write. To refuse the write, it raises an error, for example because the
+        process is no longer the leader. Other keyword arguments are ignored.
+        """
         world = self._world
         return KubeConnection(world.api_of(self), self.link, before_write, world.written, world.version)
 

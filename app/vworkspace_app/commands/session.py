@@ -70,5 +70,8 @@ def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
 
 
 def now() -> datetime:
-    """Return the present time, by the clock of the commands' environment."""
+    """Return the present time in UTC, by the clock of the environment in which commands run.
+
+    This is the clock of this machine, unless a test has replaced the environment (`SITE`).
+    """
     return SITE.get(_OUTSIDE).now()

@@ -95,30 +95,52 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job to the agent of a cluster, and return the job's id (needs the capability JOBS).
+        """Offer a job to the agent of a cluster, and return the job's id.
 
-        The job has `kind`, `payload`, `idempotencyKey` and optional fields.
+        The job has `kind`, `payload`, `idempotencyKey` and optional fields. This is called only if `offers` contains
+        JOBS, the capability of the control plane to take jobs from checks. Otherwise the check is skipped.
         """
         ...
 
     async def withdraw(self, job_id: str) -> None:
-        """Close a job, although the agent has reported no result (needs the capability RECORDS)."""
+        """Close a job of the control plane, although the agent has reported no result.
+
+        The control plane then refuses the agent's acknowledgement of the job. This is called only if `offers` contains
+        RECORDS, the capability of the control plane to show checks what the agent reported. Otherwise the check is
+        skipped.
+        """
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
-        """Return the job with its `statuses`, `result` and `resultsRefused` (needs the capability RECORDS)."""
+        """Return the job with its `statuses`, `result` and `resultsRefused`, as the control plane recorded them.
+
+        This is called only if `offers` contains RECORDS, the capability of the control plane to show checks what the
+        agent reported. Otherwise the check is skipped.
+        """
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
-        """Return the events of a cluster in their order of arrival, each once (needs the capability RECORDS)."""
+        """Return the events that the agent of a cluster reported, in their order of arrival, each once.
+
+        This is called only if `offers` contains RECORDS, the capability of the control plane to show checks what the
+        agent reported. Otherwise the check is skipped.
+        """
         ...
 
     async def refuse(self, token: str) -> None:
-        """Make the control plane refuse a token from now on (needs the capability ACCOUNTS)."""
+        """Make the control plane refuse a token from now on.
+
+        This is called only if `offers` contains ACCOUNTS, the capability of the control plane to let checks create
+        clusters and make it refuse tokens. Otherwise the check is skipped.
+        """
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a new one-time token to register a cluster (needs the capability REGISTRATION)."""
+        """Return a new one-time token to register a cluster.
+
+        This is called only if `offers` contains REGISTRATION, the capability of the control plane to give checks such
+        tokens. Otherwise the check is skipped.
+        """
         ...
 
 

@@ -154,7 +154,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
-        """Show that after a failed upgrade the job fails with Flux's message, and Flux rolls back."""
+        """Show that an upgrade's job fails with Flux's message if the upgrade fails, and that Flux rolls back.
+
+        The job requests the chart version `BROKEN`, to which the upgrade fails.
+        """
         stage, since = self.stage, self.mark
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
@@ -197,7 +200,12 @@ class StoryRunner(Narrator[PlayedWorld]):
         return next((entry for entry in posted if part in str(entry.get("eventKey"))), None)
 
     async def replay(self, version: str = BROKEN, generation: int = 8) -> None:
-        """Show that another job with the same idempotency key changes nothing, and that its result says so."""
+        """Show that a job with the idempotency key of an earlier job changes nothing, and that its result is `noop`.
+
+        `version` is the chart version that the earlier job requested, and `generation` the number in its key. The
+        defaults repeat the job of `failing_upgrade`: it has generation 8, and requests `BROKEN`, the version to which
+        the upgrade fails until `recovery` repairs the cause.
+        """
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())

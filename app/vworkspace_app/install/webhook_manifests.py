@@ -98,9 +98,11 @@ def configuration(
 
 
 def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
-    """Return the `annotations` by which cert-manager writes the authority of a Service's certificate into the object.
+    """Return metadata to add to a webhook configuration or CRD: `{"annotations": …}`, or `{}` without cert-manager.
 
-    Return an empty mapping without cert-manager.
+    The annotation asks cert-manager to write the authority of the certificate of the Service `service` into the object,
+    so that the API server trusts the webhook. `trust` has the Service's namespace, and says whether cert-manager is
+    used.
     """
     injected = {"cert-manager.io/inject-ca-from": f"{trust.namespace}/{service}"}
     return {"annotations": injected} if trust.cert_manager else {}

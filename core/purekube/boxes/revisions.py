@@ -85,8 +85,10 @@ class Revision:
 
     @property
     def is_sound(self) -> bool:
-        """Report whether parents (objects of the box's kind) can return to this revision: it was neither given up nor
-        refused.
+        """Report whether parents (objects of the box's kind) can return to this revision.
+
+        They cannot if the rollout gave the revision up, because a parent failed at it. They cannot either if the last
+        dry run of the revision found that a write for a parent would be refused.
         """
         return not self.given_up and not self.refused
 
@@ -149,8 +151,9 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 def way_back(history: Sequence[Revision], present: str) -> Revision | None:
     """Return the revision to which `rollout undo` returns from the revision `present`; None if there is none.
 
-    It is the newest other revision that was neither given up nor refused. If any revision of the box ever had a Ready
-    parent (object of the box's kind), the chosen revision must have had one too.
+    It is the newest other revision that the rollout did not give up after a parent (object of the box's kind) failed at
+    it, and whose last dry run found no write that would be refused. If any revision of the box ever had a Ready parent,
+    the chosen revision must have had one too. `history` has all revisions, oldest first.
     """
     earlier = [revision for revision in history if revision.name != present and revision.is_sound]
     if any(revision.is_proven for revision in history):

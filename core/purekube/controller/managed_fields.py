@@ -51,9 +51,11 @@ def without_managed_fields(manifest: Manifest) -> Manifest:
 
 
 def with_foreign_holders(manifest: Manifest, manager: str) -> Manifest:
-    """Return `manifest` with its managedFields reduced to the entries of managers other than `manager`.
+    """Return `manifest` with its managedFields reduced to fields of other managers with which an apply may conflict.
 
-    Only entries of fields that an apply may write are kept; usually there are none. The result is not a deep copy.
+    Entries of `manager` and entries of the status are left out. Of the metadata, only labels, annotations and owner
+    references are kept. Usually nothing remains, since other controllers write only the status and finalizers; the
+    result then has no managedFields. It is not a deep copy.
     """
     held = list(_foreign(metadata(manifest).get(_HELD), manager))
     plain = without_managed_fields(manifest)

@@ -91,25 +91,38 @@ def controlled(
 
 
 def locked(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with the finalizer `UNRECORDED`. It keeps the object from being deleted until the owner has
-    recorded the object's uid.
+    """Return the manifest with the finalizer `UNRECORDED` (`vworkspace.io/unrecorded`) added.
+
+    An object with this finalizer is called locked. It is created so, and a deletion of it has to wait until the status
+    of its owner records the object's uid and the finalizer is removed.
     """
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "finalizers": [*(meta.get("finalizers") or ()), UNRECORDED]}}
 
 
 def is_locked(live: Manifest) -> bool:
-    """Report whether the object has the finalizer `UNRECORDED`, which delays its deletion until its uid is recorded."""
+    """Report whether the object has the finalizer `UNRECORDED` (`vworkspace.io/unrecorded`).
+
+    The finalizer delays the object's deletion until the status of its owner records the object's uid.
+    """
     finalizers = metadata(live).get("finalizers")
     return isinstance(finalizers, list) and UNRECORDED in finalizers
 
 
 def unlocked_finalizers(live: Manifest) -> list[str]:
-    """Return the object's finalizers without `UNRECORDED`."""
+    """Return the names of the object's finalizers except `UNRECORDED` (`vworkspace.io/unrecorded`).
+
+    An object has that finalizer from its creation until the status of its owner records its uid. Until then a deletion
+    of the object has to wait: it is locked. A patch that sets its finalizers to the result unlocks it.
+    """
     return [name for name in metadata(live).get("finalizers") or () if name != UNRECORDED]
 
 
 def unlocking(ref: ObjectRef, live: Manifest) -> MergePatch:
-    """Return the patch that removes the finalizer `UNRECORDED`, after which the object can be deleted."""
+    """Return the patch that removes the finalizer `UNRECORDED` (`vworkspace.io/unrecorded`) from the object `ref`.
+
+    The finalizer delayed the object's deletion until the status of its owner recorded the object's uid. The API server
+    refuses the patch if the object has changed since `live` was read.
+    """
     meta = {"resourceVersion": metadata(live)["resourceVersion"], "finalizers": unlocked_finalizers(live)}
     return MergePatch(ref, {"metadata": meta})

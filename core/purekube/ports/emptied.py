@@ -47,10 +47,11 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
 
 
 def following(config: Manifest, answer: Manifest) -> Manifest:
-    """Return the manifest by which `config` is applied a second time, after an apply that left an empty map out or
-    null.
+    """Return the manifest to send for a second apply of `config`.
 
-    If `config` has a resourceVersion, it is replaced by that of `answer`, the server's answer to the first apply.
+    The first apply emptied a map. The server either stored null for it, or refused it so that the map was left out. The
+    second apply stores the empty map. The result is `config` itself; only if it has a resourceVersion, that is replaced
+    by the one in `answer`, the server's answer to the first apply.
     """
     if "resourceVersion" not in config["metadata"]:
         return config

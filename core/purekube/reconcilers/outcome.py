@@ -137,9 +137,12 @@ def following(
 ) -> Consequences:
     """Return the consequences of `outcome`, with which the call `call` of the user's controller ended.
 
-    `rules` are the settings of the controller. `progress` is what this process remembers about the object from before
-    the call. `retry` decides when a failed call is repeated. The retry's jitter is derived from `key`, the object's
-    name, so that objects that fail together are retried at different times.
+    They contain what this process remembers about the object from now on, the time of the next pass, the error to log
+    (if any), and the conditions to write to the status (if any).
+
+    `rules` are the settings of the controller. `progress` is what this process remembered about the object before the
+    call. `retry` decides when a failed call is repeated. The retry's jitter is derived from `key`, the object's name,
+    so that objects that fail together are retried at different times.
     """
     match outcome:
         case Returned(result):

@@ -79,16 +79,18 @@ class Outbox:
         return attrs.evolve(self, events=queued[over:], dropped=self.dropped + over)
 
     def with_snapshot(self, events: Iterable[Event], *, goes_on: bool = False) -> "Outbox":
-        """Return the outbox with a snapshot of the present conditions, which is sent before other events.
+        """Return the outbox with a snapshot, which is sent before other events and replaces all events dropped so far.
 
-        The snapshot replaces all events dropped so far. `goes_on` says that `events` are only its first part.
+        A snapshot consists of events that report the present conditions of all objects. `events` is the whole snapshot;
+        if `goes_on` is true, it is only the first part, and `continued` adds further parts.
         """
         return attrs.evolve(self, ahead=tuple(events), made_up=self.dropped, suspect=0, goes_on=goes_on)._drained()
 
     def continued(self, events: Iterable[Event], *, goes_on: bool) -> "Outbox":
-        """Return the outbox with the next part of a snapshot that is sent in parts.
+        """Return the outbox with `events` added as the next part of the snapshot that `with_snapshot` began.
 
-        `goes_on` says that the snapshot has still further parts.
+        A snapshot consists of events that report the present conditions of all objects. It replaces events that were
+        dropped. `goes_on` is true if further parts follow, and false if this is the last part.
         """
         return attrs.evolve(self, ahead=(*self.ahead, *events), goes_on=goes_on)._drained()
 

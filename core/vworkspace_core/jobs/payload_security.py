@@ -97,10 +97,12 @@ def required_by(clusters: Iterable[Manifest], cluster_id: str) -> Security:
 
 
 def in_force(required: Security, opener: PayloadOpener | None, signatures: Signatures = Signatures.AUTO) -> Security:
-    """Return the payload requirements that apply with the keys of `opener`.
+    """Return a copy of `required` that has the keys of `opener`, and that may require signatures in addition.
 
-    With a key for signatures, signatures are required unless the setting is UNSIGNED: an attacker could remove an
-    optional signature.
+    Signatures are required if `required` requires them, or if `signatures` is REQUIRED. They are also required if
+    `signatures` is AUTO and `opener` has a key that verifies them: an attacker could remove an optional signature.
+    UNSIGNED adds no requirement. With `opener=None` there are no keys: AUTO adds no requirement, jobs that must be
+    signed fail, and so do jobs with an encrypted payload.
     """
     by_key = opener is not None and opener.can_verify and signatures is not Signatures.UNSIGNED
     signed = required.require_signed or signatures is Signatures.REQUIRED or by_key
@@ -130,9 +132,9 @@ def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mappi
 
 
 def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
-    """Return `raw` with its payload decrypted, without verifying its signature again.
+    """Return the job `raw` with its payload decrypted, or a failed result if it cannot be decrypted.
 
-    The keys may have changed since the job was accepted.
+    The signature is not verified again, because the keys may have changed since the job was accepted.
     """
     try:
         return _decrypted(raw, security)
