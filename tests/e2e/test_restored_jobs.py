@@ -31,7 +31,7 @@ def restored_during(ask: Callable[[World], JobEntry], writes: int, check: Callab
     IN_PROCESS.run(story)
 
 
-@pytest.mark.parametrize("writes", range(1, 6))
+@pytest.mark.parametrize("writes", range(1, 5))  # the result follows the fifth write
 def test_a_job_whose_effect_is_lost_with_the_restored_storage_has_it_again(writes: int) -> None:
     """It waited for the status of a generation that was no more, until its time had run out."""
 

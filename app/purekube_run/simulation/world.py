@@ -261,7 +261,8 @@ class World(MemoryCluster):
     def _log(self, event: Any) -> None:
         if "object" in event:
             fields = " ".join(f"{name}={event[name]}" for name in sorted(event) if name not in ("object", "event"))
-            written = (" ".join(write.split()[-2:]) for write in event.get("writes", ()))  # "apply Secret ns/name"
+            writes = event["writes"] if event["event"] == "written" else ()
+            written = (" ".join(write.split()[-2:]) for write in writes)  # such as "apply Secret ns/name"
             for ref in dict.fromkeys((str(event["object"]), *written)):
                 line = self.decisions[ref] = f"{event['event']} {fields}"
                 for observe in self.on_decision:

@@ -75,8 +75,8 @@ class LogLevel(StrEnum):
 class LogNote:
     """A note for the administrator who reads the operator's log.
 
-    `job_id` is the id of the control plane's job (a unit of work that Odoo sends) that the note is about; it is empty
-    for other notes.
+    `job_id` is the id of the control plane's job (a unit of work that a server sends) that the note is about; it is
+    empty for other notes.
     """
 
     level: LogLevel

@@ -46,7 +46,7 @@ class Shard:
     @property
     def is_first(self) -> bool:
         """True for the first shard. It also does the work needed once per cluster: it pulls jobs (units of work that
-        Odoo sends), writes the status of the Cluster object, and keeps the credential for Odoo.
+        a server sends), writes the status of the Cluster object, and keeps the credential for that server.
         """
         return self.index == 0
 

@@ -68,7 +68,9 @@ def test_a_moment_shows_objects_decisions_queue_lease_outbox_and_job_records(his
     assert (at[:7], row) == ("0:00:30", "REC-5 row 1 Pending")
     assert "apply HelmRelease team-c/job-2" in writes
     assert rows(moment, "Replicas") == {"replica-1": ("leads",)}
-    assert rows(moment, "Queue")[f"replica-1 applicationinstance: {instance}"][0] == "waiting"
+    later = trace_of(history, "run").moments[history.number_at(33.0)]
+    queues = [rows(each, "Queue")[f"replica-1 applicationinstance: {instance}"][0] for each in (moment, later)]
+    assert queues == ["processing", "waiting"], "its decision is the last moment before: that pass has not ended"
     (lease,) = rows(moment, "Leases").values()
     assert lease[0].startswith("replica-1_")
     assert rows(moment, "Outbox")["replica-1"][0] == "connected"

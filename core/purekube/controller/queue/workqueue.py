@@ -41,7 +41,7 @@ class Priority(IntEnum):
     VERDICT = 2
     """A downstream controller has reported a final result: only the status is left to write."""
     URGENT = 3
-    """A person, or a job of the control plane (a unit of work that Odoo sends), requested the reconcile."""
+    """A person, or a job of the control plane (a unit of work that a server sends), requested the reconcile."""
 
 
 @attrs.frozen
