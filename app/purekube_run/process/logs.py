@@ -18,7 +18,7 @@ import attrs
 import structlog
 from structlog.typing import EventDict, Processor
 
-from purekube.apimachinery.secret_material import redact
+from purekube.apimachinery.secret_material import redact, texts_of
 from purekube_run.process.command_line import FORMATS, LEVELS
 from purekube_run.process.terminal import SecretMask
 
@@ -62,17 +62,11 @@ class Logs:
     def _redact(self, _logger: Any, _method: str, event: EventDict) -> EventDict:
         # Important fields come first.
         ordered = {**{name: event[name] for name in _FIRST if name in event}, **event}
-        if not all(map(_is_plain, ordered.values())):
+        texts = texts_of(ordered)
+        if texts is None or any(len(text) > _LONGEST for text in texts):
             ordered = {name: _plain(value) for name, value in ordered.items()}
         shown: EventDict = self.secrets.mask(redact(ordered))
         return shown
-
-
-def _is_plain(value: Any) -> bool:
-    """Report whether a value is a text, or a list of texts, that `_plain` would not change."""
-    if type(value) is list:
-        return all(type(item) is str and len(item) <= _LONGEST for item in value)
-    return type(value) is str and len(value) <= _LONGEST
 
 
 def _plain(value: Any) -> Any:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.apimachinery.secret_material import REDACTED, visible
+from purekube.apimachinery.secret_material import REDACTED, texts_of, visible
 
 _SHORTEST: Final = 6
 """The minimum length of a masked secret: masking shorter texts would damage ordinary words."""
@@ -44,7 +44,7 @@ class SecretMask:
                     value = value.replace(text, REDACTED)
             return value
         if isinstance(value, Mapping):
-            if (texts := _texts_of(value)) is not None and self._is_clean("\n".join(texts)):
+            if (texts := texts_of(value)) is not None and self._is_clean("\n".join(texts)):
                 return value
             return {key: self.mask(item) for key, item in value.items()}
         return [self.mask(item) for item in value] if isinstance(value, list) else value
@@ -54,19 +54,6 @@ class SecretMask:
             if secret in text:
                 return False
         return True
-
-
-def _texts_of(members: Mapping[Any, Any]) -> list[str] | None:
-    """Return the texts in the values, which are texts or lists of texts; None if there is another value."""
-    texts: list[str] = []
-    for item in members.values():
-        if type(item) is str:
-            texts.append(item)
-        elif type(item) is list and all(type(each) is str for each in item):
-            texts += item
-        else:
-            return None
-    return texts
 
 
 _OURS: Final = re.compile(r"(\x1b\[(?:[0-9;]{0,12}m|[0-9]{0,3}[ABCDGHJK]|\?25[lh])|\r)")

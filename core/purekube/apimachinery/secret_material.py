@@ -224,6 +224,16 @@ def _is_harmless(members: dict[Any, Any]) -> bool:
 
     The result is False for an object with nested objects.
     """
+    texts = texts_of(members)
+    if texts is None or _names_secret(members) or any(map(_hides, map(str, members))):
+        return False
+    return not _may_show(_plain("\n".join(texts)))  # no sign of a secret has a line break in it
+
+
+def texts_of(members: Mapping[Any, Any]) -> list[str] | None:
+    """Return the texts among the values of a flat JSON object, also those in lists of texts. Return None if a value is
+    neither a text, a list of texts, a number, a boolean nor null.
+    """
     texts: list[str] = []
     for item in members.values():
         if type(item) is str:
@@ -231,10 +241,8 @@ def _is_harmless(members: dict[Any, Any]) -> bool:
         elif type(item) is list and all(type(each) is str for each in item):
             texts += item
         elif item.__class__ not in _HARMLESS:
-            return False
-    if _names_secret(members) or any(map(_hides, map(str, members))):
-        return False
-    return not _may_show(_plain("\n".join(texts)))  # no sign of a secret has a line break in it
+            return None
+    return texts
 
 
 def _redact(value: Any, *, secret: bool, depth: int) -> Any:
