@@ -22,9 +22,8 @@ def convert(
 ) -> ConversionResult:
     """Convert a Katalog of Orkestra or a ResourceGraphDefinition of kro to boxes.
 
-    A box is a YAML file that describes an operator. `crds` are the CRDs that a Katalog names, by file name. `known` are
-    the schemas of kinds that a ResourceGraphDefinition uses. The result has everything that could not be converted as a
-    problem.
+    `crds` are the CRDs that a Katalog names, by file name. `known` are the schemas of kinds that a
+    ResourceGraphDefinition uses. The result has everything that could not be converted as a problem.
     """
     if not isinstance(document, Mapping):
         return ConversionResult((), (Problem("", "must be an object"),))

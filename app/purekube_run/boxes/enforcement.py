@@ -25,8 +25,7 @@ _log = structlog.get_logger("operator")
 class Enforcement:
     """A periodic check that the CRDs in a cluster contain the validation rules and defaults of their boxes.
 
-    A box is an operator that is defined in YAML. Rules or defaults that a CRD lacks are logged once, and again only
-    when the list changes.
+    Rules or defaults that a CRD lacks are logged once, and again only when the list changes.
     """
 
     api: KubeApi

@@ -37,8 +37,7 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 class WriteBudget:
     """A middleware of the API client that limits the rate of one box's writes, so that others get their share (PH-10).
 
-    A box is an operator that is defined in YAML. The middleware permits `per_second` writes a second on average, and up
-    to `burst` at once. Further writes wait.
+    The middleware permits `per_second` writes a second on average, and up to `burst` at once. Further writes wait.
     """
 
     clock: Clock

@@ -51,8 +51,7 @@ class Extending:
 class ExtensionReplica(Replica):
     """A simulated process that runs extensions (boxes and controllers), and that can be killed and started again.
 
-    A box is an operator that is defined in YAML. `manager` runs the controllers of the present process; it is None
-    before the first start.
+    `manager` runs the controllers of the present process; it is None before the first start.
     """
 
     def __init__(

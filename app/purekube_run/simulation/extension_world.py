@@ -84,10 +84,7 @@ _WEIGHTS: Final = {
 
 
 class ExtensionWorld(World):
-    """A simulated cluster in which several replicas of a process run boxes and controllers; one replica leads.
-
-    A box is an operator that is defined in YAML.
-    """
+    """A simulated cluster in which several replicas of a process run boxes and controllers; one replica leads."""
 
     def __init__(
         self, runnables: Sequence[Runnable], definitions: Sequence[Manifest], seed: int, replicas: int
@@ -161,8 +158,7 @@ class ExtensionWorld(World):
 class ExtensionLaws(Laws):
     """The laws (required properties) of boxes and controllers, in addition to those of every simulated cluster.
 
-    A box is an operator that is defined in YAML. Each object becomes Ready or reports why it does not. A deleted object
-    disappears with its children.
+    Each object becomes Ready or reports why it does not. A deleted object disappears with its children.
     """
 
     settles = (

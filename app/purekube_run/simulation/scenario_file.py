@@ -58,7 +58,7 @@ class ScenarioStep:
 class Scenario:
     """A test of one box: the objects that exist at the start (`given`), then steps.
 
-    A box is an operator that a YAML file declares. The object under test is the first given object of the box's kind.
+    The object under test is the first given object of the box's kind.
     """
 
     name: str

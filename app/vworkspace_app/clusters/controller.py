@@ -47,9 +47,8 @@ _BUILT_IN = ("", "batch", CUSTOM_RESOURCE_DEFINITION.group)
 class ClusterSettings:
     """The settings of the operator that determine the status of Cluster objects. They do not change while it runs.
 
-    The control plane is the server that offers jobs to the operator. After `window` seconds without contact to the
-    control plane, the condition Disconnected becomes True. Polls for jobs must fail for `damping` seconds before the
-    condition Connected becomes False.
+    After `window` seconds without contact to the control plane, the condition Disconnected becomes True. Polls for jobs
+    must fail for `damping` seconds before the condition Connected becomes False.
     """
 
     cluster_id: str

@@ -184,8 +184,7 @@ def run_boxes(
 def warn_unserved(settings: RunSettings, boxes: Sequence[Box]) -> None:
     """Log a warning for each box that needs a webhook, if the settings enable no webhooks.
 
-    A box is an operator that a YAML file declares. Without the webhook, some rules, defaults or conversions of the box
-    are missing.
+    Without the webhook, some rules, defaults or conversions of the box are missing.
     """
     if settings.webhook_listen:
         return

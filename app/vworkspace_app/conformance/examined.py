@@ -22,8 +22,7 @@ PROMPT, LONGEST = 1.0, 20.0
 class Examined:
     """A test cluster of one check, which sends to the control plane the requests that the cluster's agent would send.
 
-    The control plane is the server that offers jobs to the operator. The test cluster remembers the ids of the jobs
-    that the check has offered.
+    The test cluster remembers the ids of the jobs that the check has offered.
     """
 
     def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:

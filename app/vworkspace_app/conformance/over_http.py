@@ -30,9 +30,8 @@ class _Account:
 class ControlPlaneAt:
     """The control plane to examine, given by its URL and credentials.
 
-    The control plane is the server that offers jobs to the operator. Calling the object opens an `HttpSubject`, through
-    which one check talks to the control plane. `enqueue_command` is a shell command that reads a job as JSON from
-    standard input and prints its id. `ca` is a PEM certificate.
+    Calling the object opens an `HttpSubject`, through which one check talks to the control plane. `enqueue_command` is
+    a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM certificate.
     """
 
     url: str
@@ -54,10 +53,7 @@ class ControlPlaneAt:
 
 
 class HttpSubject:
-    """The connections of one check to the control plane, over HTTP. They stay open until `aclose`.
-
-    The control plane is the server that offers jobs to the operator.
-    """
+    """The connections of one check to the control plane, over HTTP. They stay open until `aclose`."""
 
     def __init__(self, at: ControlPlaneAt) -> None:
         self._at = at

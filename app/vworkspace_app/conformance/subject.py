@@ -16,8 +16,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 class Offer(StrEnum):
     """A capability that the control plane's owner may offer to checks in addition to the agent API.
 
-    An example is JOBS, by which checks can offer jobs. The control plane is the server that offers jobs to the
-    operator.
+    An example is JOBS, by which checks can offer jobs.
     """
 
     JOBS = "jobs"
@@ -42,10 +41,7 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 
 
 class Account(Protocol):
-    """A cluster that the control plane knows, and the token of the cluster's agent.
-
-    The control plane is the server that offers jobs to the operator.
-    """
+    """A cluster that the control plane knows, and the token of the cluster's agent."""
 
     @property
     def cluster_id(self) -> str:
@@ -70,8 +66,7 @@ class RawAnswer:
 class ControlPlaneSubject(Protocol):
     """The interface to a control plane under examination.
 
-    The control plane is the server that offers jobs to the operator. A method whose docstring names a capability is
-    called only if `offers` contains that capability.
+    A method whose docstring names a capability is called only if `offers` contains that capability.
     """
 
     @property

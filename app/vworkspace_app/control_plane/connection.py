@@ -42,10 +42,9 @@ class AgentSettings:
 class OutageHold:
     """A gate that permits or stops the sending of one queue of messages to the control plane.
 
-    The control plane is the server that offers jobs to the operator. Normally the queue sends without limit. In an
-    outage the queue is held: each attempt to send needs a permission (`allow_one`). If the control plane answers an
-    attempt, the next attempt is permitted, because other requests may succeed while polls fail. `wake` is called when
-    the queue may send again.
+    Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
+    (`allow_one`). If the control plane answers an attempt, the next attempt is permitted, because other requests may
+    succeed while polls fail. `wake` is called when the queue may send again.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -91,10 +90,10 @@ log = structlog.get_logger("vworkspace.agent")
 class Connection:
     """The connection to the control plane, and its state: unknown, connected, unreachable or rejected.
 
-    The control plane is the server that offers jobs to the operator. Only polls change the state. `on_change` is called
-    at each change of the state, `on_lost` when a poll fails after a success, and `on_sign_of_life` when another request
-    succeeds while polls fail. `reread` reads the credential again and returns whether it changed. It is called after a
-    rejection, but only once until the control plane answers a request.
+    Only polls change the state. `on_change` is called at each change of the state, `on_lost` when a poll fails after a
+    success, and `on_sign_of_life` when another request succeeds while polls fail. `reread` reads the credential again
+    and returns whether it changed. It is called after a rejection, but only once until the control plane answers a
+    request.
     """
 
     def __init__(

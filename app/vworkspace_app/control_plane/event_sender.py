@@ -53,11 +53,10 @@ class EventSender:
     """The sender of events to the control plane, with a bounded queue (`outbox`) and the last reported state of each
     object.
 
-    The control plane is the server that offers jobs to the operator. An event reports a change of an object's
-    conditions or phase, a heartbeat or a new credential. If events had to be dropped, a snapshot replaces them: the
-    state of every object that `objects` yields. `cluster` returns the Cluster object that reports on this operator, or
-    None if there is none. Nothing is sent before a poll has succeeded. `on_overflow` is called when the sender begins
-    to drop events, and when it stops dropping them.
+    An event reports a change of an object's conditions or phase, a heartbeat or a new credential. If events had to be
+    dropped, a snapshot replaces them: the state of every object that `objects` yields. `cluster` returns the Cluster
+    object that reports on this operator, or None if there is none. Nothing is sent before a poll has succeeded.
+    `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
     """
 
     def __init__(

@@ -28,10 +28,7 @@ _log = structlog.get_logger("operator")
 
 @attrs.frozen
 class Bootstrap:
-    """The data with which a cluster registers itself: the control plane's URL, the cluster id, and a one-time token.
-
-    The control plane is the server that offers jobs to the operator.
-    """
+    """The data with which a cluster registers itself: the control plane's URL, the cluster id, and a one-time token."""
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))
     cluster_id: str

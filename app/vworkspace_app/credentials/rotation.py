@@ -42,9 +42,9 @@ class RotationHooks:
 class RotationManager:
     """The manager of the job agent's credential: it renews the credential before it expires, or on request.
 
-    The control plane is the server that offers jobs to the operator. `secret` has the content of the credentials
-    Secret. The attribute `live` has the same content, but with the token that is in use. `on_locked_out` is called
-    after each rejection while the control plane accepts no token. `jitter` in [0, 1) spreads renewals over time.
+    `secret` has the content of the credentials Secret. The attribute `live` has the same content, but with the token
+    that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token. `jitter` in
+    [0, 1) spreads renewals over time.
     """
 
     def __init__(

@@ -49,8 +49,7 @@ _UNHURRIED: Final = DownstreamBehaviour(
 class BoxScene:
     """The parts of the demo about a box: the box, the embedded cluster, and the recorder of changes (`spectator`).
 
-    A box is an operator that a YAML file declares. `kubeconfig` is a file by which the user reaches the cluster, and
-    `admin` an API connection to it.
+    `kubeconfig` is a file by which the user reaches the cluster, and `admin` an API connection to it.
     """
 
     box: Box

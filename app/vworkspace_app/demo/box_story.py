@@ -25,10 +25,7 @@ _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.
 
 @attrs.define
 class BoxTeller(Narrator[BoxScene]):
-    """The narrator of the demo's story about a box, which prints each step and checks the objects in the cluster.
-
-    A box is an operator that a YAML file declares.
-    """
+    """The narrator of the demo's story about a box, which prints each step and checks the objects in the cluster."""
 
     @property
     def shop(self) -> ObjectRef:

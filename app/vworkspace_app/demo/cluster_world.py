@@ -47,10 +47,7 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes.
-
-    The control plane is the server that offers jobs to the operator.
-    """
+    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes."""
 
     ground: ClusterFixture
     control: ControlPlaneServer

@@ -46,10 +46,7 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes.
-
-    The control plane is the server that offers jobs to the operator.
-    """
+    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes."""
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer

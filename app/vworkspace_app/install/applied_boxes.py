@@ -33,8 +33,7 @@ APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "p
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     """Yield the operator's roles to run applied boxes, which are boxes that a user applied as OperatorBox objects.
 
-    A box is an operator that a YAML file declares. The roles for the kinds of each box are not included; `box rbac`
-    prints them.
+    The roles for the kinds of each box are not included; `box rbac` prints them.
     """
     name = options.role_name("-boxes")
     yield from cluster_wide(name, APPLIED_EVERYWHERE, options)

@@ -62,8 +62,8 @@ def tls_secret(name: str) -> str:
 def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
     """Yield the Service, the certificate and the webhook configurations that a box needs.
 
-    A box is an operator that a YAML file declares. `meta` is the metadata of the Deployment that serves the webhooks;
-    its name is the name of the installation. `trust` says by which authority the API server trusts the webhooks.
+    `meta` is the metadata of the Deployment that serves the webhooks; its name is the name of the installation. `trust`
+    says by which authority the API server trusts the webhooks.
     """
     name = str(meta["name"])
     yield from webhook_service(name, meta, trust)

@@ -38,8 +38,7 @@ def name_of(box: Box) -> str:
 def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield the roles of the process that runs a box, with their bindings.
 
-    A box is an operator that a YAML file declares. The roles are a ClusterRole for kinds that the box reads in all
-    namespaces, and Roles for its children.
+    The roles are a ClusterRole for kinds that the box reads in all namespaces, and Roles for its children.
     """
     acting = [] if box.account is not None else owners((box,))
     return roles_of(name_of(box), access_of((box,)), [*acting], options)
@@ -48,8 +47,7 @@ def box_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     """Yield the roles of a ServiceAccount that the box impersonates to write the children of its objects.
 
-    A box is an operator that a YAML file declares. `options` has the account's namespace and name, and the namespaces
-    of the children.
+    `options` has the account's namespace and name, and the namespaces of the children.
     """
     access = access_of_account(box)
     if options.owner_reference_protection:
@@ -98,9 +96,9 @@ def box_installation(
 ) -> Iterator[dict[str, Any]]:
     """Yield all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
-    A box is an operator that a YAML file declares. `files` has the texts of the box's files by name, the box itself
-    first. An annotation of the pods has a hash of the files, so that the pods are recreated when a file changes.
-    `trust` says by which authority the API server trusts the box's webhooks, if it needs any.
+    `files` has the texts of the box's files by name, the box itself first. An annotation of the pods has a hash of the
+    files, so that the pods are recreated when a file changes. `trust` says by which authority the API server trusts the
+    box's webhooks, if it needs any.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
     yield from box_rbac(box, options)

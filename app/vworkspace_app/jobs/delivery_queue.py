@@ -25,9 +25,9 @@ log = structlog.get_logger("vworkspace.agent")
 class Delivery:
     """A request to the control plane that is repeated until it is answered, with its callbacks.
 
-    The control plane is the server that offers jobs to the operator. `send` sends the request, and `key` identifies it
-    in the queue. `final` lists the errors after which the request is not repeated. `answered` is called with None after
-    success, or with such an error. After any other error, `lost` is called and the request is repeated.
+    `send` sends the request, and `key` identifies it in the queue. `final` lists the errors after which the request is
+    not repeated. `answered` is called with None after success, or with such an error. After any other error, `lost` is
+    called and the request is repeated.
     """
 
     key: str
@@ -47,8 +47,7 @@ class _Waiting:
 class DeliveryQueue:
     """A queue of requests to the control plane about jobs. At most `width` are sent at a time, or one after a failure.
 
-    The control plane is the server that offers jobs to the operator. At first the queue is held: nothing is sent before
-    the control plane has answered a poll.
+    At first the queue is held: nothing is sent before the control plane has answered a poll.
     """
 
     def __init__(

@@ -31,9 +31,9 @@ def exact_time(instant: datetime) -> str:
 def later_of(now: datetime, skew: timedelta) -> datetime:
     """Return the present time by the clock that is ahead: this process's clock or the control plane's (PULL-12).
 
-    The control plane is the server that offers jobs to the operator. `now` is this process's time. `skew` is how far
-    the control plane's clock is ahead, taken from an unsigned header. With the later time, an expiry is reached as soon
-    as either clock has passed it. A skew beyond `LARGEST_SKEW` is ignored.
+    `now` is this process's time. `skew` is how far the control plane's clock is ahead, taken from an unsigned header.
+    With the later time, an expiry is reached as soon as either clock has passed it. A skew beyond `LARGEST_SKEW` is
+    ignored.
     """
     return now + skew if timedelta(0) < skew <= LARGEST_SKEW else now
 

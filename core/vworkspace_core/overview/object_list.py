@@ -159,10 +159,7 @@ def redacted_summary(summary: Summary) -> Summary:
 
 
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
-    """Return the row of an object of one of the operator's kinds, or of a kind whose operator is a box.
-
-    A box is a YAML file that describes an operator for one kind.
-    """
+    """Return the row of an object of one of the operator's kinds, or of a kind whose operator is a box."""
     summary = summary_of(kind, manifest)
     lead, remedy = next(iter(summary.steps), ("", ""))
     return ListRow(

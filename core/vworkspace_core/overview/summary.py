@@ -224,10 +224,7 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box.
-
-    A box is a YAML file that describes an operator for one kind.
-    """
+    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box."""
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):

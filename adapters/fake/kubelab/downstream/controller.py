@@ -119,7 +119,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
     """Patch the object of the pass so that it has the top-level fields of `after`.
 
     `subresource` is the subresource that is patched, such as `status`; empty for the object itself. No patch is sent if
-    the object has the fields already. Call this generator with `yield from` in a pass.
+    the object has the fields already.
     """
     before = view.live or {}
     body = {key: after[key] for key in after if after[key] != before.get(key)}
@@ -140,10 +140,7 @@ def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove the finalizers `gone` from the object `ref`, which is `live` now. Without any of them no patch is sent.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Remove the finalizers `gone` from the object `ref`, which is `live` now. Without any of them no patch is sent."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):

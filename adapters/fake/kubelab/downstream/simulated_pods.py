@@ -40,10 +40,7 @@ def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEv
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Post an Event about the creation of a pod. A pod that cannot start is also created as an object.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Post an Event about the creation of a pod. A pod that cannot start is also created as an object."""
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
@@ -54,10 +51,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
 
 
 def write_waiting_reason(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Write into a pod's status why the pod cannot start, such as a missing image. Do nothing for any other pod.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Write into a pod's status why the pod cannot start, such as a missing image. Do nothing for any other pod."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}
         yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")
@@ -72,10 +66,7 @@ def _waiting(pod: JobPod) -> dict[str, Any]:
 
 
 def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
-    """Post an Event about the deletion of each of `pods`, and delete every pod of the Job that exists as an object.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Post an Event about the deletion of each of `pods`, and delete every pod of the Job that exists as an object."""
     for pod in pods:
         yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
     for ref, manifest in view.all_of(POD, view.ref.namespace):

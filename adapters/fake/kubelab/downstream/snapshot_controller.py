@@ -71,7 +71,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """Write the status of a taken snapshot into its VolumeSnapshotContent, as the CSI driver does.
 
     `claim` is the source claim, None if it is unknown. Nothing is written if the API server does not serve
-    VolumeSnapshotContents. Call this generator with `yield from` in a pass.
+    VolumeSnapshotContents.
     """
     status = {
         "error": None,
@@ -88,7 +88,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
     """Write the error `message` of a CSI driver into the status of the snapshot's VolumeSnapshotContent.
 
-    It says that taking the snapshot failed. Call this generator with `yield from` in a pass.
+    It says that taking the snapshot failed.
     """
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")

@@ -141,10 +141,7 @@ def under_way(run: VeleroRun) -> PassResult:
 
 
 def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Write the run's status into its object. The kind has no status subresource, so this increments the generation.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Write the run's status into its object. The kind has no status subresource, so this increments the generation."""
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 

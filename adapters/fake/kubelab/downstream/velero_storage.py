@@ -46,8 +46,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
     """Create a DeleteBackupRequest if the pass's Backup has expired, or otherwise schedule a pass for its expiration.
 
-    The result has the time of that pass, or no time if no pass is needed. Call this generator with `yield from` in a
-    pass.
+    The result has the time of that pass, or no time if no pass is needed.
     """
     expires = moment_of(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
@@ -63,7 +62,7 @@ def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     """Keep the backup `stored` in the object storage until it expires.
 
     If its Backup object has been deleted, the next synchronization creates that object again. The result has what
-    Velero remembers of the backup, and the time of the next pass. Call this generator with `yield from` in a pass.
+    Velero remembers of the backup, and the time of the next pass.
     """
     if view.live is not None:
         result = yield from at_its_end(view)

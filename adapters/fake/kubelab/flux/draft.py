@@ -34,8 +34,7 @@ def write_difference(
 
     The conditions are written first, then the metadata, then the rest of the status, each only if it changed. Readers
     can thus see Ready=True before the matching history, as with the real controllers. The writing stops if the object
-    no longer exists. With `conditions` False the conditions are left out. Call this generator with `yield from` in a
-    pass.
+    no longer exists. With `conditions` False the conditions are left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -249,18 +248,14 @@ class Draft:
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:
-        """Let `seconds` pass while the controller is busy. The working copy does not change.
-
-        Call this generator with `yield from` in a pass.
-        """
+        """Let `seconds` pass while the controller is busy. The working copy does not change."""
         if seconds > 0:
             self.now = yield Sleep(seconds)
 
     def patch(self, *, observed: bool = False) -> PassStep[None]:
         """Write the changes of the working copy since the last patch to the object, and post the queued Events.
 
-        With `observed`, `status.observedGeneration` is also set, to the generation that this pass works on. Call this
-        generator with `yield from` in a pass.
+        With `observed`, `status.observedGeneration` is also set, to the generation that this pass works on.
         """
         if observed:
             self.status["observedGeneration"] = self.generation

@@ -22,7 +22,7 @@ def install(request: HelmRequest) -> PassStep[str]:
     """Install the chart, and clear the history of any earlier release.
 
     Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
-    because the status reports that failure. Call this generator with `yield from` in a pass.
+    because the status reports that failure.
     """
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
@@ -32,7 +32,7 @@ def upgrade(request: HelmRequest) -> PassStep[str]:
     """Upgrade the release to the desired chart and values.
 
     Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
-    because the status reports that failure. Call this generator with `yield from` in a pass.
+    because the status reports that failure.
     """
     releases = yield from request.load()
     return (yield from _release(request, Action.UPGRADE, _base(releases)))
@@ -144,8 +144,7 @@ def _await_tests(request: HelmRequest) -> None:
 def run_test(request: HelmRequest) -> PassStep[str]:
     """Run the chart's tests. A failure counts against the retries unless the spec ignores failed tests.
 
-    Always return an empty string: a failure is reported only in the status. Call this generator with `yield from` in a
-    pass.
+    Always return an empty string: a failure is reported only in the status.
     """
     draft, entry = request.draft, request.history[0]
     outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
@@ -177,7 +176,7 @@ def rollback(request: HelmRequest) -> PassStep[str]:
     """Roll back to the previous successful release, as a new revision.
 
     A successful rollback sets Remediated=True and Ready=False. Always return an empty string: a failure is reported
-    only in the status. Call this generator with `yield from` in a pass.
+    only in the status.
     """
     draft, spec = request.draft, request.spec
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
@@ -236,7 +235,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """Uninstall the release that `status.history` records. Return Helm's error, or an empty string for a success.
 
     The spec is not used to find the release, because a changed spec may name another one. A missing release counts as
-    uninstalled; without a history there is nothing to uninstall. Call this generator with `yield from` in a pass.
+    uninstalled; without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
     if not history:
@@ -265,8 +264,6 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall a failed release, so that the next attempt installs it again. Ready=False still reports the failure.
 
     Return Helm's error. Return an empty string for a success, and also for a timeout.
-
-    Call this generator with `yield from` in a pass.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")
@@ -322,7 +319,7 @@ def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) ->
 def unlock(request: HelmRequest) -> PassStep[str]:
     """Set the status of a release to failed, if a crash of helm-controller left the release pending.
 
-    Always return an empty string, since this action cannot fail. Call this generator with `yield from` in a pass.
+    Always return an empty string, since this action cannot fail.
     """
     newest = last_release((yield from request.load()))
     if newest is None or not newest.status.pending:

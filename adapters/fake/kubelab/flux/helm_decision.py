@@ -80,10 +80,7 @@ _Choice: TypeAlias = Next | NoAction | Stop
 
 
 def determine(request: HelmRequest) -> PassStep[HelmObservation]:
-    """Return the state of the release in Helm's storage, in comparison with what its HelmRelease requests.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Return the state of the release in Helm's storage, in comparison with what its HelmRelease requests."""
     newest = last_release((yield from request.load()))
     state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
     if state is HelmReleaseState.IN_SYNC:

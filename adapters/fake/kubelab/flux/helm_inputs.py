@@ -30,7 +30,7 @@ def find_source(draft: Draft, spec: HelmSpec) -> PassStep[_FoundSource]:
     """Return the OCIRepository or HelmChart that provides the chart of a HelmRelease, or InputUnavailable.
 
     `draft` is the HelmRelease, and `spec` has its settings. The result is InputUnavailable if the source does not
-    exist. Call this generator with `yield from` in a pass.
+    exist.
     """
     reference = get_path(draft.spec, "chartRef")
     if reference:
@@ -82,7 +82,7 @@ def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
     """Return the HelmRelease's values, or InputUnavailable if a reference in `valuesFrom` is missing.
 
     The result has the inline values, and a digest. The content of `valuesFrom` is not parsed: it changes only the
-    digest. Call this generator with `yield from` in a pass.
+    digest.
     """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
@@ -123,7 +123,7 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     """Return a message about the first HelmRelease in `dependsOn` that is not ready, in Flux's words.
 
-    Return an empty string if all are ready. Call this generator with `yield from` in a pass.
+    Return an empty string if all are ready.
     """
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))

@@ -43,8 +43,7 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
     No action may follow in this pass if the state of the release is unknown, if no retries remain, after a remediation,
     or if the next action would be of a type that the pass has run already. The result has the time of the next pass,
     and the error of a failed pass. With `forced`, the first action is taken even if no retries remain. With
-    `ready_stuck_unknown` the bug helm-controller#1409 is imitated: after a success Ready stays Unknown. Call this
-    generator with `yield from` in a pass.
+    `ready_stuck_unknown` the bug helm-controller#1409 is imitated: after a success Ready stays Unknown.
     """
     performed: set[str] = set()
     while True:

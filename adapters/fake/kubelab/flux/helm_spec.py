@@ -216,20 +216,17 @@ class HelmRequest:
             self.draft.status.pop("history", None)
 
     def load(self) -> PassStep[tuple[StoredRelease, ...]]:
-        """Return the revisions of this release in Helm's storage, oldest first.
-
-        Call this generator with `yield from` in a pass.
-        """
+        """Return the revisions of this release in Helm's storage, oldest first."""
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
-        """Add or replace revisions in Helm's storage. Call this generator with `yield from` in a pass."""
+        """Add or replace revisions in Helm's storage."""
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:
         """Make `releases` the only revisions of this release in Helm's storage.
 
-        Stored revisions that are not in `releases` are removed. Call this generator with `yield from` in a pass.
+        Stored revisions that are not in `releases` are removed.
         """
         yield StoreReleases(self.draft.status["storageNamespace"], self.spec.stored_name, releases, self.draft.ref)
 

@@ -78,19 +78,13 @@ class CorrectDrift(Question):
 
 
 def pull(request: PullRequest) -> PassStep[PullAnswer]:
-    """Return the answer of a registry or Helm repository to `request`.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Return the answer of a registry or Helm repository to `request`."""
     answer: PullAnswer = yield Pull(request)
     return answer
 
 
 def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
-    """Return the outcome of the Helm action `action` on the release `target`. The action may take `timeout` seconds.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Return the outcome of the Helm action `action` on the release `target`. The action may take `timeout` seconds."""
     answer: ActionAnswer = yield Decide(action, target, timeout)
     return answer
 
@@ -98,7 +92,7 @@ def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[Actio
 def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
     """Return the revisions of the Helm release `name` in Helm's storage in `namespace`, oldest first.
 
-    `owner` is the HelmRelease to which the release belongs. Call this generator with `yield from` in a pass.
+    `owner` is the HelmRelease to which the release belongs.
     """
     answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
     return answer
@@ -107,25 +101,18 @@ def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple
 def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
     """Return the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
 
-    Each is `<kind>/<namespace>/<name>`, and may end with `#` and the JSON pointer of the changed field. Call this
-    generator with `yield from` in a pass.
+    Each is `<kind>/<namespace>/<name>`, and may end with `#` and the JSON pointer of the changed field.
     """
     answer: Sequence[str] = yield FindDrift(owner)
     return answer
 
 
 def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account `namespace`/`name` exists, which Flux impersonates to run Helm actions.
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Report whether the service account `namespace`/`name` exists, which Flux impersonates to run Helm actions."""
     answer: bool = yield CanImpersonate(namespace, name)
     return answer
 
 
 def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Undo the changes that were made by hand to resources of the HelmRelease `owner` (drift).
-
-    Call this generator with `yield from` in a pass.
-    """
+    """Undo the changes that were made by hand to resources of the HelmRelease `owner` (drift)."""
     yield CorrectDrift(owner)

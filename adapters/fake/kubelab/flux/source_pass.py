@@ -169,7 +169,7 @@ def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) ->
 def missing_secret(draft: Draft) -> PassStep[str]:
     """Return the name of a Secret that the source's spec references and that does not exist.
 
-    The name is empty if all referenced Secrets exist. Call this generator with `yield from` in a pass.
+    The name is empty if all referenced Secrets exist.
     """
     for field in ("secretRef", "certSecretRef", "proxySecretRef"):
         name = get_path(draft.spec, field, "name")
@@ -182,7 +182,7 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
     """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown.
 
     If there is an artifact already, ArtifactOutdated becomes True with the reason `outdated`. `message` says what has
-    changed, and is a part of the conditions' messages. Call this generator with `yield from` in a pass.
+    changed, and is a part of the conditions' messages.
     """
     if "artifact" in draft.status:
         draft.mark(ARTIFACT_OUTDATED, "True", outdated, message)

@@ -185,7 +185,7 @@ def terminal(error: str) -> ControllerResult:
 
 _T = TypeVar("_T")
 PassStep: TypeAlias = Generator[Effect, Any, _T]
-"""A generator that is a part of a pass: it yields effects and returns a `_T`."""
+"""A generator that is a part of a pass: it yields effects and returns a `_T`. A pass calls it with `yield from`."""
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:

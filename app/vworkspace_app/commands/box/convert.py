@@ -43,9 +43,8 @@ class Written:
 class ConvertedFile:
     """The result of converting a file of another framework (Orkestra or kro) to boxes.
 
-    A box is an operator that a YAML file declares. `boxes` is the number of boxes and `files` the files to write.
-    `problems` has a line for each part that could not be converted. `refused` has the problems that `box check` finds
-    in the new boxes.
+    `boxes` is the number of boxes and `files` the files to write. `problems` has a line for each part that could not be
+    converted. `refused` has the problems that `box check` finds in the new boxes.
     """
 
     boxes: int
@@ -65,9 +64,9 @@ class ConvertedFile:
 def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
     """Convert a file of another framework (a Katalog of Orkestra, a ResourceGraphDefinition of kro) to boxes.
 
-    A box is an operator that a YAML file declares. `crds` are files with CRDs of kinds that the boxes use. Some files
-    let users choose namespaces, names or accounts of children in the objects that they write. If `trusting` is True,
-    the boxes allow that by `trustParents`. Raises CommandError if a file cannot be read.
+    `crds` are files with CRDs of kinds that the boxes use. Some files let users choose namespaces, names or accounts of
+    children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`. Raises
+    CommandError if a file cannot be read.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
