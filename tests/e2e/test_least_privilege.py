@@ -22,7 +22,7 @@ from lightkube.config.kubeconfig import SingleConfig
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
 from purekube.apimachinery.errors import NotFound
-from purekube.apimachinery.manifest import ObjectRef, ref_of
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, LEASE, SECRET
 from purekube.ports import KubeApi
 from purekube_kit.kube_apiserver import OPERATOR_USER
@@ -280,9 +280,11 @@ async def instances(world: World) -> None:
     await world.until(lambda: _says(world, ref, "Ready", "True"), "the second instance Ready")
     world.edit(ref, {"spec": {"integrations": None, "chart": {**manifest["spec"]["chart"], "sourceType": "oci"}}})
     await world.until(lambda: world.find(beneath) is None and world.find(repository) is None, "both pruned")
-    for suspended in (True, False, True, False):  # an Event that repeats grows a series
-        world.edit(ref, {"spec": {"suspend": suspended}})
-        await world.until(lambda: _says(world, ref, "Suspended", str(suspended)), "suspended or not")  # noqa: B023
+    for written in (_is_written, _is_repeated):  # an Event that is written, and then repeats, grows a series
+        world.edit(ref, {"spec": {"suspend": True}})
+        await world.until(lambda: any(map(written, _suspensions(world, ref))), "suspended")  # noqa: B023
+        world.edit(ref, {"spec": {"suspend": False}})
+        await world.until(lambda: _says(world, ref, "Suspended", "False"), "suspended no more")
     # Taken down with both, since a deletion looks each of them up until it has gone.
     world.edit(ref, {"spec": {"integrations": spec["integrations"], "chart": helm}})
     await world.until(lambda: world.find(beneath) and world.find(repository), "both once more")
@@ -297,6 +299,19 @@ async def instances(world: World) -> None:
 def _says(world: World, ref: ObjectRef, kind: str, status: str) -> bool:
     conditions = (world.find(ref) or {}).get("status", {}).get("conditions", ())
     return any((condition["type"], condition["status"]) == (kind, status) for condition in conditions)
+
+
+def _suspensions(world: World, ref: ObjectRef) -> list[Manifest]:
+    """Return the Events that say that the instance `ref` was suspended."""
+    return [event for event in world.events("ManuallySuspended") if event["regarding"]["name"] == ref.name]
+
+
+def _is_written(_: Manifest) -> bool:
+    return True
+
+
+def _is_repeated(event: Manifest) -> bool:
+    return bool(event.get("series"))
 
 
 TEMPLATES = (
