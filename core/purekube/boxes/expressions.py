@@ -1,7 +1,7 @@
 """Expressions of a box with their places in the file, and functions on objects in addition to CEL's (PH-5)."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import attrs
@@ -43,6 +43,8 @@ class BoxExpression:
     place: Place
     is_secret: bool = False
     """True if the expression's value reveals data of a Secret. The message of a failure is then hidden."""
+    refuses: Callable[[Any], str] | None = None
+    """The function that returns why a value, as JSON, may not be written; "" if it may. None: every value may be."""
 
     def evaluate(self, scope: Mapping[str, Any], budget: Budget | None = None) -> Any:
         """Return the expression's value, which may be an `OptionalValue`. `scope` has the values of its variables.

@@ -7,7 +7,7 @@ fields.
 import re
 from ast import literal_eval
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -96,37 +96,41 @@ def is_data(kind: Kind, steps: Steps) -> bool:
     return not _TEXTS.isdisjoint(steps) or any(steps[: len(path)] == path for path in _DATA.get(kind, ()))
 
 
-def powers_below(kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None) -> Mapping[Power, Steps]:
+def powers_below(
+    kind: Kind, steps: Steps, cel_type: CelType, schema: Schema | None
+) -> tuple[Mapping[Power, Steps], bool]:
     """Return the powers (such as the choice of an account or a Secret) that a value at the path `steps` may give.
 
     Each power comes with the path of a field that gives it. The value's type and schema limit which fields are
-    possible.
+    possible. The second answer is True if they leave some fields open, so that only the value itself shows its powers.
     """
     found: dict[Power, Steps] = {}
-    _powers_below(kind, steps, cel_type, schema, found, set())
-    return found
+    is_open = _powers_below(kind, steps, cel_type, schema, found, set())
+    return found, is_open
 
 
 def _powers_below(
     kind: Kind, steps: Steps, given: CelType, schema: Schema | None, found: dict[Power, Steps], seen: set[int]
-) -> None:
+) -> bool:
+    """Add the powers to `found`. Report whether type and schema leave fields open."""
     while given.name in ("optional", "list"):
         given = given.item
     while schema is not None and schema.items is not None:
         schema = schema.items
     if given.name in _SCALARS or is_data(kind, steps) or len(steps) > _DEEPEST or id(schema) in seen:
-        return
+        return False
     fields = _fields(given, schema)
     if fields is None:
-        found.update({power: steps for power in Power if power not in found})
-        return
+        return True
+    is_open = False
     seen.update(() if schema is None else (id(schema),))
     for name, (inner, child) in fields.items():
         power = power_at(kind, (*steps, name))
         if power is not None:
             found.setdefault(power, (*steps, name))
         else:
-            _powers_below(kind, (*steps, name), inner, child, found, seen)
+            is_open |= _powers_below(kind, (*steps, name), inner, child, found, seen)
+    return is_open
 
 
 def _fields(cel_type: CelType, schema: Schema | None) -> Mapping[str, tuple[CelType, Schema | None]] | None:
@@ -229,35 +233,84 @@ class ImpersonatedTemplate:
 
     def judge(
         self, program: Program, path: str, at: int, variables: Variables, schema: Schema | None, in_text: bool
-    ) -> None:
+    ) -> "PowerGuard | None":
         """Report each power that the expression at `path` gives to users who write parents without the box's trust.
 
         Parents are objects of the box's kind. A power is, for example, the choice of an account or a Secret. `at` is
         the expression's position in the text, `schema` the schema of the field, if known. `in_text` says that the
-        expression is only a part of the text.
+        expression is only a part of the text. If only the expression's value can show which powers it gives, return
+        the guard that checks each value; otherwise return None.
         """
-        for power in sorted(self._refused(program, _steps(path.removeprefix(self.root)), variables, schema, in_text)):
-            if power not in self.deputies.trusted:
-                self.deputies.findings.problem(path, refusal(power, self.deputies.parent.kind), at)
+        steps = _steps(path.removeprefix(self.root))
+        refused, guarded = self._verdict(program, steps, variables, schema, in_text)
+        for power in sorted(refused):
+            self.deputies.findings.problem(path, refusal(power, self.deputies.parent.kind), at)
+        if refused or not guarded:
+            return None
+        return PowerGuard(self.kind, steps, self.deputies.parent.kind, guarded)
 
-    def _refused(
+    def _verdict(
         self, program: Program, steps: Steps, variables: Variables, schema: Schema | None, in_text: bool
-    ) -> set[Power]:
+    ) -> tuple[set[Power], Mapping[Steps, frozenset[Power]]]:
+        """Return the powers to refuse, and those to refuse later if a value gives them, by the keys of the value."""
         if in_text:  # a part of a text, or of a key, which may then be that of any field
             taint = attrs.evolve(taint_of(program.tree, variables.taints).whole, owned=False)
             key = bool(steps) and OPENING in steps[-1]
-            return set(self._at(steps[:-1] if key else steps, taint, DYN if key else STRING, schema))
-        looked_at = _Outcomes(program.text, variables.types, variables.taints).of(program.tree)
-        return {
-            power
-            for below, taint, given in looked_at
-            for power in self._at((*steps, *below), taint, given, _below(schema, below))
-        }
+            refused, later = self._at(steps[:-1] if key else steps, taint, DYN if key else STRING, schema)
+            return refused | later, {}
+        guarded: dict[Steps, frozenset[Power]] = {}
+        refused = set()
+        for below, taint, given in _Outcomes(program.text, variables.types, variables.taints).of(program.tree):
+            now, later = self._at((*steps, *below), taint, given, _below(schema, below))
+            refused |= now
+            if later:
+                guarded[below] = guarded.get(below, frozenset()) | later
+        return refused, guarded
 
-    def _at(self, steps: Steps, taint: Taint, cel_type: CelType, schema: Schema | None) -> Iterator[Power]:
+    def _at(
+        self, steps: Steps, taint: Taint, cel_type: CelType, schema: Schema | None
+    ) -> tuple[set[Power], frozenset[Power]]:
         power = power_at(self.kind, steps, elsewhere=self.elsewhere)
-        powers = [power] if power is not None else [*powers_below(self.kind, steps, cel_type, schema)]
-        return (power for power in powers if not is_allowed(power, taint))
+        powers, is_open = (
+            ({power: steps}, False) if power is not None else powers_below(self.kind, steps, cel_type, schema)
+        )
+        untrusted = {one for one in Power if one not in self.deputies.trusted and not is_allowed(one, taint)}
+        return untrusted.intersection(powers), frozenset(untrusted) if is_open else frozenset()
+
+
+@attrs.frozen
+class PowerGuard:
+    """A check of each value of an expression in an object of `kind`, in a field whose content no schema limits.
+
+    A value may not give a power, such as the choice of an account, that the box does not trust the users with who
+    write parents, the objects of the kind `parent`. `steps` is the path of the field. `refused` has the powers by the
+    keys that lead to a part of the value.
+    """
+
+    kind: Kind
+    steps: Steps
+    parent: str
+    refused: Mapping[Steps, frozenset[Power]]
+
+    def refusal(self, value: Any) -> str:
+        """Return the message that refuses the JSON `value`; "" if it gives no power that is refused."""
+        return next(self._refusals(value, ()), "")
+
+    def _refusals(self, value: Any, below: Steps) -> Iterator[str]:
+        match value:
+            case Mapping():
+                for key, item in value.items():
+                    inner = (*below, key)
+                    power = power_at(self.kind, (*self.steps, *inner))
+                    if power is not None and self._refuses(power, inner):
+                        yield f"{'.'.join((*self.steps, *inner))}: {refusal(power, self.parent)}"
+                    else:
+                        yield from self._refusals(item, inner)
+            case list():
+                yield from (message for item in value for message in self._refusals(item, below))
+
+    def _refuses(self, power: Power, below: Steps) -> bool:
+        return any(below[: len(part)] == part and power in powers for part, powers in self.refused.items())
 
 
 def _steps(path: str) -> Steps:

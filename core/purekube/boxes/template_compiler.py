@@ -11,6 +11,7 @@ from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import Problem, index, join
 from purekube.boxes.expressions import BoxExpression
+from purekube.boxes.impersonation import PowerGuard
 from purekube.boxes.read import Findings
 from purekube.boxes.scoping import ExpressionCompiler, Variables
 from purekube.boxes.templates import OPENING, Template, TextPart, compile_template, whole_expression
@@ -172,8 +173,9 @@ def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str
             yield path, schema
 
 
-Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], None]
-"""A function that reports a problem if an expression gives power to the authors of parents.
+Judge: TypeAlias = Callable[[Program, str, int, Variables, Schema | None, bool], PowerGuard | None]
+"""A function that reports a problem if an expression gives power to the authors of parents, and returns the guard of
+its values if only these can show it.
 
 Its arguments are the compiled expression, the path of its field, its position in the field's text, the variables, the
 field's schema if known, and True if the expression is only a part of the text.
@@ -240,7 +242,8 @@ class TemplateCompiler:
             made = self.expressions.piece(piece, where, variables, wanted=asked, secret=secret)
             leaf = leaves.get(where)
             if made is not None and judge is not None:
-                judge(made.program, where, piece.at, variables, leaf, in_text)
+                guard = judge(made.program, where, piece.at, variables, leaf, in_text)
+                made = made if guard is None else attrs.evolve(made, refuses=guard.refusal)
             if made is not None and leaf is not None:
                 self._check_leaf(made, leaf, where, piece, in_text=in_text)
             return made

@@ -206,9 +206,12 @@ def _value_of(expression: BoxExpression, scope: dict[Any, Any]) -> Any:
             return ABSENT
         value = value.value
     try:
-        return as_json(value)
+        found = as_json(value)
+        if expression.refuses is not None and (why := expression.refuses(found)):
+            raise EvaluationError(why)
     except EvaluationError as error:
         raise expression.failure(error) from error
+    return found
 
 
 def _text_of(parts: list[str | BoxExpression]) -> Render:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.boxes.compile import Examination, examine
 from purekube.boxes.expressions import ExpressionFailure
+from purekube.boxes.impersonation import power_at
 from purekube.boxes.model import Power
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
@@ -123,8 +124,6 @@ def thing(spec: Any) -> dict[str, Any]:
 
 
 UNTYPED = [
-    {"podTemplate": {"spec": "${self.spec.free}"}},
-    "${self.spec.free}",
     {"${self.spec.image}": "x"},
     {"${'service' + 'AccountName' + self.spec.image}": "x"},
     {"${self.spec[\"image\"] + 'x'}": "x"},
@@ -140,6 +139,59 @@ UNTYPED = [
 @pytest.mark.parametrize("spec", UNTYPED, ids=str)
 def test_a_tenant_decides_nothing_of_power_where_no_schema_says_what_it_is(spec: Any) -> None:
     assert any("would decide" in line for line in told(found_in(thing(spec))))
+
+
+OPEN = [{"podTemplate": {"spec": "${self.spec.?free}"}}, "${self.spec.?free}", {"x": ["${self.spec.?free}"]}]
+PODS = st.recursive(
+    st.sampled_from(("a", 1, True, None)),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.dictionaries(
+            st.sampled_from(("name", "key", "labels", "fsGroup", "secretRef", "serviceAccountName", "hostPath", "x")),
+            inner,
+            max_size=3,
+        )
+    ),
+    max_leaves=6,
+)
+
+
+def powers_in(value: Any, steps: tuple[str, ...] = ()) -> set[Power]:
+    """Return the powers of all fields of a Thing."""
+    if isinstance(value, list):
+        return {power for item in value for power in powers_in(item, steps)}
+    if not isinstance(value, dict):
+        return set()
+    here = {power for key in value if (power := power_at(THING, (*steps, key))) is not None}
+    return here | {power for key, item in value.items() for power in powers_in(item, (*steps, key))}
+
+
+@given(st.sampled_from(OPEN), PODS, st.frozensets(st.sampled_from(sorted(Power))))
+@example("${self.spec.?free}", {"x": [{"serviceAccountName": "a"}]}, frozenset())
+@example("${self.spec.?free}", {"secretRef": {"key": "k"}}, frozenset([Power.HOSTS]))
+def test_a_value_that_no_schema_limits_is_written_unless_it_gives_a_power_that_nobody_granted(
+    spec: Any, free: Any, trusted: frozenset[Power]
+) -> None:
+    examination = found_in(thing(spec), trustParents=[str(power) for power in sorted(trusted)])
+    assert examination.box is not None
+    (node,) = examination.box.nodes
+    scope = {"self": {**parent("a"), "spec": {"image": "i", "free": free}}}
+    given_powers = powers_in({"spec": _filled(spec, free)}) - trusted
+    if given_powers:
+        with pytest.raises(ExpressionFailure, match="would decide"):
+            node.template.render(scope)
+    else:
+        assert node.template.render(scope)["spec"] == _filled(spec, free)
+
+
+def _filled(spec: Any, free: Any) -> Any:
+    match spec:
+        case str():
+            return free
+        case list():
+            return [_filled(item, free) for item in spec]
+        case _:
+            return {key: _filled(item, free) for key, item in spec.items()}
 
 
 ACCEPTED = {

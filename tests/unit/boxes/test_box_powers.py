@@ -7,7 +7,8 @@ import pytest
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.boxes.children import ChildNames
-from purekube.boxes.compile import examine
+from purekube.boxes.compile import Examination, examine
+from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
 from purekube.boxes.model import Power
 from purekube.boxes.read import read_box
@@ -100,6 +101,10 @@ POD = compile_schema(
     }
 )
 FREE = compile_schema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+NESTED = compile_schema(
+    {"type": "object", "properties": {"a": {"type": "string"}, "b": {"x-kubernetes-preserve-unknown-fields": True}}}
+)
+OPEN = "only the value shows it"
 TEXT = compile_schema({"type": "object", "properties": {"text": {"type": "string"}}}).properties["text"]
 
 
@@ -107,10 +112,11 @@ TEXT = compile_schema({"type": "object", "properties": {"text": {"type": "string
     ("cel_type", "schema", "found"),
     [
         (STRING, None, {}),
-        (DYN, None, dict.fromkeys(Power, ("spec",))),
-        (DYN, FREE, dict.fromkeys(Power, ("spec",))),
+        (DYN, None, OPEN),
+        (DYN, FREE, OPEN),
         (list_of(STRING), None, {}),
-        (optional_of(list_of(DYN)), FREE, dict.fromkeys(Power, ("spec",))),
+        (optional_of(list_of(DYN)), FREE, OPEN),
+        (DYN, NESTED, OPEN),
         (DYN, TEXT, {}),
         (
             DYN,
@@ -124,7 +130,8 @@ TEXT = compile_schema({"type": "object", "properties": {"text": {"type": "string
     ],
 )
 def test_a_value_gives_the_powers_of_the_fields_that_it_may_have(cel_type: Any, schema: Any, found: Any) -> None:
-    assert powers_below(DEPLOYMENT, ("spec",), cel_type, schema) == found
+    expected = ({}, True) if found is OPEN else (found, False)
+    assert powers_below(DEPLOYMENT, ("spec",), cel_type, schema) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,12 +156,17 @@ def test_a_value_of_any_type_gives_no_power_that_its_field_cannot_hold(spec: Any
 THING = Kind("x.example.com", "v1", "Thing", "things")
 
 
-def refused(auth: Any, *others: Any) -> list[str]:
-    """The powers that are refused in an object of which no schema is known."""
+def thing(auth: Any, *others: Any, **spec: Any) -> Examination:
+    """Examine a box with an object of which no schema is known."""
     template = {"apiVersion": THING.api_version, "kind": "Thing", "metadata": {"name": "t"}, "spec": {"auth": auth}}
     versions = CrdVersions.of(crd())
-    written = document({"id": "thing", "template": template}, *others)
-    found = examine(read_box(written), versions, Schemas([versions], [THING])).problems
+    written = document({"id": "thing", "template": template}, *others, **spec)
+    return examine(read_box(written), versions, Schemas([versions], [THING]))
+
+
+def refused(auth: Any, *others: Any) -> list[str]:
+    """Return the powers that are refused in an object of which no schema is known."""
+    found = thing(auth, *others).problems
     assert all("trustParents: [" in each.message for each in found)
     return [each.message.partition("trustParents: [")[2].partition("]")[0] for each in found]
 
@@ -182,21 +194,65 @@ REFERRING = "{'secretRef': {'name': self.spec.image}}"
         ("${self.metadata.namespace == 'a' ? {'serviceAccountName': 'x'} : {}}", []),
         ("${cel.bind(x, self.spec.image, {'hostPath': x})}", ["Hosts"]),
         ("${cel.bind(x, 'a', {'hostPath': x})}", []),
-        ("${{self.spec.image: 'x'}}", EVERY),
+        ("${{self.spec.image: 'x'}}", []),
         ("${{'a': self.spec.image}}", []),
         ({"${self.spec.image}": "x"}, EVERY),
         ({"name-${self.metadata.namespace}": "x"}, []),
         ("${self.spec.image}", []),
-        ("${self.spec.?free}", EVERY),
+        ("${self.spec.?free}", []),
         ({"namespace": "${self.spec.image}", "x": {"hostPID": "${self.spec.image == 'x'}"}}, ["Hosts", "Namespaces"]),
-        ("${b.data}", EVERY),
-        ("${b}", EVERY),
+        ("${b.data}", []),
+        ("${b}", ["Namespaces"]),
         ({"serviceAccountName": "${b.metadata.name}"}, []),
         ({"serviceAccountName": "x-${b.metadata.name}"}, ["Accounts"]),
     ],
 )
 def test_a_value_is_judged_by_each_outcome_of_its_expression(auth: Any, powers: list[str]) -> None:
     assert sorted(refused(auth, config("b", "${self.spec.image}"))) == powers
+
+
+FREE_AUTH = "${self.spec.?free}"
+BESIDE = "${{'namespace': 'x', 'y': self.spec.?free.orValue({})}}"
+
+
+@pytest.mark.parametrize(
+    ("auth", "free", "said"),
+    [
+        (FREE_AUTH, "x", None),
+        (FREE_AUTH, {"x": [{"y": "z"}], "labels": {"namespace": "x"}}, None),
+        (FREE_AUTH, {"serviceAccountName": "x"}, "spec.auth.serviceAccountName: Accounts"),
+        (FREE_AUTH, [{"pod": {"hostPath": {"path": "/"}}}], "spec.auth.pod.hostPath: Hosts"),
+        (FREE_AUTH, {"x": [{"secretRef": {"key": "k", "name": "x"}}]}, "spec.auth.x.secretRef: Secrets"),
+        ("${{self.spec.image: 'x'}}", None, None),
+        ("${{'namespace': 'x', 'y': self.spec.?free.orValue({})}}", {"z": 1}, None),
+        (
+            "${{'namespace': 'x', 'y': self.spec.?free.orValue({})}}",
+            {"namespace": 1},
+            "spec.auth.y.namespace: Namespaces",
+        ),
+        ("${[{'x': self.spec.?free.orValue({})}, {'y': 'z'}]}", {"hostPID": True}, "spec.auth.x.hostPID: Hosts"),
+    ],
+)
+def test_where_no_schema_says_what_a_field_holds_the_value_is_judged(auth: str, free: Any, said: str | None) -> None:
+    made = thing(auth)
+    assert made.problems == ()
+    assert made.box is not None
+    spec = {"image": "namespaces" if free is None else "i", **({} if free is None else {"free": free})}
+    if free is None:
+        said = "spec.auth.namespaces: Namespaces"
+    (node,) = made.box.nodes
+    scope = {"self": {"metadata": {"name": "a", "namespace": "b"}, "spec": spec}}
+    if said is None:
+        assert "auth" in node.template.render(scope)["spec"]
+        return
+    where, _, power = said.partition(": ")
+    with pytest.raises(ExpressionFailure) as failure:
+        node.template.render(scope)
+    assert failure.value.problem == f"{where}: {refusal(Power(power), 'Shop')}"
+    assert not failure.value.is_missing
+    trusting = thing(auth, trustParents=[power]).box
+    assert trusting is not None
+    assert "auth" in trusting.nodes[0].template.render(scope)["spec"]
 
 
 def test_a_key_of_texts_gives_no_power_and_a_value_in_a_list_is_judged_by_the_schema() -> None:
@@ -209,7 +265,7 @@ def test_a_key_of_texts_gives_no_power_and_a_value_in_a_list_is_judged_by_the_sc
 
 
 def test_a_value_among_data_gives_no_power() -> None:
-    assert powers_below(CONFIG_MAP, ("data",), DYN, None) == {}
+    assert powers_below(CONFIG_MAP, ("data",), DYN, None) == ({}, False)
 
 
 @pytest.mark.parametrize(
