@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi
 from purekube.reconcilers import Resource
-from purekube.reconcilers.kind_reviews import Reviewer, reviewers
+from purekube.reconcilers.kind_reviews import ReviewWebhook, reviewers
 from purekube.versions import Converter
 from purekube_kit.cluster import INSTANCE, UNRECORDED, ClusterUnderTest, Definition
 from purekube_kit.faults import ActiveFault, FaultBoard
@@ -46,7 +46,7 @@ def _plugins(kind: Resource[Any, Any]) -> Iterator[AdmissionPlugin]:
         yield AdmissionPlugin(kind.kind.crd_name, kind.kind, partial(_reviewed, reviewer))
 
 
-def _reviewed(reviewer: Reviewer, body: Manifest) -> Manifest:
+def _reviewed(reviewer: ReviewWebhook, body: Manifest) -> Manifest:
     return reviewer.answer(read_review(body))
 
 

@@ -15,7 +15,7 @@ import pytest
 from purekube_run.examination.operator_process import OperatorCommand
 from tests.support.commands import run
 from tests.support.seeded_defects import DEFECTS
-from vworkspace_app.examination.clauses import Profile
+from vworkspace_app.examination.clauses import ExaminationProfile
 from vworkspace_app.examination.run import ExaminationRequest
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ OTHERS = 3
 
 def beside() -> Sequence[str]:
     """The clauses whose checks run beside each other, so that further ones cost little."""
-    checks = ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks
+    checks = ExaminationRequest(OperatorCommand("-"), ExaminationProfile.FULL).checks
     return sorted({check.clause for check in checks} - {check.clause for check in checks if check.alone})
 
 

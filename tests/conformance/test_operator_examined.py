@@ -17,7 +17,7 @@ from purekube_run.process.command_line import INTERRUPTED
 from tests.docs.spec_pages import clauses
 from tests.support.commands import COMMAND, Ended, Running, run
 from tests.support.patience import until
-from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile
+from vworkspace_app.examination.clauses import CODES, UNSEEN, ExaminationProfile
 from vworkspace_app.examination.run import ExaminationRequest
 from vworkspace_core.api.crd import crd_manifests
 
@@ -33,9 +33,9 @@ def examined(*words: str | Path, operator: str = GITOPS) -> Ended:
 
 def test_every_clause_has_a_check_or_the_reason_why_it_shows_nowhere_outside() -> None:
     """CONF-1: and no clause has both."""
-    every = ExaminationRequest(OperatorCommand("-"), Profile.FULL)
+    every = ExaminationRequest(OperatorCommand("-"), ExaminationProfile.FULL)
     checked = {check.clause for check in every.checks}
-    named = {code for code in clauses() if code.partition("-")[0] in CODES[Profile.FULL]}
+    named = {code for code in clauses() if code.partition("-")[0] in CODES[ExaminationProfile.FULL]}
 
     assert checked | UNSEEN.keys() == named
     assert not checked & UNSEEN.keys()

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 
 from purekube_run.examination.operator_process import OperatorCommand
-from vworkspace_app.examination.clauses import UNSEEN, Profile
+from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
 from vworkspace_app.examination.run import ExaminationRequest
 
 ROOT = Path(__file__).parents[2]
@@ -112,7 +112,7 @@ def _text(node: ast.expr) -> str:
 def checks() -> Mapping[str, Sequence[str]]:
     """Return the checks of `conformance operator` by clause; for a clause without one, why it has none."""
     found = {code: [f"none: {reason}"] for code, reason in UNSEEN.items()}
-    for check in ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks:
+    for check in ExaminationRequest(OperatorCommand("-"), ExaminationProfile.FULL).checks:
         found.setdefault(check.clause, []).append(check.sentence)
     return found
 

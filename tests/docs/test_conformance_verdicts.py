@@ -8,7 +8,7 @@ from purekube_run.examination.verdicts import Check
 from tests.conformance import test_controller_runtime_examined as examined_go
 from tests.conformance.test_kopf_examined import PREDICTED
 from tests.docs.markdown import ROOT
-from vworkspace_app.examination.clauses import UNSEEN, Profile
+from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
 from vworkspace_app.examination.run import ExaminationRequest
 
 
@@ -28,7 +28,7 @@ def controller_runtime(check: Check[Any]) -> str:
     return examined_go.PREDICTED[check.name]
 
 
-def report(profile: Profile, verdict: Any) -> dict[str, Any]:
+def report(profile: ExaminationProfile, verdict: Any) -> dict[str, Any]:
     """What `--report` holds of the checks of a profile, each with the verdict that `verdict` says."""
     request = ExaminationRequest(OperatorCommand("-"), profile)
     found = [(check.clause, check.name, check.sentence, verdict(check)) for check in request.checks]
@@ -39,10 +39,10 @@ def report(profile: Profile, verdict: Any) -> dict[str, Any]:
 
 def test_the_table_of_the_page_is_that_of_the_verdicts() -> None:
     reports = {
-        "ours": report(Profile.FULL, ours),
-        "ours, `--no-agent`": report(Profile.GITOPS, without_agent),
-        "kopf": report(Profile.GITOPS, kopf),
-        "controller-runtime": report(Profile.GITOPS, controller_runtime),
+        "ours": report(ExaminationProfile.FULL, ours),
+        "ours, `--no-agent`": report(ExaminationProfile.GITOPS, without_agent),
+        "kopf": report(ExaminationProfile.GITOPS, kopf),
+        "controller-runtime": report(ExaminationProfile.GITOPS, controller_runtime),
     }
     page = (ROOT / "docs" / "conformance-verdicts.md").read_text(encoding="utf-8")
 
@@ -50,7 +50,7 @@ def test_the_table_of_the_page_is_that_of_the_verdicts() -> None:
 
 
 def test_each_failure_is_listed_with_what_was_seen() -> None:
-    listed = failures(report(Profile.GITOPS, kopf)).splitlines()
+    listed = failures(report(ExaminationProfile.GITOPS, kopf)).splitlines()
 
     assert len(listed) == sum(
         verdict == "FAIL" for verdict in map(kopf, ExaminationRequest(OperatorCommand("-")).checks)

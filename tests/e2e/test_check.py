@@ -17,12 +17,12 @@ from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_core.overview.checkup import CheckResult, Finding
+from vworkspace_core.overview.checkup import CheckFinding, CheckResult
 
 OPTIONS = InstallOptions(velero_namespace=VELERO_NS)
 
 
-async def found(world: World) -> dict[str, Finding]:
+async def found(world: World) -> dict[str, CheckFinding]:
     """What an administrator is told, by point."""
     assert world.reached is not None
     async with KubeApiClient(world.reached.admin) as api:

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
-from vworkspace_odoo import CLOUD_EVENT, JsonReceiver
+from vworkspace_odoo import CLOUD_EVENT, JsonSender
 
 TOKEN = "t0ken-that-nobody-knows"
 EVENT = {"specversion": "1.0", "id": "1", "data": {"message": "größer"}}
@@ -49,7 +49,7 @@ def send(url: str, token: str = "") -> OperatorError | None:
     """The error of a delivery, if there is one."""
 
     async def main() -> OperatorError | None:
-        async with JsonReceiver(url, lambda: token, media_type=CLOUD_EVENT) as far:
+        async with JsonSender(url, lambda: token, media_type=CLOUD_EVENT) as far:
             try:
                 await far.send(EVENT)
             except OperatorError as error:

@@ -26,7 +26,9 @@ from vworkspace_core.overview import actions
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
 
 
-def do(world: World, name: str, decide: Callable[[Kind, Manifest], actions.PlannedAction | actions.Refusal]) -> str:
+def do(
+    world: World, name: str, decide: Callable[[Kind, Manifest], actions.PlannedAction | actions.ActionOutcome]
+) -> str:
     """What the command does, by an administrator's hands."""
     return world.hands.do(lambda api: execute_verb(api, name, NS, decide))
 

@@ -216,3 +216,12 @@ def test_private_modules_have_no_list_of_names() -> None:
     listing = {name for name, path in FILES.items() if any("__all__" in assigned(node) for node in tree_of(path).body)}
 
     assert listing == set(DOORS)
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for name, path in FILES.items():
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.problems import Place
 from purekube.boxes.box import Box
-from purekube.boxes.compile import Examination, compile_box, examine
+from purekube.boxes.compile import BoxExamination, compile_box, examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 
@@ -143,7 +143,7 @@ class InDocument:
         return Place(path)
 
 
-def examined(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> Examination:
+def examined(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None, **spec: Any) -> BoxExamination:
     """What is found in a box of these resources; each place of it is one of the document."""
     versions, written = CrdVersions.of(crd() if kind is None else kind), document(*resources, **spec)
     return examine(read_box(written), versions, Schemas([versions]), InDocument(written))
@@ -155,6 +155,6 @@ def box_of(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None,
     return compile_box(read_box(document(*resources, **spec)), versions, Schemas([versions]))
 
 
-def told(found: Examination) -> Sequence[str]:
+def told(found: BoxExamination) -> Sequence[str]:
     """Every problem in one line."""
     return [str(problem) for problem in found.problems]

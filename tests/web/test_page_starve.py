@@ -14,7 +14,7 @@ from purekube.apimachinery.manifest import Kind, Manifest
 from vworkspace_app.page.access import BURST, LONGEST, REFILL_SECONDS, Allowances, TokenAccess, may_be_token
 from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import Renderer
-from vworkspace_app.page.screens import Screen
+from vworkspace_app.page.screens import PageContent
 from vworkspace_app.page.site import is_known_host
 
 NOW = 1_800_000_000.0
@@ -97,8 +97,8 @@ class Still:
 
     tabs = ()
 
-    async def screen(self, path: str, query: object) -> Screen:
-        return Screen("Still", "", ())
+    async def screen(self, path: str, query: object) -> PageContent:
+        return PageContent("Still", "", ())
 
     def subscribe(self, heard: object) -> object:
         return lambda: None

@@ -5,7 +5,7 @@ The control plane sends jobs (units of work) to the operator.
 
 from vworkspace_odoo.admin_client import AdminClient
 from vworkspace_odoo.client import MEDIA_TYPE, HttpControlPlane
-from vworkspace_odoo.json_receiver import CLOUD_EVENT, JsonReceiver
+from vworkspace_odoo.json_sender import CLOUD_EVENT, JsonSender
 from vworkspace_odoo.payloads import JosePayloads
 from vworkspace_odoo.reloading import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.tls import cleartext_problem, tls_context
@@ -17,7 +17,7 @@ __all__ = [
     "ControlPlaneEndpoint",
     "HttpControlPlane",
     "JosePayloads",
-    "JsonReceiver",
+    "JsonSender",
     "ReloadingControlPlane",
     "cleartext_problem",
     "tls_context",

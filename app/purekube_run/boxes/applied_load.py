@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
-from purekube.boxes.compile import Examination, examine
+from purekube.boxes.compile import BoxExamination, examine
 from purekube.boxes.decide import composite_of
 from purekube.boxes.definition import not_enforced
 from purekube.boxes.kind_webhooks import refused_where_applied
@@ -129,7 +129,7 @@ def _examined(model: OperatorBox, installed: Sequence[CrdVersions]) -> LoadedBox
     schemas = Schemas([*([own] if own is not None else []), *installed], declared_kinds(model))
     found = examine(model, own, schemas)
     if problem:
-        found = Examination(None, (BoxProblem(Place("spec.crd"), problem),))
+        found = BoxExamination(None, (BoxProblem(Place("spec.crd"), problem),))
     return LoadedBox("", found, model, own, schemas=schemas)
 
 

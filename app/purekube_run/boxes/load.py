@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems
 from purekube.boxes.box import Box
-from purekube.boxes.compile import Examination, examine
+from purekube.boxes.compile import BoxExamination, examine
 from purekube.boxes.model import KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
@@ -31,7 +31,7 @@ class LoadedBox:
     """The result of loading one box file: the box (an operator defined in YAML), and all problems found in the file."""
 
     file: str
-    examination: Examination
+    examination: BoxExamination
     model: OperatorBox | None = None
     crd: CrdVersions | None = None
     places: Places = attrs.field(factory=NoPlaces)
@@ -129,11 +129,11 @@ def load_text(
     try:
         documents = documents_of(file, text)
     except UnreadableFile as error:
-        return LoadedBox(file, Examination(None, (error.problem,)))
+        return LoadedBox(file, BoxExamination(None, (error.problem,)))
     boxes = [document for document in documents if get_path(document.value, "kind") != CRD]
     if len(boxes) != 1:
         problem = BoxProblem(Place(file=file), f"holds {len(boxes)} boxes; a file holds one {KIND}, and its CRDs")
-        return LoadedBox(file, Examination(None, (problem,)))
+        return LoadedBox(file, BoxExamination(None, (problem,)))
     inside = [document for document in documents if document is not boxes[0]]
     return _loaded(file, boxes[0], inside, known, beside or {})
 
@@ -149,7 +149,7 @@ def _loaded(
         model = read_box(document.value)
     except ValidationProblems as error:
         problems = [BoxProblem(document.at(problem.path), problem.message) for problem in error.problems]
-        return LoadedBox(file, Examination(None, _in_order((*document.problems, *problems))))
+        return LoadedBox(file, BoxExamination(None, _in_order((*document.problems, *problems))))
     problems = list(document.problems)
     crds = [*known, *_crds(inside, problems)]
     own = _own_crd(model, document, crds, problems, beside)

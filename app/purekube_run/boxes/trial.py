@@ -15,7 +15,7 @@ import attrs
 from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, merge_patch
-from purekube.boxes.judgement import AGAIN_SECONDS, Judgement, Verdict, interruption_of, refusal_of
+from purekube.boxes.judgement import AGAIN_SECONDS, DryRunResult, Judgement, interruption_of, refusal_of
 from purekube.boxes.members import BoxParent
 from purekube.boxes.revisions import record_of
 from purekube.composites.composite import Composite
@@ -32,7 +32,7 @@ _AT_ONCE: Final = 50
 
 
 @attrs.define
-class Trial:
+class TrialApi:
     """A middleware of the API client for a trial pass over the parent `ref`: no write of the pass has a lasting effect.
 
     A pass is one reconcile of the parent, which is an object of a box's kind. Writes are sent as dry runs. Deletes are
@@ -117,7 +117,7 @@ class _Watched:
 
 async def tried(
     composite: Composite, api: KubeApi, ref: ObjectRef, manifest: Manifest, observed: Snapshot, now: datetime
-) -> Verdict:
+) -> DryRunResult:
     """Run a trial pass (one reconcile) over the parent `ref` with dry runs, and return the verdict.
 
     `composite` is the box's revision to try. The verdict has the numbers of objects that would be created, changed and
@@ -125,7 +125,7 @@ async def tried(
     other objects that the box reads. Raises Unavailable if the pass fails for a reason that does not depend on the
     box's revision, such as a lost connection.
     """
-    trial = Trial(ref, manifest, frozenset(observed.objects))
+    trial = TrialApi(ref, manifest, frozenset(observed.objects))
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
     watched = _Watched(rules, parent)
     watching = attrs.evolve(rules, decide=watched.decide)
@@ -136,7 +136,7 @@ async def tried(
         raise Unavailable(interrupted)
     later = composite.deletes_afterwards(watched.parent, watched.last, now, trial.deleted)
     counts = (len(trial.created - trial.known), len(trial.changed), len(trial.deleted), len(later))
-    return Verdict(ref, *counts, refused)
+    return DryRunResult(ref, *counts, refused)
 
 
 @attrs.define
@@ -148,7 +148,7 @@ class Judge:
     """
 
     reconciler: CompositeReconciler
-    _known: dict[str, tuple[str, int, datetime, Verdict]] = attrs.field(factory=dict)
+    _known: dict[str, tuple[str, int, datetime, DryRunResult]] = attrs.field(factory=dict)
 
     async def judge(
         self, parents: Sequence[BoxParent], manifests: Mapping[ObjectRef, Manifest], revision: str, now: datetime
@@ -179,7 +179,7 @@ class Judge:
             ):
                 yield parent
 
-    async def _verdict(self, parent: BoxParent, manifest: Manifest, revision: str, now: datetime) -> Verdict:
+    async def _verdict(self, parent: BoxParent, manifest: Manifest, revision: str, now: datetime) -> DryRunResult:
         composite, ref = self.reconciler.composite, parent.ref
         whole = await self.reconciler.informers.whole(ref, manifest)
         moved = merge_patch(whole or manifest, {"metadata": {"annotations": {BROUGHT_TO: record_of(revision, now)}}})

@@ -19,7 +19,7 @@ _REVIEWS: Final = frozenset({"authorization.k8s.io", "authentication.k8s.io"})
 
 
 @attrs.define(eq=False)
-class Call:
+class RecordedRequest:
     """One recorded request of an operator, and its response. `number` counts the requests of an examination.
 
     `at` is in seconds since the examination began. `process` is the number of the process that sent the request.
@@ -108,7 +108,7 @@ class Call:
         )
 
 
-Where: TypeAlias = Callable[[Call], bool]
+Where: TypeAlias = Callable[[RecordedRequest], bool]
 """A predicate that selects recorded requests."""
 
 
@@ -117,7 +117,7 @@ class Audit:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self.calls: list[Call] = []
+        self.calls: list[RecordedRequest] = []
         self._news = anyio.Event()
 
     @property
@@ -132,7 +132,7 @@ class Audit:
 
     def begin(
         self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
-    ) -> Call | None:
+    ) -> RecordedRequest | None:
         """Record a request, and return the record.
 
         Return None for a request that is for no resource (discovery, version).
@@ -141,7 +141,7 @@ class Audit:
         if parsed is None or not parsed.plural:
             return None
         content_type = headers.get("content-type", "")
-        call = Call(
+        call = RecordedRequest(
             self.number + 1,
             self.seconds,
             process,
@@ -156,22 +156,22 @@ class Audit:
         self._notify()
         return call
 
-    def answered(self, call: Call | None, status: int, body: bytes) -> None:
+    def answered(self, call: RecordedRequest | None, status: int, body: bytes) -> None:
         """Add the response to the record `call` of its request, if there is one. `body` is empty for watches."""
         if call is not None:
             call.status = status
             call.answer = _decoded(body, "application/json") if call.writes else None
             self._notify()
 
-    def where(self, test: Where, since: int = 0) -> Iterator[Call]:
+    def where(self, test: Where, since: int = 0) -> Iterator[RecordedRequest]:
         """Yield the requests for which `test` returns True, among those with a number above `since`."""
         return (call for call in self.calls[since:] if test(call))
 
-    def first(self, test: Where, since: int = 0) -> Call | None:
+    def first(self, test: Where, since: int = 0) -> RecordedRequest | None:
         """Return the first request above the number `since` for which `test` returns True, or None if there is none."""
         return next(self.where(test, since), None)
 
-    async def until(self, test: Where, seconds: float, since: int = 0) -> Call | None:
+    async def until(self, test: Where, seconds: float, since: int = 0) -> RecordedRequest | None:
         """Wait for the first request above the number `since` for which `test` returns True, and return it.
 
         Return None if there is no such request within `seconds`.

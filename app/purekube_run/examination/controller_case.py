@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import is_owned_by, shown
 from purekube_run.examination.patience import no_wait
@@ -121,21 +121,21 @@ class ControllerCase(Case):
 
     # --- the work ----------------------------------------------------------------------------------------------------
 
-    def writes(self, since: int | None = None) -> list[Call]:
+    def writes(self, since: int | None = None) -> list[RecordedRequest]:
         """Return the controller's writes to the sample and in the check's namespace (see `is_work`), even refused ones.
 
         Only writes after request `since` are returned, by default those since the run began.
         """
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
-    def work(self, since: int | None = None) -> list[Call]:
+    def work(self, since: int | None = None) -> list[RecordedRequest]:
         """Return the controller's writes (see `writes`) that the API server accepted.
 
         Only writes after request `since` are returned, by default those since the run began.
         """
         return [call for call in self.writes(since) if call.succeeded]
 
-    def is_work(self, call: Call) -> bool:
+    def is_work(self, call: RecordedRequest) -> bool:
         """Report whether a request writes the sample, or another object in the check's namespace.
 
         Events and Leases do not count.
@@ -144,7 +144,7 @@ class ControllerCase(Case):
             return False
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
-    def made(self, since: int | None = None) -> Mapping[ObjectRef, Call]:
+    def made(self, since: int | None = None) -> Mapping[ObjectRef, RecordedRequest]:
         """Return the controller's children: the objects that it created, each with the last request that created it.
 
         Only requests after request `since` count, by default those since the run began.
@@ -152,7 +152,7 @@ class ControllerCase(Case):
         calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
         return {ref_of_call(call): call for call in calls}
 
-    async def children(self) -> Mapping[ObjectRef, Call]:
+    async def children(self) -> Mapping[ObjectRef, RecordedRequest]:
         """Create the sample unless it exists, and return its children. Raises NotTried if it has no children."""
         if not self.uid:
             await self.managed()
@@ -186,7 +186,7 @@ class ControllerCase(Case):
         return [shown(await self.get(self.ref)), *map(str, self.writes()[-2:])]
 
 
-def ref_of_call(call: Call) -> ObjectRef:
+def ref_of_call(call: RecordedRequest) -> ObjectRef:
     """Return the reference of the object that a write changes."""
     path = call.path
     name = str(get_path(call.answer or {}, "kind") or path.plural)

@@ -11,7 +11,7 @@ import anyio
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.controller_case import ControllerCase
 from purekube_run.examination.examination import HUMAN
 from purekube_run.examination.objects import (
@@ -80,7 +80,7 @@ async def same_twice(c: ControllerCase) -> None:
     holds(first == second, f"first {first}, then {second}")
 
 
-def _plurals(refs: Mapping[ObjectRef, Call]) -> list[str]:
+def _plurals(refs: Mapping[ObjectRef, RecordedRequest]) -> list[str]:
     return sorted(ref.kind.plural for ref in refs)
 
 
@@ -106,7 +106,7 @@ async def touched(c: ControllerCase) -> None:
     holds(not wrote, f"{len(wrote)} writes after nothing that matters had changed", *wrote[:3])
 
 
-def _is_bookkeeping(call: Call) -> bool:
+def _is_bookkeeping(call: RecordedRequest) -> bool:
     """Report whether a write changes only annotations, in which controllers such as kopf store their own state."""
     body: Any = call.body
     only = isinstance(body, Mapping) and set(body) == {"metadata"} and isinstance(body["metadata"], Mapping)
@@ -344,7 +344,7 @@ async def _killed_at(c: ControllerCase, point: tuple[str, str, str], after: bool
         await c.absent(ref)
     number = c.audit.number
 
-    def matches(call: Call) -> bool:
+    def matches(call: RecordedRequest) -> bool:
         return c.is_work(call) and (call.verb, call.path.plural, call.path.subresource) == point
 
     with c.proxy.fault(text, matches, kill=True, after=after, times=1) as fault:

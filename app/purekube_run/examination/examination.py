@@ -26,10 +26,10 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import PatchType, Propagation
 from purekube_http import KubeApiClient, load_config
 from purekube_http.forwarding import Forwarder
-from purekube_run.examination.audit import Audit, Call, Where
+from purekube_run.examination.audit import Audit, RecordedRequest, Where
 from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
 from purekube_run.examination.patience import first_true, no_wait
-from purekube_run.examination.proxy import Fault, Proxy
+from purekube_run.examination.proxy import Proxy, ProxyFault
 from purekube_run.examination.verdicts import Broken, Check, Finding, NotTried, Verdict
 from purekube_run.process.command_line import CommandError
 
@@ -100,10 +100,10 @@ class Examination:
         """
         kind = self.primary
 
-        def watches(call: Call) -> bool:
+        def watches(call: RecordedRequest) -> bool:
             return call.process == process.number and call.verb == "watch" and call.is_of(kind) and call.status == 200
 
-        async def opened() -> Call | None:
+        async def opened() -> RecordedRequest | None:
             if process.status is not None:
                 raise CommandError(f"the operator ended with status {process.status}:\n{process.last_lines}")
             return await self.audit.until(watches, 0.2, since)
@@ -325,7 +325,7 @@ class Case:
         """Report whether an object does not exist now."""
         return await self.get(ref) is None
 
-    async def met(self, fault: Fault, what: str) -> None:
+    async def met(self, fault: ProxyFault, what: str) -> None:
         """Wait until the proxy has applied `fault` to a request.
 
         Raises NotTried if that takes too long; the message names the missing precondition `what`.
@@ -338,7 +338,7 @@ class Case:
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
-    def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[Call]:
+    def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[RecordedRequest]:
         """Return the operator's requests in the check's namespace for which `test` returns True.
 
         Only requests after request `since` are returned, by default those since the run began.
@@ -346,7 +346,7 @@ class Case:
         number = self.since if since is None else since
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
-    def writes(self, since: int | None = None) -> list[Call]:
+    def writes(self, since: int | None = None) -> list[RecordedRequest]:
         """Return the operator's writes in the namespace of the check, including writes that were refused.
 
         Only writes after request `since` are returned, by default those since the run began.

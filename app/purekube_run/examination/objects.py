@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.verdicts import NotTried, holds
 
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
@@ -62,7 +62,7 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
         holds(not missing, f"{kind} has no {', '.join(sorted(missing))}")
 
 
-def holds_times(writes: Sequence[Call]) -> None:
+def holds_times(writes: Sequence[RecordedRequest]) -> None:
     """Raise Broken if a write changed a condition's lastTransitionTime although the condition's status stayed the same.
 
     Raises NotTried if fewer than two of the writes were answered with an object that has conditions.

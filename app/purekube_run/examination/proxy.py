@@ -14,7 +14,7 @@ from anyio.abc import TaskStatus
 
 from kubelab.http.listener import bind, serve_until_cancelled, url_of
 from purekube_http.forwarding import ForwardedAnswer, Forwarder, NoAnswer
-from purekube_run.examination.audit import Audit, Call, Where
+from purekube_run.examination.audit import Audit, RecordedRequest, Where
 
 Receive: TypeAlias = Callable[[], Awaitable[Any]]
 Send: TypeAlias = Callable[[Any], Awaitable[None]]
@@ -26,7 +26,7 @@ _REASONS: Final = {
 
 
 @attrs.define(eq=False)
-class Fault:
+class ProxyFault:
     """A fault that the proxy injects into requests for which `where` returns True.
 
     If `times` is given, it disturbs at most as many requests. The request is delayed by `delay` seconds. With `status`,
@@ -43,7 +43,7 @@ class Fault:
     kill: bool = False
     delay: float = 0.0
     times: int | None = None
-    hits: list[Call] = attrs.field(factory=list)
+    hits: list[RecordedRequest] = attrs.field(factory=list)
 
     @property
     def is_spent(self) -> bool:
@@ -56,7 +56,7 @@ class _Stream:
     """An open watch through the proxy: the number of the watching process, its request, and the scope that ends it."""
 
     process: int
-    call: Call
+    call: RecordedRequest
     scope: anyio.CancelScope
 
 
@@ -71,7 +71,7 @@ class Proxy:
         self._forwarder = forwarder
         self.audit = audit
         self.on_kill: Callable[[int], None] = lambda process: None
-        self._faults: list[Fault] = []
+        self._faults: list[ProxyFault] = []
         self._held: list[Where] = []
         self._released = anyio.Event()
         self._streams: list[_Stream] = []
@@ -81,13 +81,13 @@ class Proxy:
     # --- disturbance -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def fault(self, name: str, where: Where, **options: Any) -> Iterator[Fault]:
+    def fault(self, name: str, where: Where, **options: Any) -> Iterator[ProxyFault]:
         """Inject a fault into the requests for which `where` returns True, and yield the fault.
 
         The fault ends with the `with` block. `name` names it in the records of these requests. `options` are further
-        fields of `Fault`. If several faults apply to a request, the one that was added last disturbs it.
+        fields of `ProxyFault`. If several faults apply to a request, the one that was added last disturbs it.
         """
-        fault = Fault(name, where, **options)
+        fault = ProxyFault(name, where, **options)
         self._faults.insert(0, fault)
         try:
             yield fault
@@ -173,12 +173,12 @@ class Proxy:
         finally:
             answer.close()
 
-    def _fault_of(self, call: Call | None) -> Fault | None:
+    def _fault_of(self, call: RecordedRequest | None) -> ProxyFault | None:
         if call is None:
             return None
         return next((fault for fault in self._faults if not fault.is_spent and fault.where(call)), None)
 
-    async def _refuse(self, call: Call, fault: Fault, send: Send) -> None:
+    async def _refuse(self, call: RecordedRequest, fault: ProxyFault, send: Send) -> None:
         """Answer a request with the fault's status, in the form in which an API server refuses requests.
 
         A watch with status 410 gets status 200 and an ERROR event, as from kube-apiserver 1.36 for an old
@@ -191,7 +191,7 @@ class Proxy:
         await _send(send, status, content)
 
     async def _relay(
-        self, process: int, call: Call | None, fault: Fault | None, answer: ForwardedAnswer, send: Send
+        self, process: int, call: RecordedRequest | None, fault: ProxyFault | None, answer: ForwardedAnswer, send: Send
     ) -> None:
         """Read the API server's response completely, then send it to the operator.
 
@@ -211,7 +211,9 @@ class Proxy:
             return
         await _send(send, answer.status, content, answer.headers)
 
-    async def _stream(self, process: int, call: Call, answer: ForwardedAnswer, receive: Receive, send: Send) -> None:
+    async def _stream(
+        self, process: int, call: RecordedRequest, answer: ForwardedAnswer, receive: Receive, send: Send
+    ) -> None:
         """Relay a watch chunk by chunk, until either side closes the watch or it is cut."""
         self.audit.answered(call, answer.status, b"")
         await send({"type": "http.response.start", "status": 200, "headers": _raw(answer.headers)})
@@ -227,7 +229,7 @@ class Proxy:
             self._streams.remove(stream)
         await send({"type": "http.response.body", "body": b""})
 
-    async def _events(self, call: Call, answer: ForwardedAnswer, send: Send) -> None:
+    async def _events(self, call: RecordedRequest, answer: ForwardedAnswer, send: Send) -> None:
         try:
             async for chunk in answer.chunks():
                 while any(held(call) for held in self._held):

@@ -40,8 +40,8 @@ from purekube.reconcilers.outcome import (
     Raised,
     Returned,
     Unread,
+    consequences_of,
     failure_text,
-    following,
     raised,
 )
 from purekube.reconcilers.progress import (
@@ -243,7 +243,7 @@ class ControllerPasses:
     def _follow(
         self, key: ObjectRef, progress: ObjectProgress, call: CallController, outcome: CallOutcome
     ) -> Consequences:
-        came = following(self.rules, progress, call, outcome, retry=self.controller.retry, key=key)
+        came = consequences_of(self.rules, progress, call, outcome, retry=self.controller.retry, key=key)
         self.pending_events.lives[key] = came.progress
         return came
 

@@ -27,7 +27,7 @@ _WITHIN: Final = 3600.0
 
 
 @attrs.frozen
-class Broken:
+class BrokenBoxLaw:
     """The result of a trial in which the box (an operator defined in YAML) broke a law (a required property).
 
     `example` is the object of the trial, and `timeline` the course of it. The trial can be repeated by `try_example`
@@ -52,7 +52,7 @@ class Rested:
     told: str
 
 
-def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> Broken | Rested:
+def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: int) -> BrokenBoxLaw | Rested:
     """Try the laws (required properties) of controllers on one generated object of the box's kind, which `number` and
     `seed` determine.
 
@@ -62,7 +62,7 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
     try:
         live = Trial(box, example, f"{seed}/{number}", definitions, within=_WITHIN).run()
     except BrokenLaw as broken:
-        return Broken(broken.law, number, example, broken.told, broken.timeline)
+        return BrokenBoxLaw(broken.law, number, example, broken.told, broken.timeline)
     ready = condition_of(live, "Ready")
     return Rested(ready.get("status") == "True", f"{ready.get('reason')}: {ready.get('message')}")
 

@@ -14,7 +14,7 @@ from vworkspace_app.commands.shared_options import Kubeconfig, SystemNamespace
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.screen import Screen
-from vworkspace_core.overview.checkup import CheckResult, Finding
+from vworkspace_core.overview.checkup import CheckFinding, CheckResult
 
 _COLOURS: Final = {
     CheckResult.OK: "32",
@@ -26,7 +26,7 @@ _COLOURS: Final = {
 _INDENT: Final = " " * 9
 
 
-async def _findings(pre: bool, install: InstallOptions, form: Format | None, api: KubeApiClient) -> list[Finding]:
+async def _findings(pre: bool, install: InstallOptions, form: Format | None, api: KubeApiClient) -> list[CheckFinding]:
     findings = []
     async for finding in before_installing(api) if pre else installed(api, install, now()):
         findings.append(finding)
@@ -35,7 +35,7 @@ async def _findings(pre: bool, install: InstallOptions, form: Format | None, api
     return findings
 
 
-def finding_text(finding: Finding, screen: Screen) -> str:
+def finding_text(finding: CheckFinding, screen: Screen) -> str:
     """Return a finding (the result of one check) as text, wrapped to the width of the screen.
 
     The remedy is on a line of its own, which is not wrapped, so that it can be copied.
@@ -47,13 +47,13 @@ def finding_text(finding: Finding, screen: Screen) -> str:
     return "\n".join([*lines, *([f"{_INDENT}-> {finding.remedy}"] if finding.remedy else [])])
 
 
-def finding_data(finding: Finding) -> dict[str, str]:
+def finding_data(finding: CheckFinding) -> dict[str, str]:
     """Return a finding (the result of one check) as a JSON-like mapping of its fields, without empty fields."""
     said = {"point": finding.point, "verdict": finding.verdict.value, "told": finding.told, "remedy": finding.remedy}
     return {name: text for name, text in said.items() if text}
 
 
-def verdict_line(findings: Sequence[Finding]) -> str:
+def verdict_line(findings: Sequence[CheckFinding]) -> str:
     """Return the summary line of `check`: the number of points that were checked, and of those that failed."""
     failed = sum(finding.verdict is CheckResult.FAILED for finding in findings)
     return f"{len(findings)} points: " + (f"{failed} failed" if failed else "nothing failed")

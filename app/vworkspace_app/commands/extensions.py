@@ -35,7 +35,7 @@ from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.controllers import GivenController
 from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
+from vworkspace_app.commands.process import ProcessParts, configure_log, run_process
 from vworkspace_app.manager.telemetry import components_of_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds
@@ -77,7 +77,7 @@ class LoadedExtensions:
         return cls(boxes, loaded.resources, composites, loaded.given, writers)
 
     @asynccontextmanager
-    async def webhooks(self, settings: RunSettings, process: OperatorProcess) -> AsyncIterator[ServedKinds]:
+    async def webhooks(self, settings: RunSettings, process: ProcessParts) -> AsyncIterator[ServedKinds]:
         """Yield the kinds whose webhooks the process must serve. First log a warning for each webhook that is needed
         but not enabled.
 
@@ -112,7 +112,7 @@ def run_extensions(
     unusable certificates.
     """
 
-    async def work(process: OperatorProcess, stop: anyio.Event) -> None:
+    async def work(process: ProcessParts, stop: anyio.Event) -> None:
         _log.info("starting", **starting)
         kinds = with_applied_boxes(webhooks, settings, process) if applied else webhooks
         async with webhooks_of_kinds(settings, process.metrics, kinds):
@@ -155,7 +155,7 @@ def run_extensions(
     run_process(settings, configure_log(settings), work)
 
 
-def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: OperatorProcess) -> ServedKinds:
+def with_applied_boxes(webhooks: ServedKinds, settings: RunSettings, process: ProcessParts) -> ServedKinds:
     """Return `webhooks` (the kinds whose webhooks a process serves), extended by the webhooks of applied boxes.
 
     Applied boxes are those in the cluster as OperatorBox objects. The process then also validates OperatorBoxes, and

@@ -35,7 +35,7 @@ _log = structlog.get_logger("operator")
 
 
 @attrs.frozen
-class OperatorProcess:
+class ProcessParts:
     """The parts of a process: API client, log, metrics, leader election, and the machine's clock and random numbers.
 
     `run_process` passes them to the function that does the work of the process. `server` is the URL of the API server.
@@ -50,7 +50,7 @@ class OperatorProcess:
     telemetry: Telemetry
 
 
-Work: TypeAlias = Callable[[OperatorProcess, anyio.Event], Awaitable[None]]
+Work: TypeAlias = Callable[[ProcessParts, anyio.Event], Awaitable[None]]
 """The function that does the work of a process, such as running controllers, until the event is set."""
 
 
@@ -88,7 +88,7 @@ def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
         ):
             page.ask(api)
             seen = page.beside(telemetry, clock)
-            await work(OperatorProcess(log, config.cluster.server, api, machine, election, metrics, seen), stop)
+            await work(ProcessParts(log, config.cluster.server, api, machine, election, metrics, seen), stop)
 
     grace = seconds_of(settings.grace_period)
     served = application(latest, metrics, clock.monotonic, page.routes)

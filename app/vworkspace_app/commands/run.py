@@ -9,7 +9,7 @@ import structlog
 from purekube.controller.shard import WHOLE
 from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
-from vworkspace_app.commands.process import OperatorProcess, configure_log, run_process
+from vworkspace_app.commands.process import ProcessParts, configure_log, run_process
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
@@ -35,7 +35,7 @@ def run_operator(settings: RunSettings) -> None:
     templates, extensions = read_templates(settings.templates), _load_extensions(settings)
     shard = shard_in(settings)
 
-    async def work(process: OperatorProcess, stop: anyio.Event) -> None:
+    async def work(process: ProcessParts, stop: anyio.Event) -> None:
         source = credentials_source(settings, process.api)
         # One shard registers the cluster; the others wait for the Secret that it writes.
         registers = process.election.elected if shard.is_first else anyio.sleep_forever

@@ -15,14 +15,14 @@ from vworkspace_app.commands.shared_options import Kubeconfig, SystemNamespace
 from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
 from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
 from vworkspace_core.overview import actions
-from vworkspace_core.overview.actions import PlannedAction, Refusal
+from vworkspace_core.overview.actions import ActionOutcome, PlannedAction
 
 
-def _retry(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+def _retry(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     return actions.retry(kind, manifest, now())
 
 
-VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | Refusal]] = {
+VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | ActionOutcome]] = {
     "retry": _retry,
     "suspend": actions.suspend,
     "resume": actions.resume,

@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import (
     ROLE_BINDING,
     SERVICE_ACCOUNT,
 )
-from purekube_run.examination.audit import Call, Where
+from purekube_run.examination.audit import RecordedRequest, Where
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import conditions_of, is_owned_by, shown
 from purekube_run.examination.patience import no_wait
@@ -247,13 +247,13 @@ class InstanceCase(Case):
         An empty `name` or `verb` matches any.
         """
 
-        def matches(call: Call) -> bool:
+        def matches(call: RecordedRequest) -> bool:
             same = call.writes and call.is_of(*kinds) and call.path.namespace == self.namespace
             return same and name in ("", call.name) and verb in ("", call.verb)
 
         return matches
 
-    def child_writes(self, since: int | None = None) -> list[Call]:
+    def child_writes(self, since: int | None = None) -> list[RecordedRequest]:
         """Return the operator's writes of HelmReleases and chart sources in the check's namespace.
 
         `since` is the number of a recorded request: only later writes are returned, by default those since the run
@@ -261,7 +261,7 @@ class InstanceCase(Case):
         """
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
-    def own_writes(self, since: int | None = None) -> list[Call]:
+    def own_writes(self, since: int | None = None) -> list[RecordedRequest]:
         """Return the operator's writes in the check's namespace, except writes of Events and Leases.
 
         `since` is the number of a recorded request: only later writes are returned, by default those since the run

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 
-class Profile(StrEnum):
+class ExaminationProfile(StrEnum):
     """The parts of the specification that an operator implements, and for which it is examined.
 
     They are Operations with instances (GITOPS), jobs with instances (AGENT), or all of these (FULL).
@@ -18,17 +18,17 @@ class Profile(StrEnum):
     FULL = "full"
 
 
-CODES: Final[Mapping[Profile, tuple[str, ...]]] = {
-    Profile.GITOPS: ("RES", "REC", "OPS", "RUN"),
-    Profile.AGENT: ("RES", "REC", "PULL", "RUN"),
-    Profile.FULL: ("RES", "REC", "OPS", "PULL", "RUN"),
+CODES: Final[Mapping[ExaminationProfile, tuple[str, ...]]] = {
+    ExaminationProfile.GITOPS: ("RES", "REC", "OPS", "RUN"),
+    ExaminationProfile.AGENT: ("RES", "REC", "PULL", "RUN"),
+    ExaminationProfile.FULL: ("RES", "REC", "OPS", "PULL", "RUN"),
 }
 
 
 def place_of(clause: str) -> tuple[int, int]:
     """Return a sort key for a clause such as `REC-5`: clauses are sorted as in the specification."""
     code, _, number = clause.partition("-")
-    return CODES[Profile.FULL].index(code), int(number)
+    return CODES[ExaminationProfile.FULL].index(code), int(number)
 
 
 UNSEEN: Final[Mapping[str, str]] = {

@@ -54,7 +54,7 @@ def within(api: KubeApi, namespace: str) -> KubeApi:
 B = TypeVar("B", FluxBehaviour, DownstreamBehaviour)
 
 
-class Played(Generic[B]):
+class SimulatorTask(Generic[B]):
     """A simulated controller of an examination, which runs as a task in `group` and can be paused.
 
     At each start `make` creates the simulator from its present behaviour, such as how long an upgrade takes. An object
@@ -93,23 +93,23 @@ class Played(Generic[B]):
             await run_simulator(self._api, SystemClock(), simulator)
 
 
-def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[FluxBehaviour]:
+def flux_in(api: KubeApi, group: TaskGroup, namespace: str) -> SimulatorTask[FluxBehaviour]:
     """Return a simulated Flux for the objects in one namespace, which runs in `group` once `begin` is called.
 
     It can be paused, and its behaviour can be changed.
     """
     narrow = within(api, namespace)
-    return Played(narrow, group, partial(FluxSimulator, narrow), QUICK_FLUX)
+    return SimulatorTask(narrow, group, partial(FluxSimulator, narrow), QUICK_FLUX)
 
 
-def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> Played[DownstreamBehaviour]:
+def engines_in(api: KubeApi, group: TaskGroup, namespace: str) -> SimulatorTask[DownstreamBehaviour]:
     """Return simulated engines (controllers that run Operations, like Velero) for the objects in one namespace.
 
     They run in `group` once `begin` is called. They can be paused, and their behaviour can be changed.
     """
     narrow = within(api, namespace)
     behaviour = attrs.evolve(QUICK_ENGINES, velero=attrs.evolve(QUICK_ENGINES.velero, namespace=namespace))
-    return Played(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)
+    return SimulatorTask(narrow, group, partial(DownstreamSimulator, narrow, names=ENGINES), behaviour)
 
 
 async def serve_control_plane(server: ControlPlaneServer, *, task_status: TaskStatus[str]) -> None:

@@ -18,7 +18,7 @@ from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from vworkspace_app.examination.case import CHART, CHECKS, InstanceCase
 from vworkspace_app.examination.checks import operations, pull, reconcile, resources, runtime
-from vworkspace_app.examination.clauses import CODES, UNSEEN, Profile, place_of
+from vworkspace_app.examination.clauses import CODES, UNSEEN, ExaminationProfile, place_of
 from vworkspace_app.examination.played import ENGINES, serve_control_plane
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -42,7 +42,7 @@ class ExaminationRequest:
     """
 
     command: OperatorCommand
-    profile: Profile = Profile.GITOPS
+    profile: ExaminationProfile = ExaminationProfile.GITOPS
     kubeconfig: Path | None = None
     clauses: tuple[str, ...] = ()
     """The clauses to examine, or names of checks; empty for all clauses of the profile."""

@@ -28,7 +28,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_odoo import CLOUD_EVENT, ControlPlaneEndpoint, JosePayloads, JsonReceiver, ReloadingControlPlane
+from vworkspace_odoo import CLOUD_EVENT, ControlPlaneEndpoint, JosePayloads, JsonSender, ReloadingControlPlane
 
 if TYPE_CHECKING:
     from purekube.composites.composite import Composite
@@ -100,7 +100,7 @@ async def production_manager(
         group.cancel_scope.cancel()
 
 
-def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonReceiver | None:
+def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonSender | None:
     """Return a client of the receiver at `url`, or None for an empty URL.
 
     `file` has the receiver's token, and is read at each request. `way` is the first word of the options' names in error
@@ -113,7 +113,7 @@ def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonRec
         except (OSError, UnicodeDecodeError) as error:
             raise Unauthorized(f"--{way}-token-file {file}: cannot be read ({type(error).__name__})") from None
 
-    return JsonReceiver(url, token, media_type=media_type) if url else None
+    return JsonSender(url, token, media_type=media_type) if url else None
 
 
 @asynccontextmanager

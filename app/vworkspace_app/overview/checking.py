@@ -31,7 +31,7 @@ from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
-from vworkspace_core.overview.checkup import CheckResult, Definitions, Finding
+from vworkspace_core.overview.checkup import CheckFinding, CheckResult, Definitions
 from vworkspace_core.overview.replicas import at_work, heartbeat_of, is_alive
 
 _ACCESS_REVIEW: Final = Kind(
@@ -51,7 +51,7 @@ _NEEDED_TO_INSTALL: Final = (
 )
 
 
-async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
+async def before_installing(api: KubeApiClient) -> AsyncIterator[CheckFinding]:
     """Yield a finding for each requirement on the cluster, met or not, before the operator is installed."""
     yield checkup.api_server(await api.server_version())
     yield checkup.may_install(
@@ -62,7 +62,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[Finding]:
         yield finding
 
 
-async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[Finding]:
+async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[CheckFinding]:
     """Yield findings about an installed operator: its objects and rights, and its connection to the control plane.
 
     `options` are those for which the command `manifests` prints the objects to install.
@@ -96,15 +96,15 @@ async def _runs_an_agent(
     return checkup.runs_an_agent(deployment, next(iter(clusters), None), is_alive=alive)
 
 
-async def _unless_forbidden(point: str, look: Callable[[], Awaitable[Finding]]) -> Finding:
+async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFinding]]) -> CheckFinding:
     """Call `look` and return its finding, or a finding UNKNOWN on `point` if the user lacks the rights for `look`."""
     try:
         return await look()
     except Forbidden as error:
-        return Finding(point, CheckResult.UNKNOWN, error.message)
+        return CheckFinding(point, CheckResult.UNKNOWN, error.message)
 
 
-async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> Finding:
+async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> CheckFinding:
     shards = at_work(await leases_of(api, options.namespace, NAME), NAME, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
@@ -125,7 +125,9 @@ async def _definitions(api: KubeApiClient) -> Definitions:
     return {ref.name: await find(api, ref) for ref in refs}
 
 
-async def _rights(api: KubeApiClient, options: InstallOptions, installation: Installation) -> AsyncIterator[Finding]:
+async def _rights(
+    api: KubeApiClient, options: InstallOptions, installation: Installation
+) -> AsyncIterator[CheckFinding]:
     """Yield findings on the operator's rights in the cluster and in each namespace, compared with `manifests`."""
     own, held = access.OWN if options.agent else access.LOCAL_OWN, partial(_check_rights, api, installation)
     yield await held("rights in the whole cluster", access.EVERYWHERE, "")
@@ -142,7 +144,7 @@ async def _rights(api: KubeApiClient, options: InstallOptions, installation: Ins
         yield await _unless_forbidden(f"accounts in {name}", look)
 
 
-async def _in_velero(api: KubeApiClient, installation: Installation, place: str) -> Finding:
+async def _in_velero(api: KubeApiClient, installation: Installation, place: str) -> CheckFinding:
     point = f"rights in {place}"
     if await find(api, ObjectRef(NAMESPACE, None, place)) is None:
         return checkup.velero_is_absent(point, place)
@@ -151,7 +153,7 @@ async def _in_velero(api: KubeApiClient, installation: Installation, place: str)
 
 async def _check_rights(
     api: KubeApiClient, installation: Installation, point: str, accesses: Iterable[Access], namespace: str
-) -> Finding:
+) -> CheckFinding:
     system = installation.namespace
     user = service_account_user(system, NAME)
     desired = [
@@ -204,10 +206,12 @@ async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], r
     return get_path(answer, "status", "allowed") is True
 
 
-async def _accounts(api: KubeApiClient, namespace: str, release_account: str, installation: Installation) -> Finding:
+async def _accounts(
+    api: KubeApiClient, namespace: str, release_account: str, installation: Installation
+) -> CheckFinding:
     refs = [ObjectRef(SERVICE_ACCOUNT, namespace, name) for name in (release_account, RUNNER)]
     return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None], installation)
 
 
-async def _credential(api: KubeApiClient, options: InstallOptions) -> Finding:
+async def _credential(api: KubeApiClient, options: InstallOptions) -> CheckFinding:
     return checkup.credential(await find(api, secret_ref(options.namespace)))

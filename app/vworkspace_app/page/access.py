@@ -125,7 +125,7 @@ _ASK: Final = {"www-authenticate": 'Basic realm="a token of the cluster as the p
 _ASK_ADMIN: Final = {"www-authenticate": 'Basic realm="the admin token as the password", charset="UTF-8"'}
 
 
-class Reviews(Protocol):
+class AccessReviews(Protocol):
     """The interface to the part of an API client that the page needs: token and access reviews."""
 
     async def review(self, manifest: Manifest, *, kind: Kind) -> Manifest:
@@ -168,14 +168,14 @@ class TokenAccess:
     def __init__(self, seconds: float = VERDICT_SECONDS, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._monotonic = monotonic
-        self._reviews: Reviews | None = None
+        self._reviews: AccessReviews | None = None
         self._ask: OtherLoop | None = None
         self._known = _Memory()
         self._unknown = _Memory()
         self._allowances = Allowances()
         self._limit: anyio.CapacityLimiter | None = None
 
-    def attach(self, reviews: Reviews) -> None:
+    def attach(self, reviews: AccessReviews) -> None:
         """Review tokens by `reviews`, a client of the API server, from now on. Call this on the client's event loop."""
         self._reviews, self._ask = reviews, OtherLoop()
 
@@ -248,7 +248,7 @@ class _Memory:
             self._verdicts.popitem(last=False)
 
 
-async def judged(reviews: Reviews, token: str) -> TokenReview:
+async def judged(reviews: AccessReviews, token: str) -> TokenReview:
     """Review a token by the API server, and return the result: unknown, allowed, or forbidden to open the page.
 
     Raises OperatorError.

@@ -12,7 +12,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind
 from purekube.graph import NodeState
 from vworkspace_app.page.rendering import clip
-from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
 from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.trace import Moment, Trace
@@ -277,7 +277,7 @@ class TracePage:
         """Return a function without effect. A trace never changes, so `heard` is never called."""
         return lambda: None
 
-    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+    async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen for one moment of the trace, or None if `path` is not `/`.
 
         The query's `at` is the number of the moment. With `from`, another number, the two moments are compared.
@@ -286,7 +286,7 @@ class TracePage:
             return None
         number, moment = self.trace.at(_number(query.get("at", "")) or 0)
         since = _number(query.get("from", ""))
-        return Screen(self.trace.title, "trace", tuple(self._parts(number, moment, since)))
+        return PageContent(self.trace.title, "trace", tuple(self._parts(number, moment, since)))
 
     def _parts(self, number: int, moment: Moment, since: int | None) -> Iterator[ScreenPart]:
         last = len(self.trace.moments) - 1

@@ -8,7 +8,7 @@ import attrs
 
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator_screens import timeline_part
-from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
 from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
 from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 
@@ -45,7 +45,7 @@ class JobsPage:
         """Return a function without effect. `heard` is never called: an open page is rendered every second instead."""
         return lambda: None
 
-    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+    async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen with the jobs, the newest first, and a timeline of events.
 
         Return None if `path` is not the path of this page. `query` is ignored.
@@ -58,7 +58,7 @@ class JobsPage:
         for line in lines:
             counts[line.state] = counts.get(line.state, 0) + 1
         filled = {"jobs": lines[:MOST_LINES], "counts": counts, "left_out": max(0, len(lines) - MOST_LINES)}
-        return Screen(
+        return PageContent(
             "Control plane",
             "jobs",
             (ScreenPart("jobs", "jobs.html", filled), timeline_part(entries, frozenset())),

@@ -51,7 +51,7 @@ class PlacedMark:
 
 
 @attrs.frozen
-class Tick:
+class AxisLabel:
     """A label of the time axis, with its position in percent from the left."""
 
     x: float
@@ -120,11 +120,11 @@ def _duration(seconds: float) -> str:
     return f"{seconds / size:.0f} {unit}"
 
 
-def _ticks(name: str) -> list[Tick]:
+def _ticks(name: str) -> list[AxisLabel]:
     number, length = _DIVISIONS[name], RANGES[name].total_seconds()
     size, unit = next((size, unit) for size, unit in _UNITS if length / number >= size)
     ticks = [
-        Tick(round(100 * at / number, 2), f"{length * (number - at) / number / size:.0f} {unit}", "middle")
+        AxisLabel(round(100 * at / number, 2), f"{length * (number - at) / number / size:.0f} {unit}", "middle")
         for at in range(1, number)
     ]
-    return [Tick(0, f"{length / size:.0f} {unit} ago", "start"), *ticks, Tick(100, "now", "end")]
+    return [AxisLabel(0, f"{length / size:.0f} {unit} ago", "start"), *ticks, AxisLabel(100, "now", "end")]

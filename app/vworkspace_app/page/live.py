@@ -15,7 +15,7 @@ import attrs
 import msgspec
 
 from vworkspace_app.page.rendering import RenderedScreen, Renderer
-from vworkspace_app.page.screens import Screen, ScreenSource, Unanswered
+from vworkspace_app.page.screens import PageContent, ScreenSource, Unanswered
 
 MOST_FOLLOWERS: Final = 32
 GATHER_SECONDS: Final = 0.5
@@ -47,7 +47,7 @@ class _View:
     turn: anyio.Lock = attrs.field(factory=anyio.Lock)
     followers: int = 0
     revision: int = -1
-    drawn: tuple[Screen, RenderedScreen] | None = None
+    drawn: tuple[PageContent, RenderedScreen] | None = None
 
 
 class Followers:
@@ -153,7 +153,7 @@ class Followers:
             self._unsubscribe()
             self._unsubscribe = None
 
-    async def _drawn(self, shared: _View, path: str, query: dict[str, str]) -> tuple[Screen, RenderedScreen]:
+    async def _drawn(self, shared: _View, path: str, query: dict[str, str]) -> tuple[PageContent, RenderedScreen]:
         async with shared.turn:
             revision = self._revision
             if shared.drawn is None or shared.revision < revision or shared.drawn[0].every is not None:

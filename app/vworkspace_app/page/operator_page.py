@@ -30,7 +30,7 @@ from vworkspace_app.page.operator_screens import (
     timeline_part,
 )
 from vworkspace_app.page.pods import PodReader
-from vworkspace_app.page.screens import Extent, Heard, Screen, ScreenPart, Tab, list_query
+from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab, list_query
 from vworkspace_app.page.surroundings import (
     CachedObject,
     list_informers,
@@ -125,7 +125,7 @@ class OperatorPage:
 
     # --- screens -------------------------------------------------------------------------------------------------
 
-    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+    async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen of the list of objects, of one object, of the timeline or of the operator; None for other
         paths.
         """
@@ -133,7 +133,7 @@ class OperatorPage:
         if not is_known:
             return None
         if self._attached is None:
-            return Screen("Starting", "", (ScreenPart("starting", "starting.html"),), every=_EVERY)
+            return PageContent("Starting", "", (ScreenPart("starting", "starting.html"),), every=_EVERY)
         match path:
             case "/":
                 return await self._fleet(self._attached, query)
@@ -144,11 +144,11 @@ class OperatorPage:
             case _:
                 return await self._object(self._attached, path, lane_query(query))
 
-    async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> Screen:
+    async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> PageContent:
         view = list_view(await at.ask(at.index.rows), list_query(query))
         return list_screen(view)
 
-    async def _timeline(self, at: _Attached, query: LaneQuery) -> Screen:
+    async def _timeline(self, at: _Attached, query: LaneQuery) -> PageContent:
         now = at.clock.now()
 
         async def look() -> tuple[Headline, list[Lane], list[TimelineEntry], frozenset[Kind]]:
@@ -168,9 +168,11 @@ class OperatorPage:
             entries = [entry for entry in entries if entry.severity in (Severity.BAD, Severity.WAITING)]
         parts = (lanes_part(lane_view(lanes, query, now), linked), timeline_part(last_entries(entries), linked))
         title = f"{headline.text} · Timeline"
-        return Screen("Timeline", "timeline", parts, every=LANES_EVERY, tab_title=title, severity=headline.severity)
+        return PageContent(
+            "Timeline", "timeline", parts, every=LANES_EVERY, tab_title=title, severity=headline.severity
+        )
 
-    async def _object(self, at: _Attached, path: str, query: LaneQuery) -> Screen | None:
+    async def _object(self, at: _Attached, path: str, query: LaneQuery) -> PageContent | None:
         parts = [unquote(part) for part in path.removeprefix(OBJECT).split("/")]
         if len(parts) != 3:
             return None
@@ -185,11 +187,11 @@ class OperatorPage:
         jobs = job_lanes(at.components.agent, now, about=str(about))
         return object_screen(found, linked, now, jobs=jobs, query=query)
 
-    async def _operator(self, at: _Attached) -> Screen:
+    async def _operator(self, at: _Attached) -> PageContent:
         async def look() -> tuple[ScreenPart, ...]:
             return tuple(operator_parts(at.components))
 
-        return Screen("Operator", "operator", await at.ask(look), every=_EVERY)
+        return PageContent("Operator", "operator", await at.ask(look), every=_EVERY)
 
 
 def _moved(row: ListRow) -> tuple[bool, bool, Any]:

@@ -14,7 +14,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.page.drawing import graph_part
 from vworkspace_app.page.lanes import lanes_part
-from vworkspace_app.page.screens import Screen, ScreenPart
+from vworkspace_app.page.screens import PageContent, ScreenPart
 from vworkspace_app.page.surroundings import CachedObject
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
@@ -43,13 +43,13 @@ _CONNECTIONS: Final = {
 }
 
 
-def list_screen(view: ListView) -> Screen:
+def list_screen(view: ListView) -> PageContent:
     """Return the screen of the list of objects: filters with counts, and one page of rows."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )
     form = "list_dense" if view.query.dense else "list_row"
-    return Screen(
+    return PageContent(
         "Fleet",
         "fleet",
         (
@@ -67,7 +67,7 @@ def list_screen(view: ListView) -> Screen:
 
 def object_screen(
     cached_object: CachedObject, linked: Set[Kind], now: datetime, *, jobs: Sequence[Lane], query: LaneQuery
-) -> Screen:
+) -> PageContent:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
     Objects of the `linked` kinds link to their own pages. The lanes (rows of the timeline) are in the order of cause
@@ -100,7 +100,7 @@ def object_screen(
         "origin": safe(str(origin)),
         "generation": metadata(manifest).get("generation"),
     }
-    return Screen(
+    return PageContent(
         f"{kind.kind} {ref.name}",
         "fleet",
         (

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from purekube.apimachinery.timestamps import format_time
 from vworkspace_app import VERSION
-from vworkspace_app.page.screens import Extent, Screen, ScreenPart, Tab, list_path, root_of
+from vworkspace_app.page.screens import Extent, PageContent, ScreenPart, Tab, list_path, root_of
 from vworkspace_core.overview.page_paths import object_path
 from vworkspace_core.overview.severity import Severity, severity_of
 from vworkspace_core.overview.summary import OverviewState
@@ -125,7 +125,7 @@ class Renderer:
             "sign": _SIGNS.__getitem__, "view_severities": {state.value: severity_of(state) for state in OverviewState},
         }  # fmt: skip
 
-    def screen(self, screen: Screen, path: str) -> RenderedScreen:
+    def screen(self, screen: PageContent, path: str) -> RenderedScreen:
         """Return the screen rendered for a page at `path`, to which its links are relative."""
         root = root_of(path)
         sign = "" if screen.severity is Severity.QUIET else f"{_SIGNS[screen.severity]} "
@@ -135,7 +135,7 @@ class Renderer:
             f"{root}assets/icon-{screen.severity}.svg?{self._assets}",
         )
 
-    def page(self, screen: Screen, rendered: RenderedScreen, path: str, view: str, extent: Extent) -> str:
+    def page(self, screen: PageContent, rendered: RenderedScreen, path: str, view: str, extent: Extent) -> str:
         """Return the HTML document of a rendered screen.
 
         `path` is the URL path of the page, and `view` is the path with its query, by which the browser asks for changes

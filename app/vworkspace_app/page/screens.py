@@ -57,7 +57,7 @@ class ScreenPart:
 
 
 @attrs.frozen
-class Screen:
+class PageContent:
     """The content of one page, before it is rendered as HTML.
 
     `scope` has the namespaces whose changes can affect the page; None for all. `every` is the interval in seconds at
@@ -115,7 +115,7 @@ class ScreenSource(Protocol):
         """The words that name the content of the site."""
         ...
 
-    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+    async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen at a URL path. Return None if the path has no screen.
 
         Raises Unanswered if the event loop that owns the data does not answer.
@@ -150,7 +150,7 @@ class CombinedSource:
         extents = [source.extent for source in self._sources]
         return Extent(" and ".join(extent.phrase for extent in extents), "".join(extent.mark for extent in extents))
 
-    async def screen(self, path: str, query: Mapping[str, str]) -> Screen | None:
+    async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen of the first source that has a screen at this path; None if no source has."""
         for source in self._sources:
             if (screen := await source.screen(path, query)) is not None:

@@ -15,7 +15,7 @@ from vworkspace_app.manager.telemetry import Components, Telemetry
 from vworkspace_app.settings.table import PageAccess
 
 if TYPE_CHECKING:
-    from vworkspace_app.page.access import Reviews, TokenAccess
+    from vworkspace_app.page.access import AccessReviews, TokenAccess
     from vworkspace_app.page.operator_page import OperatorPage
 
 
@@ -50,7 +50,7 @@ class ServedPage:
         names = site.KnownHosts(frozenset(hosts))
         self.routes = site.Site(self._page, name, self._tokens or names, hide).routes()
 
-    def ask(self, reviews: "Reviews") -> None:
+    def ask(self, reviews: "AccessReviews") -> None:
         """Review the tokens of visitors by `reviews`, a client of the API server, if the page requires a token."""
         if self._tokens is not None:
             self._tokens.attach(reviews)

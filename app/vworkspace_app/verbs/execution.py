@@ -15,11 +15,11 @@ from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.api.labels import CLI_MANAGER
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
 from vworkspace_core.operations.claims import approval_claim, parameters_digest
-from vworkspace_core.overview.actions import Approver, PlannedAction, Refusal, approval_payload, approve
+from vworkspace_core.overview.actions import ActionOutcome, Approver, PlannedAction, approval_payload, approve
 
 
 async def execute_verb(
-    api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | Refusal]
+    api: KubeApi, name: str, namespace: str | None, decide: Callable[[Kind, Manifest], PlannedAction | ActionOutcome]
 ) -> str:
     """Perform an action, such as `suspend`, on the named object, and return a message about it.
 
@@ -29,16 +29,16 @@ async def execute_verb(
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
-async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | Refusal) -> str:
+async def carry_out(api: KubeApi, kind: Kind, manifest: Manifest, decided: PlannedAction | ActionOutcome) -> str:
     """Write the change `decided` to the object in `manifest`, and return a message.
 
     A new object of the same name is not changed. Raises CommandError for a refusal, unless the change is done already:
     then its text is the message.
     """
     match decided:
-        case Refusal(why, is_done=True):
+        case ActionOutcome(why, is_done=True):
             return why
-        case Refusal(why):
+        case ActionOutcome(why):
             raise CommandError(why)
         case PlannedAction():
             await _write(api, ref_of(manifest, kind), metadata(manifest)["uid"], decided)

@@ -11,7 +11,7 @@ from purekube.apimachinery.admission_review import AdmissionRequest, allowed, pa
 from purekube.boxes.box import Box
 from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
 from purekube.reconcilers import Resource
-from purekube.reconcilers.kind_reviews import Reviewer, reviewers
+from purekube.reconcilers.kind_reviews import ReviewWebhook, reviewers
 from vworkspace_app.webhooks.kinds import Judge, ServedKinds
 from vworkspace_core.webhook.paths import default_path, kind_review_path, validate_path
 
@@ -37,7 +37,7 @@ def _reviews(kind: Resource[Any, Any]) -> Iterator[tuple[str, Judge]]:
         yield kind_review_path(kind.kind.crd_name, mutates=reviewer.mutates), partial(_reviewed, reviewer)
 
 
-async def _reviewed(reviewer: Reviewer, request: AdmissionRequest) -> dict[str, Any]:
+async def _reviewed(reviewer: ReviewWebhook, request: AdmissionRequest) -> dict[str, Any]:
     return reviewer.answer(request)
 
 

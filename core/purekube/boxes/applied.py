@@ -131,7 +131,7 @@ class BoxSnapshot(Snapshot):
     webhook: ConversionWebhook | None = None
 
 
-class BoxPhase(Enum):
+class AppliedBoxState(Enum):
     """The states of an applied box, from its deletion to its roll-out, in the order in which they are tested.
 
     The first state that applies selects the decision about the box.
@@ -225,7 +225,7 @@ class BoxState:
     def needs_judgement(self) -> bool:
         """Report whether the rollout can only continue after a dry run over the parents (objects of the box's kind)."""
         is_open = bool(self.waiting) or self.foresight is Foresight.REFUSED
-        return self.phase is BoxPhase.SERVED and self.foresight is not Foresight.SOUND and is_open
+        return self.phase is AppliedBoxState.SERVED and self.foresight is not Foresight.SOUND and is_open
 
     @cached_property
     def step(self) -> RolloutStep:
@@ -242,20 +242,20 @@ class BoxState:
         )
 
     @cached_property
-    def phase(self) -> BoxPhase:
+    def phase(self) -> AppliedBoxState:
         """The present state of the box, such as "rights are missing", which selects the decision to make about it."""
         applied, observed = self.applied, self.observed
         if applied.metadata.deletion_timestamp is not None:
-            return BoxPhase.GOING
+            return AppliedBoxState.GOING
         if FINALIZER not in applied.metadata.finalizers:
-            return BoxPhase.UNGUARDED
+            return AppliedBoxState.UNGUARDED
         if observed.box is None:
-            return BoxPhase.REFUSED
+            return AppliedBoxState.REFUSED
         if observed.lacking:
-            return BoxPhase.FORBIDDEN
+            return AppliedBoxState.FORBIDDEN
         if self.present is None or self.present != self.history[-1]:
-            return BoxPhase.UNRECORDED
-        return BoxPhase.SERVED if self.target in observed.serving else BoxPhase.UNSERVED
+            return AppliedBoxState.UNRECORDED
+        return AppliedBoxState.SERVED if self.target in observed.serving else AppliedBoxState.UNSERVED
 
 
 def _holds(gate: Program, counts: Mapping[str, int]) -> bool:
@@ -268,20 +268,20 @@ def _holds(gate: Program, counts: Mapping[str, int]) -> bool:
 def decide_applied(state: BoxState) -> Decision:
     """Return the decision (the writes to make) about an OperatorBox, without its status."""
     match state.phase:
-        case BoxPhase.GOING:
+        case AppliedBoxState.GOING:
             return _removal(state)
-        case BoxPhase.UNGUARDED:
+        case AppliedBoxState.UNGUARDED:
             return Decision(finalizer=Finalizer.ADD)
-        case BoxPhase.REFUSED:
+        case AppliedBoxState.REFUSED:
             return Decision(requeue=Requeue.at_latest(_CURED_SECONDS))
-        case BoxPhase.FORBIDDEN:
+        case AppliedBoxState.FORBIDDEN:
             return Decision(requeue=Requeue.at_latest(REFUSED_SECONDS))
-        case BoxPhase.UNRECORDED:
+        case AppliedBoxState.UNRECORDED:
             return _recorded(state)
-        case BoxPhase.UNSERVED:
+        case AppliedBoxState.UNSERVED:
             wait = _STARTING_SECONDS if state.observed.unserved else 0.0
             return Decision(applies=tuple(_definition(state)), requeue=Requeue.at_latest(wait))
-        case BoxPhase.SERVED:
+        case AppliedBoxState.SERVED:
             return _rolled_out(state)
         case _:
             assert_never(state.phase)

@@ -35,7 +35,7 @@ class RolloutStatus:
 
 
 @attrs.frozen
-class Refusal:
+class RefusedParent:
     """An object for which the newest revision would be refused."""
 
     object: str = schema_field("Kind, namespace and name.", default="")
@@ -53,7 +53,7 @@ class JudgementStatus:
     deletes: int = schema_field("Children that a first pass deletes.", default=0)
     deletes_afterwards: int = schema_field("Children that a pass deletes once the rest is Ready.", default=0)
     refused: int = schema_field("Objects for which a write would be refused; above 0 nothing moves.", default=0)
-    refusals: tuple[Refusal, ...] = schema_field("The first ten of them.", default=())
+    refusals: tuple[RefusedParent, ...] = schema_field("The first ten of them.", default=())
 
 
 @attrs.frozen

@@ -12,11 +12,11 @@ from purekube.apimachinery.definitions import OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import format_time, time_or_none
-from purekube.boxes.applied import BoxPhase, BoxState, decide_applied
+from purekube.boxes.applied import AppliedBoxState, BoxState, decide_applied
 from purekube.boxes.judgement import Foresight, first_refusal
 from purekube.boxes.reasons import ACCEPTED, CONDITIONS, PERMITTED, ROLLED_OUT, SERVING, BoxReason, RolloutPhase
 from purekube.boxes.revisions import way_back
-from purekube.boxes.rollout import Health, Member
+from purekube.boxes.rollout import Health, RolloutMember
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.controller.decision import Decision, Requeue
 from purekube.controller.reconcile_error import RETRYING, ReconcileError, ReconcileErrorWords
@@ -177,7 +177,7 @@ def _serving(state: BoxState) -> DesiredCondition:
         return DesiredCondition(
             SERVING, _FALSE, BoxReason.REFUSED, f"{failure.verb} {failure.ref}: {failure.error.message}"
         )
-    if state.phase is BoxPhase.GOING:
+    if state.phase is AppliedBoxState.GOING:
         return _going(state)
     if state.target in observed.serving:
         return DesiredCondition(SERVING, _TRUE, BoxReason.RUNNING)
@@ -218,7 +218,7 @@ def _are(count: int) -> str:
 
 
 def _rolled_out(state: BoxState) -> DesiredCondition:
-    if state.phase is not BoxPhase.SERVED:
+    if state.phase is not AppliedBoxState.SERVED:
         return DesiredCondition(ROLLED_OUT, _UNKNOWN, BoxReason.NOT_SERVED)
     step, counts = state.step, state.step.counts
     undone = state.present.given_up if state.present is not None else ""
@@ -260,7 +260,7 @@ def _way_back(state: BoxState) -> str:
     return f", or go back: {_rollout('undo', state)}" if way_back(state.history, state.applied.revision) else ""
 
 
-def _named(failed: tuple[Member, ...]) -> str:
+def _named(failed: tuple[RolloutMember, ...]) -> str:
     named = "; ".join(f"{member.ref} failed: {member.obstacle}" for member in failed[:_MOST_NAMED])
     return f"{named} and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else named
 

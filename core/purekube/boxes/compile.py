@@ -290,7 +290,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 @attrs.frozen(eq=False)
-class Examination:
+class BoxExamination:
     """The result of checking a box. `box` is set if there are no problems.
 
     `unchecked` are paths that expressions read although no schema defines their type. `untyped` are kinds without a
@@ -313,7 +313,9 @@ def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, p
     return found.box
 
 
-def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Examination:
+def examine(
+    model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None
+) -> BoxExamination:
     """Check and compile a box. The result has the problems, and the box if there are none.
 
     `crd` is the CRD of the box's own kind; None (it could not be read) is a problem. `schemas` has the other kinds that
@@ -323,7 +325,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
     findings = Findings(NoPlaces() if places is None else places)
     if crd is None:
         findings.problem("spec.crd", "the CRD of the box's kind is not known: name its file, or give it with --crds")
-        return Examination(None, findings.problems)
+        return BoxExamination(None, findings.problems)
     resources = Resources.of(model, crd, schemas, findings)
     nodes = resources.compiled()
     drains = resources.drained()
@@ -352,7 +354,7 @@ def examine(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, place
     )
     resources.check_status_circles(own.fields, own.conditions)
     all_nodes = (*nodes, *(node for phase in drains for node in phase))
-    return Examination(
+    return BoxExamination(
         box=None if findings.problems else box,
         problems=findings.problems,
         warnings=findings.warnings,

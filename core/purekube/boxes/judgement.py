@@ -30,7 +30,7 @@ class Foresight(Enum):
 
 
 @attrs.frozen
-class Verdict:
+class DryRunResult:
     """The result of a dry run for one object: how many children the revision would create, change and delete.
 
     `deletes_afterwards` counts the deletes that wait until the rest is ready. `refused` is the reason why a write would
@@ -53,7 +53,7 @@ class Judgement:
     """
 
     revision: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[DryRunResult, ...]
     left: int = 0
     obstacle: str = ""
 

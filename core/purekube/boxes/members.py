@@ -16,7 +16,7 @@ from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
 from purekube.apimachinery.timestamps import time_or_none
 from purekube.boxes.revisions import CONDITION, Assignments, BroughtTo
-from purekube.boxes.rollout import Health, Member
+from purekube.boxes.rollout import Health, RolloutMember
 from purekube.boxes.rollout_policy import BoxRollout
 from purekube.composites.decisions import NOT_SELECTED
 from purekube.composites.observe import selects
@@ -161,7 +161,7 @@ def _due(reading: ParentReading, revision: str, policy: BoxRollout) -> datetime 
 
 def members_of(
     parents: Sequence[BoxParent], policy: BoxRollout, namespaces: Mapping[str, Manifest]
-) -> Iterator[Member]:
+) -> Iterator[RolloutMember]:
     """Yield the parents (objects of the box's kind) that the rollout may move, each with the number of its wave.
 
     Waves are groups of parents that move one after the other. `policy` says which parents belong to which wave.
@@ -171,7 +171,7 @@ def members_of(
         if parent.takes_part:
             wave = _wave(parent.metadata, policy, namespaces.get(parent.metadata.namespace))
             created = parent.metadata.creation_timestamp
-            yield Member(parent.ref, created, parent.revision, parent.health, wave, parent.obstacle)
+            yield RolloutMember(parent.ref, created, parent.revision, parent.health, wave, parent.obstacle)
 
 
 def _wave(meta: ObjectMeta, policy: BoxRollout, namespace: Manifest | None) -> int:

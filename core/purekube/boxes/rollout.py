@@ -28,7 +28,7 @@ class Health(Enum):
 
 
 @attrs.frozen
-class Member:
+class RolloutMember:
     """A parent (object of a box's kind) that takes part in a rollout.
 
     Pinned parents and parents being deleted do not take part. `wave` is the number of the group with which the parent
@@ -79,7 +79,7 @@ class RolloutStep:
     phase: RolloutPhase
     counts: RolloutCounts
     moves: tuple[ObjectRef, ...] = ()
-    failed: tuple[Member, ...] = ()
+    failed: tuple[RolloutMember, ...] = ()
 
 
 Gate = Callable[[RolloutCounts], bool]
@@ -89,7 +89,7 @@ Gate = Callable[[RolloutCounts], bool]
 def next_step(
     policy: BoxRollout,
     target: str,
-    members: Sequence[Member],
+    members: Sequence[RolloutMember],
     *,
     gate: Gate = lambda counts: True,
     foresight: Foresight = Foresight.SOUND,
@@ -144,7 +144,9 @@ def _phase(policy: BoxRollout, counts: RolloutCounts, gate: Gate, foresight: For
     return RolloutPhase.PROGRESSING if gate(counts) else RolloutPhase.GATED
 
 
-def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: RolloutCounts) -> tuple[ObjectRef, ...]:
+def _moves(
+    policy: BoxRollout, target: str, members: Sequence[RolloutMember], counts: RolloutCounts
+) -> tuple[ObjectRef, ...]:
     """Return the next parents (objects of the box's kind) to move, in order.
 
     Their number is limited by the rollout's wave, its batch, and the number of parents that may be not Ready.
@@ -162,7 +164,7 @@ def _moves(policy: BoxRollout, target: str, members: Sequence[Member], counts: R
     return tuple(member.ref for member in waiting[:room] if member.wave == wave)
 
 
-def in_order(order: RolloutOrder, members: Iterable[Member]) -> list[Member]:
+def in_order(order: RolloutOrder, members: Iterable[RolloutMember]) -> list[RolloutMember]:
     """Return the parents (objects of the box's kind) in the order in which the rollout moves them.
 
     That is by wave, then by age (oldest or newest first, as `order` says), then by namespace and name.

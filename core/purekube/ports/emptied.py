@@ -46,7 +46,7 @@ def _without(config: Mapping[str, Any], fields: Set[str], path: str) -> dict[str
     return kept
 
 
-def following(config: Manifest, answer: Manifest) -> Manifest:
+def second_apply(config: Manifest, answer: Manifest) -> Manifest:
     """Return the manifest to send for a second apply of `config`.
 
     The first apply emptied a map. The server either stored null for it, or refused it so that the map was left out. The

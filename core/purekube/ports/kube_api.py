@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Json, Kind, Manifest, ObjectRef, get_path, ref_of
-from purekube.ports.emptied import became_null, following, without_refused_maps
+from purekube.ports.emptied import became_null, second_apply, without_refused_maps
 from purekube.ports.kube import (
     KubeRequest,
     KubeTransport,
@@ -207,7 +207,7 @@ class KubeApi:
                 return answer
         if request.params.get("dryRun"):
             return answer
-        return await self.transport.send(attrs.evolve(request, body=following(request.body, answer)))
+        return await self.transport.send(attrs.evolve(request, body=second_apply(request.body, answer)))
 
     async def _instead(self, request: KubeRequest, refusal: Invalid) -> Manifest:
         """Send `request` in place of a request that the server refused with `refusal`. If `request` is invalid too,

@@ -20,7 +20,7 @@ from purekube.reconcilers.resource import Resource
 
 
 @attrs.frozen
-class Reviewer:
+class ReviewWebhook:
     """A webhook that reviews the objects of a kind by a function of the user.
 
     `mutates` is True if it fills in defaults, and False if it validates. `answer` returns the response to an admission
@@ -31,11 +31,11 @@ class Reviewer:
     answer: Callable[[AdmissionRequest], dict[str, Any]]
 
 
-def reviewers(kind: Resource[Any, Any]) -> tuple[Reviewer, ...]:
+def reviewers(kind: Resource[Any, Any]) -> tuple[ReviewWebhook, ...]:
     """Return the reviewers of a kind, in the order in which an API server calls them: defaults before validation."""
     known = (
-        (kind.reviews.default, Reviewer(True, partial(answer_defaulting, kind))),
-        (kind.reviews.validate, Reviewer(False, partial(answer_validation, kind))),
+        (kind.reviews.default, ReviewWebhook(True, partial(answer_defaulting, kind))),
+        (kind.reviews.validate, ReviewWebhook(False, partial(answer_validation, kind))),
     )
     return tuple(reviewer for function, reviewer in known if function is not None)
 

@@ -126,7 +126,7 @@ def failure_text(outcome: CallOutcome) -> str:
             assert_never(outcome)
 
 
-def following(
+def consequences_of(
     rules: ProgressRules,
     progress: ObjectProgress,
     call: CallController,

@@ -36,7 +36,7 @@ class PlannedAction:
 
 
 @attrs.frozen
-class Refusal:
+class ActionOutcome:
     """The answer to a person's action on an object, if the action needs no write or cannot be done, with the reason.
 
     `is_done` is True if no write is needed, because the object is already in the requested state.
@@ -46,58 +46,62 @@ class Refusal:
     is_done: bool = False
 
 
-def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Refusal:
+def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | ActionOutcome:
     """Return the write that lets Flux retry a release that Flux has stopped retrying (REC-14), or a refusal.
 
     The write sets an annotation to a token that identifies the request: the time `now`.
     """
     if kind != APPLICATION_INSTANCE:
-        return Refusal(f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again")
+        return ActionOutcome(
+            f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again"
+        )
     summary = summary_of(kind, manifest)
     if summary.state is OverviewState.READY:
-        return Refusal(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
+        return ActionOutcome(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
     if summary.state is OverviewState.WAITING:
-        return Refusal(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
+        return ActionOutcome(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
     token = exact_time(now)
     told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {RETRY: token}}})
 
 
-def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """Return the write that suspends an instance's release (RES-4), or a refusal."""
     if kind != APPLICATION_INSTANCE:
-        return Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
+        return ActionOutcome("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
-        return Refusal(f"{_name(kind, manifest)} is suspended already", is_done=True)
+        return ActionOutcome(f"{_name(kind, manifest)} is suspended already", is_done=True)
     if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
-        return Refusal(f"the control plane decides about spec.suspend of {_name(kind, manifest)}: suspend it there")
+        return ActionOutcome(
+            f"the control plane decides about spec.suspend of {_name(kind, manifest)}: suspend it there"
+        )
     told = f"{_name(kind, manifest)} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
     return PlannedAction(told, applies=({"spec": {"suspend": True}},))
 
 
-def resume(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+def resume(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """Return the writes that resume an instance's release, or a refusal.
 
     The field `spec.suspend` is applied and then released, so that no field manager owns it afterwards.
     """
     if kind != APPLICATION_INSTANCE:
-        return Refusal("only an ApplicationInstance can be resumed")
+        return ActionOutcome("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
         if not may_resume(manifest):
-            return Refusal(f"the control plane suspended {_name(kind, manifest)}: resume it there")
+            return ActionOutcome(f"the control plane suspended {_name(kind, manifest)}: resume it there")
         return PlannedAction(f"{_name(kind, manifest)} is resumed", applies=({"spec": {"suspend": False}}, {}))
     if (summary := summary_of(kind, manifest)).reason == InstanceReason.MANUALLY_SUSPENDED:
-        return Refusal(summary.message)
-    return Refusal(f"{_name(kind, manifest)} is not suspended", is_done=True)
+        return ActionOutcome(summary.message)
+    return ActionOutcome(f"{_name(kind, manifest)} is not suspended", is_done=True)
 
 
-def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | Refusal:
+def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """Return the write that requests the cancellation of an Operation (OPS-11), or a refusal."""
     if kind != OPERATION:
-        return Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")
+        return ActionOutcome("only an Operation can be cancelled; an ApplicationInstance can be suspended")
     state = summary_of(kind, manifest).state
     if state in _ENDED:
-        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+        return ActionOutcome(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
     told = f"{_name(kind, manifest)} is asked to stop; follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {CANCEL: "true"}}})
 
@@ -134,15 +138,15 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
     }
 
 
-def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | Refusal:
+def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | ActionOutcome:
     """Return the write that puts an approval claim (signed proof of approval) into an Operation, or a refusal.
 
     The run has to begin within the time `valid`. While the claim is in the Operation, its parameters cannot be changed.
     """
     if kind != OPERATION:
-        return Refusal("only an Operation can be approved")
+        return ActionOutcome("only an Operation can be approved")
     if (state := summary_of(kind, manifest).state) in _ENDED:
-        return Refusal(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+        return ActionOutcome(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
     minutes = valid // timedelta(minutes=1)
     told = f"{_name(kind, manifest)} is approved for one run, which has to begin within {minutes} minutes"
     return PlannedAction(told, {"spec": {"approvals": {"claim": claim}}})

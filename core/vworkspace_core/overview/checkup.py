@@ -1,6 +1,6 @@
 """The command `vworkspace-operator check`: each function tests one thing that the operator needs (SEE-1).
 
-The result of a check is a `Finding`, with a remedy if something is missing.
+The result of a check is a `CheckFinding`, with a remedy if something is missing.
 """
 
 import re
@@ -59,7 +59,7 @@ class CheckResult(StrEnum):
 
 
 @attrs.frozen
-class Finding:
+class CheckFinding:
     """The result of one check of `vworkspace-operator check`, with a message.
 
     `point` is the name of the check, such as `engine velero`. `remedy` is a command or a sentence, empty if nothing
@@ -80,25 +80,25 @@ _NEEDED: Final = (
 """The API server versions that features need, each with the consequence of an older version; newest first."""
 
 
-def api_server(version: str) -> Finding:
+def api_server(version: str) -> CheckFinding:
     """Return a finding that says whether the API server's version `version` has all features that the operator uses.
 
     These are features for the operator's webhooks and for the rules in its CRDs.
     """
     match = _VERSION.match(version)
     if match is None:
-        return Finding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
+        return CheckFinding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
     lacking = [told for needed, told in _NEEDED if (int(match[1]), int(match[2])) < needed]
     if not lacking:
-        return Finding("API server", CheckResult.OK, version)
-    return Finding("API server", CheckResult.WARNING, f"{version}: {'; '.join(lacking)}")
+        return CheckFinding("API server", CheckResult.OK, version)
+    return CheckFinding("API server", CheckResult.WARNING, f"{version}: {'; '.join(lacking)}")
 
 
 Definitions = Mapping[str, Manifest | None]
 """The manifests of CRDs by name. A missing CRD has None."""
 
 
-def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[Finding]:
+def own_definitions(definitions: Definitions, installation: Installation = PRINTED) -> Iterator[CheckFinding]:
     """Yield a finding for each of the operator's own CRDs: whether it is installed in the version of this operator.
 
     `definitions` has the CRDs in the cluster. `installation` says how the operator was installed, on which the remedies
@@ -108,12 +108,12 @@ def own_definitions(definitions: Definitions, installation: Installation = PRINT
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
         if live is None:
-            yield Finding(f"CRD {kind}", CheckResult.FAILED, f"{name} is not installed", crds_remedy(installation))
+            yield CheckFinding(f"CRD {kind}", CheckResult.FAILED, f"{name} is not installed", crds_remedy(installation))
         elif _schema(live) != _schema(crd_manifest):
             told = f"{name} is of another version than this command"
-            yield Finding(f"CRD {kind}", CheckResult.WARNING, told, crds_remedy(installation))
+            yield CheckFinding(f"CRD {kind}", CheckResult.WARNING, told, crds_remedy(installation))
         else:
-            yield Finding(f"CRD {kind}", CheckResult.OK)
+            yield CheckFinding(f"CRD {kind}", CheckResult.OK)
 
 
 def _schema(definition: Manifest) -> bytes:
@@ -121,7 +121,7 @@ def _schema(definition: Manifest) -> bytes:
     return canonical_json({str(get_path(each, "name")): get_path(each, "schema") for each in versions})
 
 
-def controllers(definitions: Definitions) -> Iterator[Finding]:
+def controllers(definitions: Definitions) -> Iterator[CheckFinding]:
     """Yield a finding for Flux, and one for each engine's controller: whether it is installed.
 
     `definitions` has the CRDs in the cluster, which show this. A missing engine is only reported as optional, since
@@ -129,16 +129,18 @@ def controllers(definitions: Definitions) -> Iterator[Finding]:
     """
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
-    yield Finding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
+    yield CheckFinding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
     for engine, controller in ENGINE_CONTROLLERS.items():
         kinds = (*controller.definitions, *controller.read_later)
         absent = [kind.crd_name for kind in kinds if not is_served(definitions, kind)]
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
         point = f"engine {engine}"
-        yield Finding(point, CheckResult.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
+        yield (
+            CheckFinding(point, CheckResult.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
+        )
 
 
-def gitops(definitions: Definitions) -> Finding:
+def gitops(definitions: Definitions) -> CheckFinding:
     """Return a finding that says whether Flux's kustomize-controller, which applies files from Git, is installed.
 
     `definitions` has the CRDs in the cluster, which show this. A missing kustomize-controller is reported as optional.
@@ -148,7 +150,7 @@ def gitops(definitions: Definitions) -> Finding:
     return (
         _ok(point)
         if is_served(definitions, KUSTOMIZATION)
-        else Finding(point, CheckResult.OPTIONAL, told, f"install {FLUX}")
+        else CheckFinding(point, CheckResult.OPTIONAL, told, f"install {FLUX}")
     )
 
 
@@ -158,16 +160,18 @@ def is_served(definitions: Definitions, kind: Kind) -> bool:
     return any(get_path(each, "name") == kind.version and get_path(each, "served") is True for each in versions)
 
 
-def velero_is_absent(point: str, namespace: str) -> Finding:
+def velero_is_absent(point: str, namespace: str) -> CheckFinding:
     """Return the finding that Velero's namespace `namespace` does not exist, for the check named `point`.
 
     Velero must be installed before rights in its namespace can be granted.
     """
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
-    return Finding(point, CheckResult.FAILED, told, help_)
+    return CheckFinding(point, CheckResult.FAILED, told, help_)
 
 
-def rights(point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED) -> Finding:
+def rights(
+    point: str, asked: int, missing: Sequence[Right] | None, installation: Installation = PRINTED
+) -> CheckFinding:
     """Return a finding that says whether the operator's account has all its rights, for the check named `point`.
 
     `asked` is the number of rights that were checked. `missing` has the missing rights, or is None if the rights could
@@ -175,15 +179,17 @@ def rights(point: str, asked: int, missing: Sequence[Right] | None, installation
     """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
-        return Finding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
+        return CheckFinding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
     if not missing:
-        return Finding(point, CheckResult.OK, f"{asked} rights")
+        return CheckFinding(point, CheckResult.OK, f"{asked} rights")
     named = ", ".join(str(right) for right in missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return Finding(point, CheckResult.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation))
+    return CheckFinding(
+        point, CheckResult.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation)
+    )
 
 
-def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> Finding:
+def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> CheckFinding:
     """Return a finding that says whether a managed namespace has the service accounts of releases and Operations.
 
     `missing` has the names of the missing accounts. If there are several, the remedy creates everything that the
@@ -194,19 +200,19 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
         return _ok(point)
     told = f"no service account {' and '.join(missing)}"
     if len(missing) > 1:
-        return Finding(point, CheckResult.FAILED, told, tenant_remedy(namespace, missing[0], installation))
-    return Finding(point, CheckResult.FAILED, told, account_remedy(namespace, missing[0], installation))
+        return CheckFinding(point, CheckResult.FAILED, told, tenant_remedy(namespace, missing[0], installation))
+    return CheckFinding(point, CheckResult.FAILED, told, account_remedy(namespace, missing[0], installation))
 
 
-def managed_namespaces(namespaces: Sequence[str]) -> Finding:
+def managed_namespaces(namespaces: Sequence[str]) -> CheckFinding:
     """Return a finding that says whether any namespace is managed, since the operator acts in no other namespace.
 
     `namespaces` are the names of the managed namespaces.
     """
     if namespaces:
-        return Finding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
+        return CheckFinding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
-    return Finding("namespaces", CheckResult.WARNING, told, "label those it is to act in: managed-by=vworkspace")
+    return CheckFinding("namespaces", CheckResult.WARNING, told, "label those it is to act in: managed-by=vworkspace")
 
 
 def operator(
@@ -215,7 +221,7 @@ def operator(
     namespace: str = PRINTED.namespace,
     *,
     has_heartbeat: bool = False,
-) -> Finding:
+) -> CheckFinding:
     """Return a finding that says whether an operator runs for every shard, which is a part of the namespaces.
 
     `shards` has the leader of each shard, as the operator's Leases show it. If there are no Leases, its Deployment
@@ -224,22 +230,24 @@ def operator(
     own namespace.
     """
     if not shards and deployment is None and has_heartbeat:
-        return Finding("operator", CheckResult.OK, "a replica is at work, without a Lease")
+        return CheckFinding("operator", CheckResult.OK, "a replica is at work, without a Lease")
     why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas")
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
         told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
-        return Finding("operator", CheckResult.OK, told)
+        return CheckFinding("operator", CheckResult.OK, told)
     if len(shards) > 1:
         told = f"no replica works on shard {', '.join(idle)}: its namespaces wait"
-        return Finding("operator", CheckResult.FAILED, told, why)
+        return CheckFinding("operator", CheckResult.FAILED, told, why)
     if deployment is None:
-        return Finding("operator", CheckResult.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
+        return CheckFinding(
+            "operator", CheckResult.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL
+        )
     told = "it is installed, and none of its replicas is at work"
     if not shards and has_heartbeat:
-        return Finding("operator", CheckResult.WARNING, f"{told}; another one is, without a Lease", why)
-    return Finding("operator", CheckResult.FAILED, told, why)
+        return CheckFinding("operator", CheckResult.WARNING, f"{told}; another one is, without a Lease", why)
+    return CheckFinding("operator", CheckResult.FAILED, told, why)
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
@@ -265,7 +273,7 @@ _ABOUT_THE_CONNECTION: Final = (
 )
 
 
-def connection(cluster: Manifest | None) -> Iterator[Finding]:
+def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
     """Yield findings about the control plane's connection and token, downstream controllers, security, and clocks.
 
     The finding about security names the settings that an administrator should restrict. All are taken from the
@@ -273,7 +281,7 @@ def connection(cluster: Manifest | None) -> Iterator[Finding]:
     """
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
-        yield Finding("control plane", CheckResult.UNKNOWN, told)
+        yield CheckFinding("control plane", CheckResult.UNKNOWN, told)
         return
     by_type = {str(get_path(each, "type")): each for each in get_path(cluster, "status", "conditions") or ()}
     for type_, point, verdict in _ABOUT_THE_CONNECTION:
@@ -281,23 +289,23 @@ def connection(cluster: Manifest | None) -> Iterator[Finding]:
             yield _of_condition(point, condition, verdict)
     if get_path(by_type.get(ClusterConditionType.CLOCK_SKEW), "status") == "True":
         message = str(get_path(by_type[ClusterConditionType.CLOCK_SKEW], "message"))
-        yield Finding("clocks", CheckResult.FAILED, message, "set the clock of the one that is wrong")
+        yield CheckFinding("clocks", CheckResult.FAILED, message, "set the clock of the one that is wrong")
     else:
         yield _ok("clocks")
 
 
-def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> Finding:
+def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> CheckFinding:
     reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     if get_path(condition, "status") == "True" or reason == "NoAgent":
-        return Finding(point, CheckResult.OK, message if reason == "NoAgent" else "")
+        return CheckFinding(point, CheckResult.OK, message if reason == "NoAgent" else "")
     advice = advice_for(CLUSTER.kind, reason)
     if advice is None:
-        return Finding(point, verdict, f"{reason}: {message}")
+        return CheckFinding(point, verdict, f"{reason}: {message}")
     commands = commands_in(message) if advice.names_command else ()
-    return Finding(point, verdict, f"{reason}: {message}", commands[0] if commands else advice.text)
+    return CheckFinding(point, verdict, f"{reason}: {message}", commands[0] if commands else advice.text)
 
 
-def credential(secret: Manifest | None) -> Finding:
+def credential(secret: Manifest | None) -> CheckFinding:
     """Return a finding that says whether the Secret with the control plane's credential has all keys.
 
     An agent needs the keys for URL, cluster id, token and signing key. `secret` is None if the Secret does not exist.
@@ -305,20 +313,20 @@ def credential(secret: Manifest | None) -> Finding:
     """
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
-        return Finding("credentials", CheckResult.FAILED, told, _REGISTER)
+        return CheckFinding("credentials", CheckResult.FAILED, told, _REGISTER)
     needed = (CredentialKey.URL, CredentialKey.CLUSTER_ID, CredentialKey.TOKEN)
     data: Any = get_path(secret, "data") or {}
     if absent := [key.value for key in needed if not data.get(key)]:
-        return Finding(
+        return CheckFinding(
             "credentials", CheckResult.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER
         )
     if not data.get(CredentialKey.SIGNING_KEY):
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
-        return Finding("credentials", CheckResult.WARNING, told)
+        return CheckFinding("credentials", CheckResult.WARNING, told)
     return _ok("credentials")
 
 
-def may_install(missing: Sequence[Right]) -> Finding:
+def may_install(missing: Sequence[Right]) -> CheckFinding:
     """Return a finding that says, before an installation, whether the user may create every object that it installs.
 
     `missing` has the rights that the user lacks.
@@ -326,8 +334,10 @@ def may_install(missing: Sequence[Right]) -> Finding:
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
-    return Finding("your rights", CheckResult.FAILED, f"you may not {named}", "use the kubeconfig of an administrator")
+    return CheckFinding(
+        "your rights", CheckResult.FAILED, f"you may not {named}", "use the kubeconfig of an administrator"
+    )
 
 
-def _ok(point: str) -> Finding:
-    return Finding(point, CheckResult.OK)
+def _ok(point: str) -> CheckFinding:
+    return CheckFinding(point, CheckResult.OK)

@@ -15,7 +15,7 @@ from purekube.schema.violations import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_laws import Broken, Rested, try_example
+from purekube_run.simulation.box_laws import BrokenBoxLaw, Rested, try_example
 from purekube_run.simulation.scenario import run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
 from tests.support.box_site import example
@@ -47,7 +47,7 @@ def test_laws_hold_on_objects_drawn_from_the_crd(name: str) -> None:
 @pytest.mark.parametrize("name", BOX_NAMES)
 def test_laws_hold_on_many_objects(name: str) -> None:
     ended = [try_example(example(name), (), number, 2) for number in range(of_both(10, 100))]
-    assert [broken for broken in ended if isinstance(broken, Broken)] == []
+    assert [broken for broken in ended if isinstance(broken, BrokenBoxLaw)] == []
 
 
 def test_equal_seeds_draw_equal_objects() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from purekube.boxes.compile import Examination
+from purekube.boxes.compile import BoxExamination
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.boxes.when_conditions import OPERATORS
@@ -96,7 +96,7 @@ VALUES_OF_DATA = (
 """Failures that depend on values, which no type tells: an overflow, a text that is no number, an empty list."""
 
 
-def of_config(text: str) -> Examination:
+def of_config(text: str) -> BoxExamination:
     """A box that hashes an expression, so that its type does not matter."""
     return examined(config("a", data={"x": f"${{hash([{text}])}}"}), kind=KIND)
 

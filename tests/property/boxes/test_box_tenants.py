@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.boxes.compile import Examination, examine
+from purekube.boxes.compile import BoxExamination, examine
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.impersonation import power_at
 from purekube.boxes.model import Power
@@ -101,7 +101,7 @@ REFUSED = {
 }
 
 
-def found_in(*resources: Mapping[str, Any], **spec: Any) -> Examination:
+def found_in(*resources: Mapping[str, Any], **spec: Any) -> BoxExamination:
     versions = CrdVersions.of(KIND)
     return examine(read_box(document(*resources, **spec)), versions, Schemas([versions], [THING]))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.boxes.judgement import Foresight
 from purekube.boxes.reasons import RolloutPhase
-from purekube.boxes.rollout import Health, Member, in_order, next_step
+from purekube.boxes.rollout import Health, RolloutMember, in_order, next_step
 from purekube.boxes.rollout_policy import ALL, BoxRollout, RolloutOrder
 
 SHOP: Final = Kind("example.com", "v1", "Shop", "shops")
@@ -27,14 +27,14 @@ POLICIES = st.builds(
 )
 MEMBERS = st.lists(st.tuples(st.sampled_from("0123"), st.integers(0, 2)), max_size=12).map(
     lambda drawn: [
-        Member(ObjectRef(SHOP, "team", f"shop-{number}"), age, OLD, Health.READY, wave)
+        RolloutMember(ObjectRef(SHOP, "team", f"shop-{number}"), age, OLD, Health.READY, wave)
         for number, (age, wave) in enumerate(drawn)
     ]
 )
 HEALTH = st.sampled_from([Health.READY, Health.READY, Health.PROGRESSING, Health.FAILED])
 
 
-def moved_by(members: Sequence[Member], moves: Sequence[ObjectRef], target: str = NEW) -> list[Member]:
+def moved_by(members: Sequence[RolloutMember], moves: Sequence[ObjectRef], target: str = NEW) -> list[RolloutMember]:
     """The members after the moves: a moved one is on its way until something says otherwise."""
     return [
         attrs.evolve(member, revision=target, health=Health.PROGRESSING) if member.ref in moves else member
@@ -42,17 +42,17 @@ def moved_by(members: Sequence[Member], moves: Sequence[ObjectRef], target: str 
     ]
 
 
-def at(members: Sequence[Member], target: str) -> list[Member]:
+def at(members: Sequence[RolloutMember], target: str) -> list[RolloutMember]:
     return [member for member in members if member.revision == target]
 
 
-def unready(members: Sequence[Member]) -> int:
+def unready(members: Sequence[RolloutMember]) -> int:
     return sum(member.health is not Health.READY for member in at(members, NEW))
 
 
 @given(POLICIES, MEMBERS, st.data())
 def test_moved_parents_are_a_prefix_that_the_budget_allows_PH_10(
-    policy: BoxRollout, members: list[Member], data: st.DataObject
+    policy: BoxRollout, members: list[RolloutMember], data: st.DataObject
 ) -> None:
     order = [member.ref for member in in_order(policy.order, members)]
     for _ in range(2 * len(members) + 1):
@@ -70,7 +70,9 @@ def test_moved_parents_are_a_prefix_that_the_budget_allows_PH_10(
 
 @given(POLICIES, MEMBERS)
 @example(BoxRollout(pace="exponential(1)", max_unavailable=1), [])
-def test_roll_out_reaches_every_parent_while_all_become_ready_PH_10(policy: BoxRollout, members: list[Member]) -> None:
+def test_roll_out_reaches_every_parent_while_all_become_ready_PH_10(
+    policy: BoxRollout, members: list[RolloutMember]
+) -> None:
     for _ in range(len(members)):
         step = next_step(policy, NEW, members)
         assert step.moves or not step.counts.waiting
@@ -80,7 +82,7 @@ def test_roll_out_reaches_every_parent_while_all_become_ready_PH_10(policy: BoxR
 
 @given(POLICIES, MEMBERS, st.data())
 def test_a_wave_moves_once_the_waves_before_it_are_ready_PH_10(
-    policy: BoxRollout, members: list[Member], data: st.DataObject
+    policy: BoxRollout, members: list[RolloutMember], data: st.DataObject
 ) -> None:
     for _ in range(len(members) + 1):
         step = next_step(policy, NEW, members)
@@ -96,7 +98,7 @@ def test_a_wave_moves_once_the_waves_before_it_are_ready_PH_10(
 
 @given(POLICIES, MEMBERS, st.integers(0, 12))
 def test_every_parent_of_a_revision_that_was_given_up_returns_at_once_PH_10(
-    policy: BoxRollout, members: list[Member], reached: int
+    policy: BoxRollout, members: list[RolloutMember], reached: int
 ) -> None:
     order = in_order(policy.order, members)
     held = moved_by(members, [member.ref for member in order[:reached]])
@@ -109,7 +111,7 @@ def test_every_parent_of_a_revision_that_was_given_up_returns_at_once_PH_10(
 
 @given(POLICIES, MEMBERS, st.integers(0, 12), st.sampled_from((Foresight.PENDING, Foresight.REFUSED)))
 def test_no_parent_moves_to_a_revision_that_is_not_judged_or_would_be_refused_PH_10(
-    policy: BoxRollout, members: list[Member], reached: int, foresight: Foresight
+    policy: BoxRollout, members: list[RolloutMember], reached: int, foresight: Foresight
 ) -> None:
     order = in_order(policy.order, members)
     members = moved_by(members, [member.ref for member in order[:reached]])
@@ -122,7 +124,7 @@ def test_no_parent_moves_to_a_revision_that_is_not_judged_or_would_be_refused_PH
 
 
 @given(MEMBERS)
-def test_pause_and_a_closed_gate_hold_every_parent_PH_10(members: list[Member]) -> None:
+def test_pause_and_a_closed_gate_hold_every_parent_PH_10(members: list[RolloutMember]) -> None:
     paused = next_step(BoxRollout(pause=True), NEW, members)
     gated = next_step(BoxRollout(), NEW, members, gate=lambda counts: counts.moved > 0)
 

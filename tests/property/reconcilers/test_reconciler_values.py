@@ -21,8 +21,8 @@ from purekube.reconcilers.outcome import (
     Raised,
     Returned,
     Unread,
+    consequences_of,
     failure_text,
-    following,
     raised,
 )
 from purekube.reconcilers.progress import (
@@ -52,9 +52,9 @@ def test_exponential_retries_stay_between_base_and_cap_and_grow(
     seconds = delay_of(policy, attempt, jitter)
     assert seconds is not None
     assert base <= seconds <= cap
-    following = delay_of(policy, attempt + 1, 0.0)
-    assert following is not None
-    assert following >= (delay_of(policy, attempt, 0.0) or 0.0)
+    after = delay_of(policy, attempt + 1, 0.0)
+    assert after is not None
+    assert after >= (delay_of(policy, attempt, 0.0) or 0.0)
 
 
 @given(ATTEMPTS)
@@ -202,7 +202,7 @@ def test_conditions_agree_with_what_follows(
     outcome: CallOutcome, progress: ObjectProgress, retry: RetryPolicy, deleting: bool
 ) -> None:
     call = CallController(Cause.CHANGED, WatcherEvent.DELETE) if deleting else CALL
-    came = following(RULES, progress, call, outcome, retry=retry, key="shop")
+    came = consequences_of(RULES, progress, call, outcome, retry=retry, key="shop")
     if came.conditions is None:
         assert deleting
         assert came.progress.cleaned
@@ -225,14 +225,14 @@ def test_conditions_agree_with_what_follows(
 @given(LIVES, POLICIES, st.floats(0, 1000))
 def test_a_server_that_asks_to_be_left_alone_is(progress: ObjectProgress, retry: RetryPolicy, seconds: float) -> None:
     outcome = raised(Unavailable("busy", retry_after=seconds))
-    came = following(RULES, progress, CALL, outcome, retry=retry, key="shop")
+    came = consequences_of(RULES, progress, CALL, outcome, retry=retry, key="shop")
     assert came.requeue.after is None or came.requeue.after >= seconds
 
 
 @given(LIVES, st.floats(0, 100))
 def test_without_the_promise_nothing_is_retried(progress: ObjectProgress, seconds: float) -> None:
     rules = ProgressRules(ALL - {Feature.RETRY}, "g/s", "g/s")
-    came = following(rules, progress, CALL, Raised("no"), retry=Constant(seconds), key="shop")
+    came = consequences_of(rules, progress, CALL, Raised("no"), retry=Constant(seconds), key="shop")
     assert came.requeue == Requeue.NO
 
 

@@ -15,10 +15,10 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.timestamps import format_time
-from purekube.boxes.applied import FINALIZER, AppliedBox, BoxPhase, BoxSnapshot, BoxState, decide_applied
+from purekube.boxes.applied import FINALIZER, AppliedBox, AppliedBoxState, BoxSnapshot, BoxState, decide_applied
 from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.conversion_webhook import ConversionWebhook
-from purekube.boxes.judgement import Judgement, Verdict
+from purekube.boxes.judgement import DryRunResult, Judgement
 from purekube.boxes.labels import finalizer_named
 from purekube.boxes.members import ParentReadings
 from purekube.boxes.read import BoxProblem
@@ -164,7 +164,7 @@ def test_a_definition_that_comes_again_is_its_revision_with_the_next_number_and_
 @pytest.mark.parametrize(("unserved", "seconds"), [("", 0.0), ("caches are filled", 0.5)])
 def test_until_a_definition_is_served_nothing_moves(unserved: str, seconds: float) -> None:
     waiting = state(applied(spec()), revision(1, spec()), serving=frozenset(), unserved=unserved)
-    assert waiting.phase is BoxPhase.UNSERVED
+    assert waiting.phase is AppliedBoxState.UNSERVED
     assert decide_applied(waiting) == Decision(requeue=Requeue.at_latest(seconds))
     assert told(decide_with_status(waiting))["Serving"] == ("False", "Starting", unserved)
 
@@ -324,7 +324,7 @@ def test_a_dry_run_goes_on_at_once_unless_something_is_in_its_way() -> None:
     waiting = [parent("a", spec()), parent("b", spec())]
     assert rolling(*waiting, status={}).needs_judgement
     assert decide_applied(rolling(*waiting, status={})).requeue == Requeue.at_latest(0.0)
-    verdict = Verdict(ObjectRef(SHOP, "team", "a"), creates=1)
+    verdict = DryRunResult(ObjectRef(SHOP, "team", "a"), creates=1)
     judgement = Judgement(named(spec("two")), (verdict,), left=1, obstacle="no answer")
     held = rolling(*waiting, status={}, judgement=judgement)
     assert decide_applied(held).requeue == Requeue.at_latest(1.0)
@@ -520,16 +520,17 @@ def test_a_box_that_is_gone_but_for_others_is_left_alone() -> None:
 def test_the_states_of_a_box_are_tested_in_their_order() -> None:
     problems = (BoxProblem(Place("a"), "wrong"),)
     wrong: dict[str, Any] = {"box": None, "problems": problems, "lacking": "rights", "serving": frozenset()}
-    assert state(applied(spec(), is_going=True), **wrong).phase is BoxPhase.GOING
+    assert state(applied(spec(), is_going=True), **wrong).phase is AppliedBoxState.GOING
     assert (
-        state(AppliedBox.read({**OPERATOR_BOX.manifest("shops"), "spec": spec()}), **wrong).phase is BoxPhase.UNGUARDED
+        state(AppliedBox.read({**OPERATOR_BOX.manifest("shops"), "spec": spec()}), **wrong).phase
+        is AppliedBoxState.UNGUARDED
     )
-    assert state(applied(spec()), **wrong).phase is BoxPhase.REFUSED
-    assert state(applied(spec()), lacking="rights").phase is BoxPhase.FORBIDDEN
-    assert state(applied(spec())).phase is BoxPhase.UNRECORDED
-    assert state(applied(spec()), revision(1, spec()), revision(2, spec("two"))).phase is BoxPhase.UNRECORDED
-    assert state(applied(spec()), revision(1, spec()), serving=frozenset()).phase is BoxPhase.UNSERVED
-    assert state(applied(spec()), revision(1, spec())).phase is BoxPhase.SERVED
+    assert state(applied(spec()), **wrong).phase is AppliedBoxState.REFUSED
+    assert state(applied(spec()), lacking="rights").phase is AppliedBoxState.FORBIDDEN
+    assert state(applied(spec())).phase is AppliedBoxState.UNRECORDED
+    assert state(applied(spec()), revision(1, spec()), revision(2, spec("two"))).phase is AppliedBoxState.UNRECORDED
+    assert state(applied(spec()), revision(1, spec()), serving=frozenset()).phase is AppliedBoxState.UNSERVED
+    assert state(applied(spec()), revision(1, spec())).phase is AppliedBoxState.SERVED
 
 
 def test_at_most_fifty_problems_are_in_the_status_and_fifty_shops_are_released_at_a_time() -> None:

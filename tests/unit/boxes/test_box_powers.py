@@ -7,7 +7,7 @@ import pytest
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
 from purekube.boxes.children import ChildNames
-from purekube.boxes.compile import Examination, examine
+from purekube.boxes.compile import BoxExamination, examine
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
 from purekube.boxes.model import Power
@@ -156,7 +156,7 @@ def test_a_value_of_any_type_gives_no_power_that_its_field_cannot_hold(spec: Any
 THING = Kind("x.example.com", "v1", "Thing", "things")
 
 
-def thing(auth: Any, *others: Any, **spec: Any) -> Examination:
+def thing(auth: Any, *others: Any, **spec: Any) -> BoxExamination:
     """Examine a box with an object of which no schema is known."""
     template = {"apiVersion": THING.api_version, "kind": "Thing", "metadata": {"name": "t"}, "spec": {"auth": auth}}
     versions = CrdVersions.of(crd())

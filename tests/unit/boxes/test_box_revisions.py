@@ -13,9 +13,9 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.structuring import read_meta
 from purekube.apimachinery.timestamps import format_time
 from purekube.boxes.judgement import (
+    DryRunResult,
     Foresight,
     Judgement,
-    Verdict,
     first_refusal,
     foresight_of,
     interruption_of,
@@ -40,7 +40,7 @@ from purekube.boxes.revisions import (
     superfluous,
     way_back,
 )
-from purekube.boxes.rollout import Health, Member, RolloutCounts, in_order, next_step
+from purekube.boxes.rollout import Health, RolloutCounts, RolloutMember, in_order, next_step
 from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder, RolloutWave
 from purekube.controller.decision import Decision, Failure
 
@@ -338,7 +338,7 @@ WAVES = BoxRollout(
 def test_a_parent_is_in_the_first_wave_that_selects_it(tier: str, zone: str | None, wave: int) -> None:
     found = parent(NOT_READY, labels={"tier": tier}, creationTimestamp="2026-01-01T00:00:00Z")
     namespaces = {} if zone is None else {"n": {"metadata": {"labels": {"zone": zone}}}}
-    expected = Member(found.ref, "2026-01-01T00:00:00Z", "b", Health.PROGRESSING, wave, "Why: web: none")
+    expected = RolloutMember(found.ref, "2026-01-01T00:00:00Z", "b", Health.PROGRESSING, wave, "Why: web: none")
     assert found.metadata.annotations[BROUGHT_TO] == "a"
     assert list(members_of([found, parent(annotations={PIN: "a"})], WAVES, namespaces)) == [
         attrs.evolve(expected, revision="a")
@@ -358,8 +358,8 @@ def test_the_next_deadline_is_that_of_a_parent_on_its_way(sinces: list[float | N
 # --- steps -----------------------------------------------------------------------------------------------------------
 
 
-def member(name: str, at: str = "old", health: Health = Health.READY, **more: Any) -> Member:
-    return Member(ObjectRef(SHOP, "n", name), more.pop("created", "1"), at, health, **more)
+def member(name: str, at: str = "old", health: Health = Health.READY, **more: Any) -> RolloutMember:
+    return RolloutMember(ObjectRef(SHOP, "n", name), more.pop("created", "1"), at, health, **more)
 
 
 NEW_READY, NEW_ON = member("r", "new"), member("p", "new", Health.PROGRESSING)
@@ -387,7 +387,7 @@ OLD = member("o")
     ],
 )
 def test_the_phase_of_a_roll_out_says_what_it_waits_for(
-    members: list[Member], more: dict[str, Any], phase: RolloutPhase, moves: list[str]
+    members: list[RolloutMember], more: dict[str, Any], phase: RolloutPhase, moves: list[str]
 ) -> None:
     step = next_step(BoxRollout(max_unavailable=5), "new", members, **more)
     assert (step.phase, [ref.name for ref in step.moves]) == (phase, moves)
@@ -461,7 +461,7 @@ def test_a_wave_moves_once_all_of_the_former_ones_are_ready() -> None:
     policy = BoxRollout(max_unavailable=9)
     first, second = member("a", wave=0), member("b", wave=1)
 
-    def moves(*members: Member) -> list[str]:
+    def moves(*members: RolloutMember) -> list[str]:
         return [ref.name for ref in next_step(policy, "new", members).moves]
 
     assert moves(second, first) == ["a"]
@@ -489,8 +489,8 @@ def test_parents_move_by_wave_by_age_and_by_name(order: RolloutOrder, names: lis
 
 
 def test_a_judgement_counts_and_names_ten_refusals() -> None:
-    refused = [Verdict(ObjectRef(SHOP, "n", f"x{number:02}"), 1, 2, 3, 4, f"why {number}") for number in range(11)]
-    fields = Judgement("a", (Verdict(ObjectRef(SHOP, "n", "ok"), 5, 6, 7, 8), *refused)).fields
+    refused = [DryRunResult(ObjectRef(SHOP, "n", f"x{number:02}"), 1, 2, 3, 4, f"why {number}") for number in range(11)]
+    fields = Judgement("a", (DryRunResult(ObjectRef(SHOP, "n", "ok"), 5, 6, 7, 8), *refused)).fields
     assert {name: fields[name] for name in fields if name != "refusals"} == {
         "revision": "a",
         "objects": 12,

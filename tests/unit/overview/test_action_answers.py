@@ -10,9 +10,9 @@ from tests.support.builders import NAME, NAMESPACE, condition, instance_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, RETRY
 from vworkspace_core.overview.actions import (
+    ActionOutcome,
     Approver,
     PlannedAction,
-    Refusal,
     approval_payload,
     approve,
     cancel,
@@ -55,9 +55,13 @@ TOKEN = "2026-01-01T00:00:00Z"
 @pytest.mark.parametrize(
     ("kind", "manifest", "answer"),
     [
-        (RUN, RUNNING, Refusal(f"{AN_OPERATION} runs once, if it is an Operation: make a new one to run it again")),
-        (APP, READY, Refusal(f"{AN_INSTANCE} is ready: there is nothing to try again", is_done=True)),
-        (APP, BLOCKED, Refusal(f"{AN_INSTANCE} waits, and another try would wait too: taken")),
+        (
+            RUN,
+            RUNNING,
+            ActionOutcome(f"{AN_OPERATION} runs once, if it is an Operation: make a new one to run it again"),
+        ),
+        (APP, READY, ActionOutcome(f"{AN_INSTANCE} is ready: there is nothing to try again", is_done=True)),
+        (APP, BLOCKED, ActionOutcome(f"{AN_INSTANCE} waits, and another try would wait too: taken")),
         (
             APP,
             STALLED,
@@ -72,7 +76,7 @@ def test_a_retry_is_for_a_release_that_flux_gave_up_REC_14(kind: Kind, manifest:
     assert retry(kind, manifest, NOW) == answer
 
 
-NOT_AN_INSTANCE = Refusal("only an ApplicationInstance can be suspended; an Operation can be cancelled")
+NOT_AN_INSTANCE = ActionOutcome("only an ApplicationInstance can be suspended; an Operation can be cancelled")
 PAUSED = f"{AN_INSTANCE} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
 
 
@@ -80,7 +84,7 @@ PAUSED = f"{AN_INSTANCE} is paused: what runs goes on, nothing is upgraded or re
     ("kind", "manifest", "answer"),
     [
         (RUN, RUNNING, NOT_AN_INSTANCE),
-        (APP, instance(suspend=True), Refusal(f"{AN_INSTANCE} is suspended already", is_done=True)),
+        (APP, instance(suspend=True), ActionOutcome(f"{AN_INSTANCE} is suspended already", is_done=True)),
         (APP, READY, PlannedAction(PAUSED, applies=({"spec": {"suspend": True}},))),
         (APP, instance(suspend=False), PlannedAction(PAUSED, applies=({"spec": {"suspend": True}},))),
     ],
@@ -94,21 +98,21 @@ def test_what_the_control_plane_decides_is_suspended_and_resumed_there() -> None
     running = {**theirs, "spec": {**theirs["spec"], "suspend": False}}
 
     there = f"the control plane decides about spec.suspend of {AN_INSTANCE}: suspend it there"
-    assert suspend(APP, running) == Refusal(there)
-    assert resume(APP, theirs) == Refusal(f"the control plane suspended {AN_INSTANCE}: resume it there")
+    assert suspend(APP, running) == ActionOutcome(there)
+    assert resume(APP, theirs) == ActionOutcome(f"the control plane suspended {AN_INSTANCE}: resume it there")
 
 
 @pytest.mark.parametrize(
     ("kind", "manifest", "answer"),
     [
-        (RUN, RUNNING, Refusal("only an ApplicationInstance can be resumed")),
+        (RUN, RUNNING, ActionOutcome("only an ApplicationInstance can be resumed")),
         (
             APP,
             held("kubectl"),
             PlannedAction(f"{AN_INSTANCE} is resumed", applies=({"spec": {"suspend": False}}, {})),
         ),
-        (APP, BY_HAND, Refusal("resume it so")),
-        (APP, READY, Refusal(f"{AN_INSTANCE} is not suspended", is_done=True)),
+        (APP, BY_HAND, ActionOutcome("resume it so")),
+        (APP, READY, ActionOutcome(f"{AN_INSTANCE} is not suspended", is_done=True)),
     ],
 )
 def test_an_instance_is_resumed_and_its_field_given_back(kind: Kind, manifest: Any, answer: Any) -> None:
@@ -122,9 +126,9 @@ def ended(type_: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("kind", "manifest", "answer"),
     [
-        (APP, READY, Refusal("only an Operation can be cancelled; an ApplicationInstance can be suspended")),
+        (APP, READY, ActionOutcome("only an Operation can be cancelled; an ApplicationInstance can be suspended")),
         *(
-            (RUN, ended(word), Refusal(f"{AN_OPERATION} has ended: {word}", is_done=True))
+            (RUN, ended(word), ActionOutcome(f"{AN_OPERATION} has ended: {word}", is_done=True))
             for word in ("Succeeded", "Failed", "Cancelled")
         ),
         (
@@ -144,8 +148,8 @@ def test_an_operation_is_cancelled_until_it_has_ended_OPS_11(kind: Kind, manifes
 @pytest.mark.parametrize(
     ("kind", "manifest", "answer"),
     [
-        (CLUSTER, {"metadata": {"name": "c"}}, Refusal("only an Operation can be approved")),
-        (RUN, ended("Failed"), Refusal(f"{AN_OPERATION} has ended: Failed", is_done=True)),
+        (CLUSTER, {"metadata": {"name": "c"}}, ActionOutcome("only an Operation can be approved")),
+        (RUN, ended("Failed"), ActionOutcome(f"{AN_OPERATION} has ended: Failed", is_done=True)),
         (
             RUN,
             operation(),

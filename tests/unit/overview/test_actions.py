@@ -9,7 +9,7 @@ from tests.support.builders import NAME, NAMESPACE, condition, instance_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, FIELD_MANAGER, RETRY, is_retry_token
 from vworkspace_core.overview import actions
-from vworkspace_core.overview.actions import Approver, PlannedAction, Refusal
+from vworkspace_core.overview.actions import ActionOutcome, Approver, PlannedAction
 
 NOW = datetime(2026, 6, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -70,9 +70,9 @@ def test_a_retry_is_a_token_that_admission_takes_REC_14() -> None:
     ],
 )
 def test_where_there_is_nothing_to_do_it_is_said_why_SEE_1(
-    decided: PlannedAction | Refusal, why: str, is_done: bool
+    decided: PlannedAction | ActionOutcome, why: str, is_done: bool
 ) -> None:
-    assert isinstance(decided, Refusal)
+    assert isinstance(decided, ActionOutcome)
     assert why in decided.why
     assert decided.is_done is is_done
 
@@ -90,7 +90,7 @@ def test_what_the_control_plane_holds_is_not_taken_from_it_RES_4(decide: Any, su
         {"manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": {"f:spec": {"f:suspend": {}}}}
     ]
     decided = decide(APPLICATION_INSTANCE, held)
-    assert isinstance(decided, Refusal)
+    assert isinstance(decided, ActionOutcome)
     assert decided.why.endswith(" it there")
 
 

@@ -18,18 +18,18 @@ from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.reasons import ClusterReason
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview import checkup
-from vworkspace_core.overview.checkup import CheckResult, Finding
+from vworkspace_core.overview.checkup import CheckFinding, CheckResult
 from vworkspace_core.overview.replicas import AtWork
 
 EVERYTHING = {str(crd["metadata"]["name"]): crd for crd in (*crd_manifests(), *flux_crds(), *downstream_crds())}
 
 
-def verdicts(findings: Iterable[Finding]) -> dict[str, CheckResult]:
+def verdicts(findings: Iterable[CheckFinding]) -> dict[str, CheckResult]:
     """By point."""
     return {finding.point: finding.verdict for finding in findings}
 
 
-def of(point: str, findings: Iterable[Finding]) -> Finding:
+def of(point: str, findings: Iterable[CheckFinding]) -> CheckFinding:
     """The one about a point."""
     return next(finding for finding in findings if finding.point == point)
 
@@ -78,7 +78,7 @@ def test_whether_flux_can_apply_files_from_git_is_told_and_need_not_be_SEE_1() -
 
 
 def test_rights_are_told_with_the_print_that_gives_them_SEE_1() -> None:
-    assert checkup.rights("p", 12, []) == Finding("p", CheckResult.OK, "12 rights")
+    assert checkup.rights("p", 12, []) == CheckFinding("p", CheckResult.OK, "12 rights")
     lacking = checkup.rights("p", 12, [Right("create", HELM_RELEASE.group, HELM_RELEASE.plural, "team")])
     assert lacking.verdict is CheckResult.FAILED
     assert lacking.told == "the operator may not create helmreleases.helm.toolkit.fluxcd.io in namespace team"
@@ -225,7 +225,7 @@ def test_an_obstacle_of_the_connection_has_its_command_or_its_advice_SEE_1(reaso
     found = of("what the operator sees", checkup.connection({"status": {"conditions": [told]}}))
     advice = advice_for("Cluster", reason)
     if reason == "NoAgent":
-        assert found == Finding("what the operator sees", CheckResult.OK, f"it is so{command}")
+        assert found == CheckFinding("what the operator sees", CheckResult.OK, f"it is so{command}")
         return
     named = "kubectl get pods -n a" if command and advice is not None and advice.names_command else ""
     assert found.remedy == (named or (advice.text if advice is not None else ""))

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.errors import Invalid, StatusCause
-from purekube.ports.emptied import became_null, following, without_refused_maps
+from purekube.ports.emptied import became_null, second_apply, without_refused_maps
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ def test_the_second_apply_is_of_the_version_that_the_first_one_made() -> None:
     free = {"metadata": {"name": "a"}, "data": {}}
     exact = {"metadata": {"name": "a", "resourceVersion": "7"}, "data": {}}
 
-    assert following(free, answer) is free
-    assert following(exact, answer) == {"metadata": {"name": "a", "resourceVersion": "8"}, "data": {}}
+    assert second_apply(free, answer) is free
+    assert second_apply(exact, answer) == {"metadata": {"name": "a", "resourceVersion": "8"}, "data": {}}
     assert exact["metadata"] == {"name": "a", "resourceVersion": "7"}

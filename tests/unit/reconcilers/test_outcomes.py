@@ -22,7 +22,7 @@ from purekube.reconcilers.outcome import (
     Raised,
     Returned,
     Unread,
-    following,
+    consequences_of,
     raised,
 )
 from purekube.reconcilers.progress import CallController, ObjectProgress, ProgressRules, WatcherEvent
@@ -60,7 +60,7 @@ DONE = said("True Succeeded", "False Succeeded", "False Succeeded")
 
 def came(outcome: CallOutcome, call: CallController = UPDATE, **more: Any) -> Consequences:
     given: dict[str, Any] = {"rules": RULES, "progress": BEFORE, "retry": Constant(7.0), "key": "shop", **more}
-    return following(given.pop("rules"), given.pop("progress"), call, outcome, **given)
+    return consequences_of(given.pop("rules"), given.pop("progress"), call, outcome, **given)
 
 
 def same(found: Consequences, expected: Consequences) -> None:

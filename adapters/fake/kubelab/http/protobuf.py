@@ -76,7 +76,7 @@ Read = Callable[[Any], Any]
 
 
 @attrs.frozen
-class Member:
+class WireField:
     """The description of one field of a protobuf message: its JSON name, and the decoder `read` of its values.
 
     With `many` the field is repeated, and becomes a JSON list. With `keyed` it is a map, and becomes a JSON object.
@@ -119,15 +119,15 @@ def _pair(read: Read) -> Read:
     return pair
 
 
-def _text_map(name: str) -> Member:
-    return Member(name, _pair(_text), keyed=True)
+def _text_map(name: str) -> WireField:
+    return WireField(name, _pair(_text), keyed=True)
 
 
-def _texts(name: str) -> Member:
-    return Member(name, _text, many=True)
+def _texts(name: str) -> WireField:
+    return WireField(name, _text, many=True)
 
 
-def _message(**numbers: Member) -> Read:
+def _message(**numbers: WireField) -> Read:
     """Return a function that decodes a protobuf message to JSON.
 
     `numbers` are the message's fields by their numbers (`f1`, `f2`, …).
@@ -136,7 +136,7 @@ def _message(**numbers: Member) -> Read:
     return lambda value: _read_members(_raw(value), members)
 
 
-def _read_members(raw: bytes, members: Mapping[int, Member]) -> dict[str, Any]:
+def _read_members(raw: bytes, members: Mapping[int, WireField]) -> dict[str, Any]:
     message: dict[str, Any] = {}
     for number, value in fields_of(raw):
         member = members.get(number)
@@ -153,25 +153,25 @@ def _read_members(raw: bytes, members: Mapping[int, Member]) -> dict[str, Any]:
 
 
 _OWNER: Final = _message(
-    f1=Member("kind", _text),
-    f3=Member("name", _text),
-    f4=Member("uid", _text),
-    f5=Member("apiVersion", _text),
-    f6=Member("controller", _flag),
-    f7=Member("blockOwnerDeletion", _flag),
+    f1=WireField("kind", _text),
+    f3=WireField("name", _text),
+    f4=WireField("uid", _text),
+    f5=WireField("apiVersion", _text),
+    f6=WireField("controller", _flag),
+    f7=WireField("blockOwnerDeletion", _flag),
 )
-_METADATA: Final = Member(
+_METADATA: Final = WireField(
     "metadata",
     _message(
-        f1=Member("name", _text),
-        f2=Member("generateName", _text),
-        f3=Member("namespace", _text),
-        f5=Member("uid", _text),
-        f6=Member("resourceVersion", _text),
-        f8=Member("creationTimestamp", _time),
+        f1=WireField("name", _text),
+        f2=WireField("generateName", _text),
+        f3=WireField("namespace", _text),
+        f5=WireField("uid", _text),
+        f6=WireField("resourceVersion", _text),
+        f8=WireField("creationTimestamp", _time),
         f11=_text_map("labels"),
         f12=_text_map("annotations"),
-        f13=Member("ownerReferences", _OWNER, many=True),
+        f13=WireField("ownerReferences", _OWNER, many=True),
         f14=_texts("finalizers"),
     ),
 )
@@ -183,95 +183,105 @@ _RULE: Final = _message(
     f5=_texts("nonResourceURLs"),
 )
 _SUBJECT: Final = _message(
-    f1=Member("kind", _text), f2=Member("apiGroup", _text), f3=Member("name", _text), f4=Member("namespace", _text)
+    f1=WireField("kind", _text),
+    f2=WireField("apiGroup", _text),
+    f3=WireField("name", _text),
+    f4=WireField("namespace", _text),
 )
-_ROLE_REF: Final = _message(f1=Member("apiGroup", _text), f2=Member("kind", _text), f3=Member("name", _text))
-_ROLE: Final = _message(f1=_METADATA, f2=Member("rules", _RULE, many=True))
-_BINDING: Final = _message(f1=_METADATA, f2=Member("subjects", _SUBJECT, many=True), f3=Member("roleRef", _ROLE_REF))
-_NAMED: Final = _message(f1=Member("kind", _text), f2=Member("namespace", _text), f3=Member("name", _text))
+_ROLE_REF: Final = _message(f1=WireField("apiGroup", _text), f2=WireField("kind", _text), f3=WireField("name", _text))
+_ROLE: Final = _message(f1=_METADATA, f2=WireField("rules", _RULE, many=True))
+_BINDING: Final = _message(
+    f1=_METADATA, f2=WireField("subjects", _SUBJECT, many=True), f3=WireField("roleRef", _ROLE_REF)
+)
+_NAMED: Final = _message(f1=WireField("kind", _text), f2=WireField("namespace", _text), f3=WireField("name", _text))
 _RESOURCE_ATTRIBUTES: Final = _message(
-    f1=Member("namespace", _text),
-    f2=Member("verb", _text),
-    f3=Member("group", _text),
-    f4=Member("version", _text),
-    f5=Member("resource", _text),
-    f6=Member("subresource", _text),
-    f7=Member("name", _text),
+    f1=WireField("namespace", _text),
+    f2=WireField("verb", _text),
+    f3=WireField("group", _text),
+    f4=WireField("version", _text),
+    f5=WireField("resource", _text),
+    f6=WireField("subresource", _text),
+    f7=WireField("name", _text),
 )
-_PATH_ATTRIBUTES: Final = _message(f1=Member("path", _text), f2=Member("verb", _text))
+_PATH_ATTRIBUTES: Final = _message(f1=WireField("path", _text), f2=WireField("verb", _text))
 
 
 def _integer(value: Any) -> int:
     return int(value)
 
 
-_PORT: Final = _message(f1=Member("name", _text), f3=Member("containerPort", _integer), f4=Member("protocol", _text))
+_PORT: Final = _message(
+    f1=WireField("name", _text), f3=WireField("containerPort", _integer), f4=WireField("protocol", _text)
+)
 _CONTAINER: Final = _message(
-    f1=Member("name", _text),
-    f2=Member("image", _text),
+    f1=WireField("name", _text),
+    f2=WireField("image", _text),
     f3=_texts("command"),
     f4=_texts("args"),
-    f6=Member("ports", _PORT, many=True),
+    f6=WireField("ports", _PORT, many=True),
 )
-_TEMPLATE: Final = Member(
+_TEMPLATE: Final = WireField(
     "template",
     _message(
         f1=_METADATA,
-        f2=Member("spec", _message(f2=Member("containers", _CONTAINER, many=True), f3=Member("restartPolicy", _text))),
+        f2=WireField(
+            "spec",
+            _message(f2=WireField("containers", _CONTAINER, many=True), f3=WireField("restartPolicy", _text)),
+        ),
     ),
 )
-_SELECTOR: Final = Member("selector", _message(f1=_text_map("matchLabels")))
-_DEPLOYMENT_SPEC: Final = _message(f1=Member("replicas", _integer), f2=_SELECTOR, f3=_TEMPLATE)
+_SELECTOR: Final = WireField("selector", _message(f1=_text_map("matchLabels")))
+_DEPLOYMENT_SPEC: Final = _message(f1=WireField("replicas", _integer), f2=_SELECTOR, f3=_TEMPLATE)
 _JOB_SPEC: Final = _message(
-    f1=Member("parallelism", _integer),
-    f2=Member("completions", _integer),
+    f1=WireField("parallelism", _integer),
+    f2=WireField("completions", _integer),
     f6=_TEMPLATE,
-    f7=Member("backoffLimit", _integer),
+    f7=WireField("backoffLimit", _integer),
 )
 
 _DELETE_OPTIONS: Final = _message(
-    f1=Member("gracePeriodSeconds", _integer),
-    f2=Member("preconditions", _message(f1=Member("uid", _text), f2=Member("resourceVersion", _text))),
-    f3=Member("orphanDependents", _flag),
-    f4=Member("propagationPolicy", _text),
+    f1=WireField("gracePeriodSeconds", _integer),
+    f2=WireField("preconditions", _message(f1=WireField("uid", _text), f2=WireField("resourceVersion", _text))),
+    f3=WireField("orphanDependents", _flag),
+    f4=WireField("propagationPolicy", _text),
     f5=_texts("dryRun"),
 )
 """The decoder of DeleteOptions, which is the same message in every API group."""
 
 _KINDS: Final[Mapping[tuple[str, str], Read]] = {
-    ("v1", "Namespace"): _message(f1=_METADATA, f2=Member("spec", _message(f1=_texts("finalizers")))),
+    ("v1", "Namespace"): _message(f1=_METADATA, f2=WireField("spec", _message(f1=_texts("finalizers")))),
     ("v1", "ConfigMap"): _message(
         f1=_METADATA,
         f2=_text_map("data"),
-        f3=Member("binaryData", _pair(_base64), keyed=True),
-        f4=Member("immutable", _flag),
+        f3=WireField("binaryData", _pair(_base64), keyed=True),
+        f4=WireField("immutable", _flag),
     ),
     ("v1", "Secret"): _message(
         f1=_METADATA,
-        f2=Member("data", _pair(_base64), keyed=True),
-        f3=Member("type", _text),
+        f2=WireField("data", _pair(_base64), keyed=True),
+        f3=WireField("type", _text),
         f4=_text_map("stringData"),
-        f5=Member("immutable", _flag),
+        f5=WireField("immutable", _flag),
     ),
-    ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=Member("secrets", _NAMED, many=True)),
-    ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=Member("spec", _DEPLOYMENT_SPEC)),
-    ("batch/v1", "Job"): _message(f1=_METADATA, f2=Member("spec", _JOB_SPEC)),
+    ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=WireField("secrets", _NAMED, many=True)),
+    ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=WireField("spec", _DEPLOYMENT_SPEC)),
+    ("batch/v1", "Job"): _message(f1=_METADATA, f2=WireField("spec", _JOB_SPEC)),
     ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
     ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
     ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): _message(
         f1=_METADATA,
-        f2=Member(
+        f2=WireField(
             "spec",
             _message(
-                f1=Member("resourceAttributes", _RESOURCE_ATTRIBUTES),
-                f2=Member("nonResourceAttributes", _PATH_ATTRIBUTES),
+                f1=WireField("resourceAttributes", _RESOURCE_ATTRIBUTES),
+                f2=WireField("nonResourceAttributes", _PATH_ATTRIBUTES),
             ),
         ),
     ),
     ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): _message(
-        f1=_METADATA, f2=Member("spec", _message(f1=Member("namespace", _text)))
+        f1=_METADATA, f2=WireField("spec", _message(f1=WireField("namespace", _text)))
     ),
     ("authentication.k8s.io/v1", "SelfSubjectReview"): _message(f1=_METADATA),
 }

@@ -51,7 +51,7 @@ _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
 
 
 @attrs.frozen
-class ConversionWebhook:
+class WebhookConverter:
     """The webhook that converts the objects of one kind.
 
     `client` is its address, `review_version` the version of ConversionReview that it accepts.
@@ -61,17 +61,17 @@ class ConversionWebhook:
     review_version: str
 
 
-def conversion_webhook(spec: Manifest) -> ConversionWebhook | None:
+def conversion_webhook(spec: Manifest) -> WebhookConverter | None:
     """Return the conversion webhook in a CRD's `spec`, or None if a conversion only changes the apiVersion."""
     conversion = spec.get("conversion") or {}
     if conversion.get("strategy") != "Webhook":
         return None
     webhook = conversion["webhook"]
     understood = (version for version in webhook["conversionReviewVersions"] if version in ("v1", "v1beta1"))
-    return ConversionWebhook(client_of(webhook["clientConfig"], _SECONDS), next(understood, "v1"))
+    return WebhookConverter(client_of(webhook["clientConfig"], _SECONDS), next(understood, "v1"))
 
 
-AskWebhook = Callable[[ConversionWebhook, Manifest], Any]
+AskWebhook = Callable[[WebhookConverter, Manifest], Any]
 """A function that sends a review and returns the answer. Raises OSError or ValueError if the answer is unusable."""
 
 
@@ -81,7 +81,7 @@ class ConversionNeeded(Exception):
     The caller converts the objects and repeats the request.
     """
 
-    def __init__(self, webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str) -> None:
+    def __init__(self, webhook: WebhookConverter, objects: Sequence[Manifest], api_version: str) -> None:
         super().__init__(f"{len(objects)} objects are needed in {api_version}")
         self.webhook = webhook
         self.objects = objects
@@ -139,7 +139,7 @@ class ConversionAnswers:
         for manifest, result in zip(need.objects, converted, strict=True):
             self._known[need.api_version, _key(manifest)] = result
 
-    def of(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+    def of(self, webhook: WebhookConverter, manifest: Manifest, api_version: str) -> Manifest:
         """Return `manifest` as `webhook` converted it to `api_version`.
 
         Raises ConversionNeeded if the webhook has not returned this conversion yet.
@@ -178,7 +178,7 @@ class Conversions:
         finally:
             self._answers = None
 
-    def convert(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+    def convert(self, webhook: WebhookConverter, manifest: Manifest, api_version: str) -> Manifest:
         """Return `manifest` as `webhook` converts it to `api_version`.
 
         Raises ApiFailure if the webhook fails or its answer is invalid. Within `answered_by`, raises ConversionNeeded
@@ -197,7 +197,7 @@ class Conversions:
             raise internal(f"{_named(manifest)} returned invalid metadata: {text}")
         return settled
 
-    def _asked_now(self, webhook: ConversionWebhook, manifest: Manifest, api_version: str) -> Manifest:
+    def _asked_now(self, webhook: WebhookConverter, manifest: Manifest, api_version: str) -> Manifest:
         self._asked += 1
         uid = str(UUID(int=self._asked))
         if self._ask is None:
@@ -209,7 +209,7 @@ class Conversions:
         return converted_objects([manifest], answer, api_version, uid, webhook.review_version)[0]
 
 
-def review_of(webhook: ConversionWebhook, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
+def review_of(webhook: WebhookConverter, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
     """Return the ConversionReview that requests the conversion of `objects` to `api_version`."""
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
     return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
@@ -321,7 +321,7 @@ class KindVersions:
 
     schemas: Mapping[str, Schema] = attrs.field(repr=False)
     storage: str
-    webhook: ConversionWebhook | None
+    webhook: WebhookConverter | None
     conversions: Conversions = attrs.field(repr=False)
 
     def convert(self, manifest: Manifest, api_version: str) -> Manifest:

@@ -20,7 +20,7 @@ from purekube.composites.observe import observe_live
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.simulation.box_laws import Broken, Rested, try_example
+from purekube_run.simulation.box_laws import BrokenBoxLaw, Rested, try_example
 from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.scenario import Outcome, run_scenario
 from purekube_run.simulation.scenario_file import read_scenarios
@@ -121,7 +121,7 @@ def _laws(box: Box, definitions: Sequence[Manifest], request: BoxTestRequest, se
     rested: list[Rested] = []
     for number in numbers:
         tried = try_example(box, definitions, number, seed)
-        if isinstance(tried, Broken):
+        if isinstance(tried, BrokenBoxLaw):
             return _broken(tried, request.file, seed), False
         rested.append(tried)
     what = f"{len(numbers)} examples of {box.kind.kind}, {len(FAULTS)} faults"
@@ -131,7 +131,7 @@ def _laws(box: Box, definitions: Sequence[Manifest], request: BoxTestRequest, se
     return lines, True
 
 
-def _broken(broken: Broken, file: str, seed: int) -> list[str]:
+def _broken(broken: BrokenBoxLaw, file: str, seed: int) -> list[str]:
     again = f"vworkspace-operator box test {file} --seed {seed} --example {broken.number}"
     return [
         f"laws      BROKEN: {broken.law}: {broken.told}",

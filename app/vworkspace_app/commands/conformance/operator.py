@@ -17,7 +17,7 @@ from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, Comma
 from purekube_run.process.signals import run_until_signal
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.examination.case import CHART, NEEDS
-from vworkspace_app.examination.clauses import UNSEEN, Profile
+from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
 from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
 from vworkspace_app.settings.setting_types import seconds_of
 
@@ -44,7 +44,9 @@ def examine_operator(
         ),
     ],
     kubeconfig: Given = None,
-    profile: Annotated[Profile, Parameter(help="gitops, agent (jobs of a control plane), or full.")] = Profile.GITOPS,
+    profile: Annotated[
+        ExaminationProfile, Parameter(help="gitops, agent (jobs of a control plane), or full.")
+    ] = ExaminationProfile.GITOPS,
     clause: Annotated[list[str] | None, Parameter(help="Only this clause or check; repeatable.")] = None,
     replicas: Annotated[str, Parameter(help="Command that starts one of several replicas, with leader election.")] = "",
     flux: Annotated[
@@ -94,7 +96,7 @@ def list_checks() -> None:
 
         vworkspace-operator conformance list
     """
-    checks: Sequence[Check[Any]] = ExaminationRequest(OperatorCommand("-"), Profile.FULL).checks
+    checks: Sequence[Check[Any]] = ExaminationRequest(OperatorCommand("-"), ExaminationProfile.FULL).checks
     print(listed(checks, NEEDS))
     for code, reason in UNSEEN.items():
         print(f"{code:<10} not seen from outside: {reason}")

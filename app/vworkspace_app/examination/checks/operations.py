@@ -14,7 +14,7 @@ from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import HELM_RELEASE, JOB, RESOURCE_QUOTA, VELERO_BACKUP, VOLUME_SNAPSHOT
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import Broken, NotTried, holds
 from vworkspace_app.examination.case import CHECKS, IMAGE, VERSION, InstanceCase
@@ -30,7 +30,7 @@ _QUOTA_SECONDS = 2.0
 """The seconds in which a cluster with a ResourceQuota controller is expected to process a new quota."""
 
 
-def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[Call, str]]:
+def _phases(c: InstanceCase, ref: ObjectRef) -> list[tuple[RecordedRequest, str]]:
     """Return the operator's successful writes of the Operation's status, each with the phase in that status."""
     wrote = [call for call in c.writes() if call.concerns(ref, "status") and call.succeeded]
     return [(call, str(get_path(call.answer or {}, "status", "phase") or "")) for call in wrote]

@@ -11,7 +11,7 @@ from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, SECRET
 from purekube.ports import Propagation
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import (
     FOREIGN_CONDITION,
     conditions_of,
@@ -146,7 +146,7 @@ async def finalizer_first(c: InstanceCase) -> None:
     await c.release()
     made = next(call for call in c.child_writes() if call.succeeded)
 
-    def finalizers(call: Call) -> Any:
+    def finalizers(call: RecordedRequest) -> Any:
         return get_path(call.answer, "metadata", "finalizers") or () if call.concerns(ref) and call.succeeded else ()
 
     added = next((call for call in c.writes() if labels.FINALIZER in finalizers(call)), None)

@@ -10,7 +10,7 @@ import anyio
 from kubelab.flux import FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE
-from purekube_run.examination.audit import Call
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import conditions_of, shown
 from purekube_run.examination.verdicts import NotTried, holds
 from vworkspace_app.examination.case import CHECKS, FAILED, InstanceCase
@@ -34,7 +34,7 @@ async def cut_watches(c: InstanceCase) -> None:
 async def expired_watches(c: InstanceCase) -> None:
     ref = await c.managed()
 
-    def where(call: Call) -> bool:
+    def where(call: RecordedRequest) -> bool:
         return call.verb == "watch" and call.is_of(APPLICATION_INSTANCE, HELM_RELEASE)
 
     with c.proxy.fault("410 for watches", where, status=410, message="too old resource version", times=2) as fault:

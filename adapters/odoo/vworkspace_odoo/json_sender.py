@@ -18,7 +18,7 @@ CLOUD_EVENT: Final = "application/cloudevents+json; charset=utf-8"
 _LONGEST_ANSWER: Final = 4096
 
 
-class JsonReceiver:
+class JsonSender:
     """A client of a receiver of JSON documents: it posts documents of `media_type` to `url`.
 
     `token` is called before each request; an empty token is not sent. A token is sent to another machine only over
@@ -44,9 +44,9 @@ class JsonReceiver:
         )
 
     def __repr__(self) -> str:
-        return f"JsonReceiver({self._where})"
+        return f"JsonSender({self._where})"
 
-    async def __aenter__(self) -> "JsonReceiver":
+    async def __aenter__(self) -> "JsonSender":
         return self
 
     async def __aexit__(self, *_: object) -> None:
