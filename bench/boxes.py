@@ -34,12 +34,12 @@ from bench.writes import POLICY
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE
-from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.decide import BoxContext, composite_of, decide
+from purekube.boxes.decision.decide import BoxContext, composite_of, decide
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.composites.observe import observe_live
 from purekube_kit.kube_apiserver import OPERATOR_USER, Assets, RealServer, assets_of, audit_flags, started
 from purekube_run.boxes.load import load_box, runnable
-from purekube_run.simulation.box_world import BoxWorld
+from purekube_run.simulation.extensions.box_world import BoxWorld
 
 FILE: Final = ROOT / "bench" / "webapp.yaml"
 CRD: Final = ROOT / "examples" / "boxes" / "webapp-crd.yaml"

@@ -36,7 +36,7 @@ from bench.reaching import Client
 from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, SERVICE_ACCOUNT
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from tools.cluster.build import build, module_folder
 from tools.cluster.components import COMPONENTS
 from tools.cluster.up import pins_of

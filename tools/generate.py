@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube_run.process.yaml_documents import Format, dump
 from tools.box_schemas import json_schema
 from tools.chart.files import chart

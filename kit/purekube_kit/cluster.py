@@ -23,7 +23,7 @@ from purekube_kit.faults import VERBS, ActiveFault, FaultScope, Moment, crash, n
 from purekube_kit.kinds import KindNames
 from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
 from purekube_run.simulation.cluster import condition_of
-from purekube_run.simulation.runnables import Runnable, definition_of, resource_of
+from purekube_run.simulation.extensions.runnables import Runnable, definition_of, resource_of
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")

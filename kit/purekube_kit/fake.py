@@ -21,9 +21,9 @@ from purekube_kit.logs import keeping_logs
 from purekube_kit.record import Write
 from purekube_run.simulation.cluster import SIMULATED, ready_of
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.runnables import extending_of
 from purekube_run.simulation.faults import Schedule
-from purekube_run.simulation.runnables import extending_of
 from purekube_run.simulation.world import World, WorldHotLoop
 
 T = TypeVar("T")

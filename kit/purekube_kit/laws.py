@@ -7,8 +7,8 @@ from typing import Any, Final
 from purekube.apimachinery.manifest import Kind, Manifest, content_hash
 from purekube.reconcilers import Object, Resource
 from purekube_kit.cluster import Definition
-from purekube_run.simulation.runnables import Runnable, resource_of
-from purekube_run.simulation.trial import BrokenLaw, Outside, Trial
+from purekube_run.simulation.extensions.runnables import Runnable, resource_of
+from purekube_run.simulation.extensions.trial import BrokenLaw, Outside, Trial
 
 _MOST_LINES: Final = 40
 _FIRST: Final = 8

@@ -26,9 +26,9 @@ from purekube_run.controller.observer import Reconciled
 from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.cluster import SIMULATED
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.runnables import extending_of
 from purekube_run.simulation.replica import Replica
-from purekube_run.simulation.runnables import extending_of
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 import pytest
 
-from purekube.boxes.admission_policy import BINDING, POLICY
+from purekube.boxes.webhooks.admission_policy import BINDING, POLICY
 from tests.support.plain_http import WIRES
 from tests.support.policy_place import GROUP, MAPS, PolicyPlace, policy_place
 

@@ -9,7 +9,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.boxes.admission_policy import MUTATING_BINDING, MUTATING_POLICY, is_enforced_by, policy_of
+from purekube.boxes.webhooks.admission_policy import MUTATING_BINDING, MUTATING_POLICY, is_enforced_by, policy_of
 from purekube.cel import API_SERVER, LIBRARIES, CelType
 from purekube.cel.signatures import Function
 from tests.support.filled_objects import VALUES, Shops, filling, shop

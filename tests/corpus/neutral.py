@@ -45,10 +45,10 @@ from vworkspace_core.jobs import messages as jobs
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
-from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
-from vworkspace_core.operations.used_approvals import UsedApprovals
 
 Json = Any
 

@@ -13,7 +13,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.boxes.reasons import BoxReason, RolloutPhase
+from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.reconcile_error import ReconcileErrorCause
 from purekube.graph.account import GraphReason

@@ -13,7 +13,7 @@ import yaml
 
 from purekube.apimachinery.fields import camel
 from purekube.boxes import model
-from purekube.boxes.compile import examine
+from purekube.boxes.compiler.compile import examine
 from purekube.boxes.expressions import OBJECTS
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
@@ -21,8 +21,8 @@ from purekube.boxes.when_conditions import AFTER, OPERATORS
 from purekube.composites.decisions import NO_ACCOUNT
 from purekube.composites.rights import HIDDEN
 from purekube.graph import GraphReason
-from purekube_run.simulation.scenario import ENDINGS, SERVERS
-from purekube_run.simulation.scenario_file import QUALIFIERS, STEPS
+from purekube_run.simulation.extensions.scenario import ENDINGS, SERVERS
+from purekube_run.simulation.extensions.scenario_file import QUALIFIERS, STEPS
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from tests.support.boxes import CONDITIONS

@@ -12,8 +12,8 @@ import yaml
 from purekube.apimachinery.fields import camel
 from purekube.boxes import model
 from purekube.boxes.read import read_box
-from purekube.boxes.reasons import CONDITIONS, RolloutPhase
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure, RolloutOrder
+from purekube.boxes.rollouts.reasons import CONDITIONS, RolloutPhase
 from tests.docs.markdown import ROOT
 from tests.docs.newcomer import shell, started
 from tests.docs.test_boxes import changed

@@ -65,8 +65,8 @@ LIMITS = (
     Limit("Message of a condition", constant("purekube.apimachinery.secret_material.LONGEST_MESSAGE"), "1,024"),
     Limit("Note of an Event", constant("purekube.controller.event_series.LONGEST_NOTE"), "1,024"),
     Limit("Text of a log line", constant("purekube_run.process.logs._LONGEST"), "32,768"),
-    Limit("Approval claim", constant("vworkspace_core.operations.claims.LONGEST"), "8,192"),
-    Limit("Used approvals", constant("vworkspace_core.operations.used_approvals.MOST_SPENT"), "5,000"),
+    Limit("Approval claim", constant("vworkspace_core.operations.approvals.claims.LONGEST"), "8,192"),
+    Limit("Used approvals", constant("vworkspace_core.operations.approvals.used_approvals.MOST_SPENT"), "5,000"),
     Limit(
         "Retention of a backup", constant("vworkspace_core.operations.engines.velero.LONGEST_RETENTION_DAYS"), "3650"
     ),

@@ -10,7 +10,7 @@ import pytest
 
 from purekube.apimachinery.definitions import OPERATOR_BOX as BOX
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from tests.docs.test_simulation import wrapped
 from tests.e2e.day.picture import IMAGES, drawn, words
 from tests.support.box_site import QUICK, BoxSite, in_process

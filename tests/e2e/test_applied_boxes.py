@@ -12,9 +12,9 @@ from purekube.apimachinery.definitions import BROUGHT_TO, PIN
 from purekube.apimachinery.errors import Forbidden, KindMissing, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
-from purekube.boxes.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, policy_of
-from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.revisions import CONTROLLER_REVISION
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
+from purekube.boxes.webhooks.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY, policy_of
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.process.command_line import CommandError

@@ -10,9 +10,9 @@ import yaml
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import JOB, SECRET
-from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube_run.boxes.load import load_text, runnable
 from tests.e2e.test_box_run import AGREES, HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.box_site import NS, QUICK, BoxSite, applied_example, example, in_process

@@ -9,7 +9,7 @@ from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.compile import compile_box
+from purekube.boxes.compiler.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_run.simulation.cluster import plain_definition

@@ -7,7 +7,7 @@ import pytest
 
 from purekube.apimachinery.errors import Invalid
 from purekube.boxes.definition import crd_of, not_enforced
-from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, WebhookDuties
 from tests.support.box_site import FACES, QUICK, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.ports import KubeRequest, Send, Watch, WatchEvent
 from tests.support.box_site import QUICK, BoxSite, applied_example, example, in_process
 

@@ -52,7 +52,7 @@ from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.used_approvals import LEDGER_SECRET
+from vworkspace_core.operations.approvals.used_approvals import LEDGER_SECRET
 
 pytestmark = pytest.mark.slow
 

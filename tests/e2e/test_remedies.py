@@ -55,8 +55,8 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES
 from vworkspace_core.credentials.secret import credentials_of
 from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.approvals.used_approvals import LEDGER_SECRET
 from vworkspace_core.operations.settings import RUNNER
-from vworkspace_core.operations.used_approvals import LEDGER_SECRET
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.status_writers import StatusWriter
 from purekube.ports import PatchType
 from purekube.reconcilers import Feature, Object, Reconciler, Request, Result, Watcher, pure_reconciler, resource

@@ -18,7 +18,7 @@ from purekube.apimachinery.errors import Invalid, KindMissing, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.labels import child_kinds
+from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.model import Power
 from purekube_run.boxes.load import load_text, runnable
 from tests.e2e.test_box_rights import grant, grant_all

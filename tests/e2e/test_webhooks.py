@@ -18,7 +18,7 @@ from anyio.from_thread import start_blocking_portal
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
 from kubelab.server import ApiServer
-from purekube.boxes.conversion_webhook import CONVERT_PATH
+from purekube.boxes.webhooks.conversion_webhook import CONVERT_PATH
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.machine import SystemClock
 from tests.support.commands import Running, free_port, one_line, run

@@ -10,7 +10,7 @@ import yaml
 
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from tests.e2e.test_webhooks import SYSTEM, laid, made
 from tests.support.commands import Running, free_port, run
 from tests.support.lent_server import lent

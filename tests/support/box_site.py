@@ -27,7 +27,7 @@ from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.composite import Composite
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient

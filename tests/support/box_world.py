@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from tests.support.composite_world import NS, CompositeWorld, condition_of
 
 __all__ = ["NS", "PureWorld", "condition_of"]

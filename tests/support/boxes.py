@@ -8,7 +8,7 @@ import attrs
 
 from purekube.apimachinery.problems import Place
 from purekube.boxes.box import Box
-from purekube.boxes.compile import BoxExamination, compile_box, examine
+from purekube.boxes.compiler.compile import BoxExamination, compile_box, examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 

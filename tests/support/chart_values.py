@@ -5,7 +5,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from vworkspace_app.install.profiles import Profile
-from vworkspace_core.operations.claims import BINDINGS
+from vworkspace_core.operations.approvals.claims import BINDINGS
 
 __all__ = ["DIGEST", "EVERYTHING", "PULLABLE", "values"]
 

@@ -13,9 +13,9 @@ from kubelab.writes.admission_plugins import AdmissionPlugin
 from purekube.apimachinery.admission_review import patched, read_review, refused
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.boxes.admission_policy import policy_of
 from purekube.boxes.box import Box
-from purekube.boxes.kind_webhooks import BoxAdmission
+from purekube.boxes.webhooks.admission_policy import policy_of
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission
 from tests.support.boxes import box_of, config, crd
 
 LABEL: Final = "self.metadata.?labels"

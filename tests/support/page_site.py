@@ -24,7 +24,7 @@ from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.ports import PatchType
 from purekube_run.controller.manager import Election
 from purekube_run.process.http import ConnectionLimits

@@ -32,8 +32,8 @@ from purekube.controller.queue.workqueue import RateLimiter
 from purekube.ports import KubeRequest, KubeVerb, PatchType, WatchEventType
 from purekube_http.http import HttpTransport
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.commands import process
 from vworkspace_app.commands import run as run_module  # noqa: F401 - loads what is to be changed
+from vworkspace_app.commands.shared import process
 from vworkspace_app.manager import production  # noqa: F401 - the same
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

@@ -14,7 +14,7 @@ from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, POD
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi, ListPage
 from purekube.reconcilers import Reconciler, Request, Result

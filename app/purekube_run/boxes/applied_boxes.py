@@ -14,22 +14,22 @@ from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.boxes.applied import FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
-from purekube.boxes.applied_status import WORDS, decide_with_status
 from purekube.boxes.box import Box
-from purekube.boxes.decide import access_of
-from purekube.boxes.members import ParentReadings
+from purekube.boxes.decision.decide import access_of
 from purekube.boxes.read import BoxProblem
-from purekube.boxes.reasons import CONDITIONS
-from purekube.boxes.revised import retired_kinds
-from purekube.boxes.revisions import (
+from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.boxes.rollouts.applied import FINALIZER, MANAGER, AppliedBox, BoxSnapshot, BoxState
+from purekube.boxes.rollouts.applied_status import WORDS, decide_with_status
+from purekube.boxes.rollouts.members import ParentReadings
+from purekube.boxes.rollouts.reasons import CONDITIONS
+from purekube.boxes.rollouts.revised import retired_kinds
+from purekube.boxes.rollouts.revisions import (
     CONTROLLER_REVISION,
     Revision,
     crd_name_of,
     owner_of_kind,
     read_revisions,
 )
-from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.composites.rights import CompositeAccess
 from purekube.composites.status_writers import StatusWriter
 from purekube.controller.decision import Decision

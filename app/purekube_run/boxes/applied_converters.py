@@ -11,8 +11,8 @@ import attrs
 
 from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.manifest import content_hash, get_path, metadata
-from purekube.boxes.kind_webhooks import converter_of
-from purekube.boxes.revisions import CONTROLLER_REVISION, crd_name_of, read_revisions
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION, crd_name_of, read_revisions
+from purekube.boxes.webhooks.kind_webhooks import converter_of
 from purekube.ports import Clock, KubeApi
 from purekube.versions import Converter
 from purekube_run.boxes.applied_load import load_definition

@@ -12,13 +12,13 @@ from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
-from purekube.boxes.compile import BoxExamination, examine
-from purekube.boxes.decide import composite_of
+from purekube.boxes.compiler.compile import BoxExamination, examine
+from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.definition import not_enforced
-from purekube.boxes.kind_webhooks import refused_where_applied
 from purekube.boxes.model import API_VERSION, KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
+from purekube.boxes.webhooks.kind_webhooks import refused_where_applied
 from purekube.cel import INT, CelSyntaxError, Environment, Program, compile_expression
 from purekube.cel.types import CelType, Field
 from purekube.composites.parent import kinds_annotation

@@ -9,7 +9,7 @@ from typing import Any
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.boxes.entries import entries_of
+from purekube.boxes.compiler.entries import entries_of
 from purekube.boxes.model import OperatorBox
 from purekube.boxes.schemas import CrdProblem, CrdVersions, plural_of
 from purekube.ports import KubeApi

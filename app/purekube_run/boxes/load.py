@@ -13,7 +13,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems
 from purekube.boxes.box import Box
-from purekube.boxes.compile import BoxExamination, examine
+from purekube.boxes.compiler.compile import BoxExamination, examine
 from purekube.boxes.model import KIND, OperatorBox
 from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas

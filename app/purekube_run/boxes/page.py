@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from purekube.apimachinery.resources import Access, resources
 from purekube.boxes.box import Box, BoxNode
-from purekube.boxes.decide import access_of, owners
+from purekube.boxes.decision.decide import access_of, owners
 from purekube.boxes.model import ApplyMode, OnDelete
 from purekube.schema.node import MISSING, JsonType, Schema
 from purekube_run.boxes.box_drawing import mermaid

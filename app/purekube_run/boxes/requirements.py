@@ -12,11 +12,11 @@ from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ref_of
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.problems import Place
-from purekube.boxes.admission_policy import MUTATING_BINDING, MUTATING_POLICY, SINCE, is_enforced_by, policy_of
 from purekube.boxes.box import Box
-from purekube.boxes.conversion_webhook import VALIDATING_CONFIGURATION, ConversionWebhook
-from purekube.boxes.kind_webhooks import FROM_FILE, NOT_COMPUTED, WebhookDuties
 from purekube.boxes.read import BoxProblem
+from purekube.boxes.webhooks.admission_policy import MUTATING_BINDING, MUTATING_POLICY, SINCE, is_enforced_by, policy_of
+from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION, ConversionWebhook
+from purekube.boxes.webhooks.kind_webhooks import FROM_FILE, NOT_COMPUTED, WebhookDuties
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.lookups import all_of
 

@@ -12,9 +12,9 @@ import structlog
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.structuring import read_meta
 from purekube.boxes.box import Box
-from purekube.boxes.members import ParentReadings
-from purekube.boxes.revised import RevisedBox
-from purekube.boxes.revisions import Assignments, BroughtTo, Revision, assignments_of
+from purekube.boxes.rollouts.members import ParentReadings
+from purekube.boxes.rollouts.revised import RevisedBox
+from purekube.boxes.rollouts.revisions import Assignments, BroughtTo, Revision, assignments_of
 from purekube.composites.composite import status_writer
 from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.ports import Clock, EventSink, KubeApi, KubeRequest, Send

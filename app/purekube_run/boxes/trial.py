@@ -15,9 +15,9 @@ import attrs
 from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.errors import NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, merge_patch
-from purekube.boxes.judgement import AGAIN_SECONDS, DryRunResult, Judgement, interruption_of, refusal_of
-from purekube.boxes.members import BoxParent
-from purekube.boxes.revisions import record_of
+from purekube.boxes.rollouts.judgement import AGAIN_SECONDS, DryRunResult, Judgement, interruption_of, refusal_of
+from purekube.boxes.rollouts.members import BoxParent
+from purekube.boxes.rollouts.revisions import record_of
 from purekube.composites.composite import Composite
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot

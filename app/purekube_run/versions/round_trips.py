@@ -14,9 +14,9 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.problems import Place, index
 from purekube.boxes.box import Box
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.kind_webhooks import converter_of
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, KnownKind
+from purekube.boxes.webhooks.kind_webhooks import converter_of
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import review_problem
 from purekube.schema import apply_defaults

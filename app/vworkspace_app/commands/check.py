@@ -9,8 +9,8 @@ from purekube_http import KubeApiClient
 from purekube_run.process.command_line import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import at_cluster, form_of, now
-from vworkspace_app.commands.shared_options import Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared.session import at_cluster, form_of, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
 from vworkspace_app.overview.screen import Screen

@@ -18,7 +18,7 @@ from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
-from vworkspace_app.commands.shared_options import CertManager, Former, LeaderElect, Output, Tenants
+from vworkspace_app.commands.shared.options import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.options import read_authority

@@ -12,10 +12,10 @@ from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands import plan_documents
 from vworkspace_app.commands.plan import PlanRequest, plan_of
-from vworkspace_app.commands.session import at_cluster, now
-from vworkspace_app.commands.shared_options import Kubeconfig
+from vworkspace_app.commands.shared import plan_documents
+from vworkspace_app.commands.shared.options import Kubeconfig
+from vworkspace_app.commands.shared.session import at_cluster, now
 from vworkspace_app.overview.differences import Difference, difference, overlaid
 from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION

@@ -16,8 +16,8 @@ import attrs
 import structlog
 
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
-from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.composites.composite import Composite, status_writer
 from purekube.composites.status_writers import StatusWriter
 from purekube.reconcilers import Resource
@@ -35,7 +35,7 @@ from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.controllers import GivenController
 from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.commands.process import ProcessParts, configure_log, run_process
+from vworkspace_app.commands.shared.process import ProcessParts, configure_log, run_process
 from vworkspace_app.manager.telemetry import components_of_extensions
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks import ServedKinds, webhooks_of_kinds

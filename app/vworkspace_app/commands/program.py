@@ -11,7 +11,7 @@ import attrs
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments.parser import alike, call, command_help, description, first_line, titled
 from vworkspace_app.arguments.signature import UsageError
-from vworkspace_app.commands.quick_imports import quick_imports
+from vworkspace_app.commands.shared.quick_imports import quick_imports
 from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script, install_hint
 
 _PROGRAM: Final = "vworkspace-operator"

@@ -9,7 +9,7 @@ import structlog
 from purekube.controller.shard import WHOLE
 from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
-from vworkspace_app.commands.process import ProcessParts, configure_log, run_process
+from vworkspace_app.commands.shared.process import ProcessParts, configure_log, run_process
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager

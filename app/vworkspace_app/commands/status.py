@@ -14,9 +14,9 @@ from purekube.ports import KubeApi
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands import session
-from vworkspace_app.commands.session import form_of
-from vworkspace_app.commands.shared_options import Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared import session
+from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared.session import form_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.fleet_watch import FollowedObjects
 from vworkspace_app.overview.reading import (

@@ -15,7 +15,7 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.composite import Composite
 from purekube.ports import KubeApi
 from purekube.reconcilers.controllers import kind_of, name_of
@@ -24,8 +24,8 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import at_cluster, now
-from vworkspace_app.commands.shared_options import Crds, DryRun, Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared.options import Crds, DryRun, Kubeconfig, SystemNamespace
+from vworkspace_app.commands.shared.session import at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs.forgetting import Forgetting, Held
 from vworkspace_core.api.installation import Installation, InstallTool

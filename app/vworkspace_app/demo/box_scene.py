@@ -21,9 +21,9 @@ from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.definition import crd_of
-from purekube.boxes.labels import child_kinds
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents

@@ -10,9 +10,9 @@ from typing import Any, Final
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.resources import Access
-from purekube.boxes.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY
-from purekube.boxes.conversion_webhook import VALIDATING_CONFIGURATION
-from purekube.boxes.revisions import CONTROLLER_REVISION
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
+from purekube.boxes.webhooks.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY
+from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube.composites.rights import FOLLOWED
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.install.rbac import cluster_wide, namespace_rbac

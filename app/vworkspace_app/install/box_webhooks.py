@@ -12,8 +12,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
-from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH, CONVERT_PATH, ConversionWebhook
-from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, CONVERT_PATH, ConversionWebhook
+from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import reviewers
 from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT

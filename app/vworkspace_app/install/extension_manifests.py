@@ -10,8 +10,8 @@ import attrs
 
 from purekube.apimachinery.manifest import content_hash
 from purekube.boxes.box import Box
-from purekube.boxes.decide import access_of, access_of_account, owners
-from purekube.boxes.kind_webhooks import WebhookDuties
+from purekube.boxes.decision.decide import access_of, access_of_account, owners
+from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.composites.rights import LEASE, CompositeAccess
 from purekube.reconcilers import Resource
 from vworkspace_app.install.applied_boxes import APPLIED_EVERYWHERE, APPLIED_OWN

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind
-from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH
+from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

@@ -8,8 +8,8 @@ from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.install.weak_settings import weak_settings_of
 from vworkspace_core.instances.context import Settings
+from vworkspace_core.operations.approvals.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
 

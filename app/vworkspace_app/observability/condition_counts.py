@@ -13,8 +13,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import time_or_none
-from purekube.boxes.reasons import CONDITIONS as BOX_CONDITIONS
-from purekube.boxes.reasons import BoxReason, RolloutPhase
+from purekube.boxes.rollouts.reasons import CONDITIONS as BOX_CONDITIONS
+from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.composites.decisions import NO_ACCOUNT, NOT_SELECTED
 from purekube.composites.parent import STANDARD
 from purekube.controller.informer.changes import CacheChange, ChangeType

@@ -37,8 +37,9 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, 
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.api.reasons import OperationReason as Reason
+from vworkspace_core.operations.approvals.claims import DEFAULT_BINDINGS, Claims
+from vworkspace_core.operations.approvals.used_approvals import UsedApprovals, UsedApprovalStore
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.claims import DEFAULT_BINDINGS, Claims
 from vworkspace_core.operations.conflicts import conflict_order_of, first_ahead
 from vworkspace_core.operations.context import (
     OperationContext,
@@ -53,7 +54,6 @@ from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
 from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
-from vworkspace_core.operations.used_approvals import UsedApprovals, UsedApprovalStore
 
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
 ENGINE_KINDS: Final = engine_kinds()

@@ -15,7 +15,7 @@ import attrs
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.observe import observe_live as observe_children
 from purekube.controller.decision import Apply, Decision
 from purekube.controller.managed_fields import other_holders
@@ -28,7 +28,7 @@ from vworkspace_core.api.labels import CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
-from vworkspace_core.operations.claims import Claims
+from vworkspace_core.operations.approvals.claims import Claims
 from vworkspace_core.operations.context import OperationContext, observe_operation_live
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation

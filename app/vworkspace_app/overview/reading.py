@@ -141,7 +141,7 @@ class PermittedReader:
 
         Return None if the user may not read all of them.
         """
-        from purekube.boxes.decide import composite_of  # only for a box: it is half of the start
+        from purekube.boxes.decision.decide import composite_of  # only for a box: it is half of the start
         from purekube.composites.observe import observe_live
 
         try:
@@ -159,7 +159,10 @@ class PermittedReader:
         revision = str(get_path(manifest, "metadata", "annotations", BROUGHT_TO) or "").partition(" ")[0]
         if not revision:
             return None
-        from purekube.boxes.revisions import definition_of, revision_name  # only for a box: it is half of the start
+        from purekube.boxes.rollouts.revisions import (  # only for a box: it is half of the start
+            definition_of,
+            revision_name,
+        )
         from purekube_run.boxes.applied_load import load_definition
 
         name = revision.rpartition("-")[0]

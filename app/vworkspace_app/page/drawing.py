@@ -15,8 +15,7 @@ from vworkspace_app.page.rendering import clip
 from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
 from vworkspace_core.overview.severity import Severity, urgency
-from vworkspace_core.overview.trace import Moment, Trace
-from vworkspace_core.overview.trace_differences import differences
+from vworkspace_core.overview.trace import Moment, Trace, differences
 
 FRAME: Final = 1132
 """The maximum width in pixels of a drawing on a screen of 1280 pixels."""

@@ -37,7 +37,7 @@ from vworkspace_app.settings.setting_types import (
 from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.jobs.payload_security import Signatures
-from vworkspace_core.operations.claims import BINDINGS, DEFAULT_BINDINGS
+from vworkspace_core.operations.approvals.claims import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER
 
 

@@ -14,7 +14,7 @@ from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import controllers_in, load_controllers
 from purekube_run.simulation import script_file
-from purekube_run.simulation.extension_world import Deed, ExtensionLaws, ExtensionWorld, simulation_of
+from purekube_run.simulation.extensions.extension_world import Deed, ExtensionLaws, ExtensionWorld, simulation_of
 from purekube_run.simulation.run import Simulation, SimulationOutcome
 from purekube_run.simulation.script import SimulationScript
 from vworkspace_app.simulation.acts import Do, lives

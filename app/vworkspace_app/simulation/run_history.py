@@ -21,8 +21,8 @@ from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Requeue, RequeuePace
 from purekube_run.controller.observer import Reconciled
 from purekube_run.controller.worker_pool import WorkerPool
-from purekube_run.simulation.extension_replica import ExtensionReplica
-from purekube_run.simulation.extension_world import ExtensionWorld
+from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.extension_world import ExtensionWorld
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.world import World
 from vworkspace_app.manager.telemetry import Components

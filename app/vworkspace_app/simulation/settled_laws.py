@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
+from purekube_run.simulation.extensions.stable_parts import stable_parts_of
 from purekube_run.simulation.laws import Unsettled, condition_text
-from purekube_run.simulation.stable_parts import stable_parts_of
 from vworkspace_app.simulation.checks import conditions_by_type
 from vworkspace_app.simulation.operator_world import (
     BROKEN,

@@ -16,8 +16,8 @@ from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.operator_world import APPROVAL_SECRET, CLASS, CLUSTER_ID, HOOK, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.operations.approvals.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.claims import approval_claim, parameters_digest
 from vworkspace_core.operations.templates import OperationTemplate
 
 _IMAGE: Final = "registry.example.test/tool:1"

@@ -14,7 +14,7 @@ from purekube_run.process.command_line import CommandError
 from vworkspace_app.verbs.named_objects import find_named_object
 from vworkspace_core.api.labels import CLI_MANAGER
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref
-from vworkspace_core.operations.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.approvals.claims import approval_claim, parameters_digest
 from vworkspace_core.overview.actions import ActionOutcome, Approver, PlannedAction, approval_payload, approve
 
 

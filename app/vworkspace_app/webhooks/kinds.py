@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.admission_review import AdmissionRequest
-from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH
+from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH
 
 if TYPE_CHECKING:
     from purekube.versions import Converter

@@ -9,7 +9,7 @@ from typing import Any
 
 from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
 from purekube.boxes.box import Box
-from purekube.boxes.kind_webhooks import BoxAdmission, converter_of
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, converter_of
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import ReviewWebhook, reviewers
 from vworkspace_app.webhooks.kinds import Judge, ServedKinds

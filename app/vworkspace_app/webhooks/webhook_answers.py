@@ -27,7 +27,7 @@ from purekube.apimachinery.admission_review import (
 from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.secret_material import shown
-from purekube.boxes.conversion_webhook import CONVERT_PATH
+from purekube.boxes.webhooks.conversion_webhook import CONVERT_PATH
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes, Rest
 from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds
 from vworkspace_core.webhook.defaulting import default_patch

@@ -1,4 +1,4 @@
-r"""The forms of text fields in manifests: as patterns for programs, and in words for people (RES-6).
+r"""The forms of text fields in manifests, as patterns for programs and in words for people, and quantities (RES-6).
 
 Patterns have RE2's syntax and meaning, so that CRDs can publish them too: they have no lookaround, `\d` matches only
 ASCII digits, and `$` matches only at the very end.
@@ -6,6 +6,7 @@ ASCII digits, and `$` matches only at the very end.
 
 import re
 from collections.abc import Mapping
+from decimal import Decimal
 from functools import cache
 from typing import Final
 
@@ -127,3 +128,27 @@ def mismatch_message(pattern: str, text: str) -> str:
     """Return the message for a `text` that does not match `pattern`. The message never repeats the pattern."""
     form = FORMS.get(pattern)
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)
+
+
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
+_FACTORS: Final = {
+    "": Decimal(1),
+    **{prefix: Decimal(10) ** exponent for prefix, exponent in zip("num", (-9, -6, -3), strict=True)},
+    **{prefix: Decimal(1000) ** power for power, prefix in enumerate("kMGTPE", 1)},
+    **{prefix + "i": Decimal(1024) ** power for power, prefix in enumerate("KMGTPE", 1)},
+}
+
+
+def parse_quantity(text: str) -> Decimal | None:
+    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is no quantity."""
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    factor = _FACTORS.get(suffix)
+    return Decimal(number + suffix) if factor is None else Decimal(number) * factor
+
+
+def is_quantity(text: str) -> bool:
+    """Report whether `text` is a Kubernetes quantity such as `1.5Gi`."""
+    return _QUANTITY.fullmatch(text) is not None

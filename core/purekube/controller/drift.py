@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.formats import parse_quantity
 from purekube.apimachinery.manifest import Manifest, canonical_json, content_hash, equal_scalars
-from purekube.apimachinery.quantities import parse_quantity
 from purekube.schema.node import MISSING, ListType, Schema
 
 

@@ -14,8 +14,8 @@ from purekube.apimachinery.resources import Access
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.operations.approvals.used_approvals import LEDGER_SECRET
 from vworkspace_core.operations.engines import ENGINES, KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
-from vworkspace_core.operations.used_approvals import LEDGER_SECRET
 
 _Account: TypeAlias = tuple[str | None, str]
 """Namespace and name of a service account."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.operations.claims import are_lowered
+from vworkspace_core.operations.approvals.claims import are_lowered
 from vworkspace_core.operations.settings import OperationSettings
 
 

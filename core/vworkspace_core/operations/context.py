@@ -17,8 +17,8 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
+from vworkspace_core.operations.approvals.claims import Claims
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.claims import Claims
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
 from vworkspace_core.operations.engines import ENGINES, engine_kinds
 from vworkspace_core.operations.identity import name_of, target_of, target_ref

@@ -27,14 +27,14 @@ from vworkspace_core.api.remedies import (
     not_installed,
     velero_is_elsewhere,
 )
-from vworkspace_core.operations.claims import Flaw
+from vworkspace_core.operations.approvals.claims import Flaw
+from vworkspace_core.operations.approvals.used_approvals import Redemption
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
 from vworkspace_core.operations.identity import is_ready, name_taken, target_of, why_not_ready
 from vworkspace_core.operations.parameters import parameter_problems, unknown_template
 from vworkspace_core.operations.templates import OperationTemplate
-from vworkspace_core.operations.used_approvals import Redemption
 
 
 @attrs.frozen

@@ -28,6 +28,7 @@ from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations import lifecycle
+from vworkspace_core.operations.approvals.used_approvals import Redemption
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.deletion import decide_deletion, tidy
@@ -35,7 +36,6 @@ from vworkspace_core.operations.engine_run import decide_running
 from vworkspace_core.operations.identity import own_object, target_ref
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.status import WantedStatus, with_status
-from vworkspace_core.operations.used_approvals import Redemption
 
 _GOING = Decision(row="being deleted, without our finalizer")
 

@@ -13,7 +13,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.boxes.labels import MARKS as BOXES
+from purekube.boxes.decision.labels import MARKS as BOXES
 from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot
@@ -59,7 +59,7 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     A resource has a branch even if its object does not exist. While `manifest` is being deleted, the tree has only the
     child objects that are left.
     """
-    from purekube.boxes.decide import composite_of, explanation_of  # only for a box: it is half of the start
+    from purekube.boxes.decision.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
     if metadata(manifest).get("deletionTimestamp"):
         return tree_of_marked(box.kind, manifest, observed.objects)

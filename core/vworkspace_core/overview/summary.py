@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_at
-from purekube.boxes.reasons import BoxReason, RolloutPhase
+from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.readiness import State, readiness
 from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION

@@ -8,7 +8,7 @@ import pytest
 
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
 from purekube.boxes.box import Box
-from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, WebhookDuties
 from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.webhooks.kinds_of_users import served_kinds
 from vworkspace_core.webhook.paths import default_path, validate_path

@@ -10,11 +10,11 @@ import yaml
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.boxes.box import Box
-from purekube.boxes.compile import examine
+from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.extensions.box_world import BoxWorld
 from vworkspace_app.commands.box.convert import convert_file
 
 HERE = Path(__file__).parent / "convert"

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import ValidationProblems
-from purekube.boxes.compile import examine
+from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube_run.boxes.document import read_marked

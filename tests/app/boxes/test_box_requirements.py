@@ -9,8 +9,8 @@ from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
-from purekube.boxes.conversion_webhook import APPLIED_BOX_PATH, VALIDATING_CONFIGURATION, ConversionWebhook
-from purekube.boxes.revisions import CONTROLLER_REVISION, revision_manifest
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION, revision_manifest
+from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, VALIDATING_CONFIGURATION, ConversionWebhook
 from purekube_run.boxes.applied_converters import AppliedConverters
 from purekube_run.boxes.applied_load import load_definition
 from purekube_run.boxes.requirements import KnownRequirements, requirements_of

@@ -18,12 +18,12 @@ from purekube.boxes.definition import crd_of, not_enforced
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_laws import Rested, try_example
-from purekube_run.simulation.box_world import BoxWorld
 from purekube_run.simulation.cluster import MemoryCluster
-from purekube_run.simulation.extension_world import simulation_of
-from purekube_run.simulation.plan import plan_box
-from purekube_run.simulation.runnables import definition_of
+from purekube_run.simulation.extensions.box_laws import Rested, try_example
+from purekube_run.simulation.extensions.box_world import BoxWorld
+from purekube_run.simulation.extensions.extension_world import simulation_of
+from purekube_run.simulation.extensions.plan import plan_box
+from purekube_run.simulation.extensions.runnables import definition_of
 from vworkspace_app.__main__ import run_command
 
 RULE = "self.spec.replicas <= 5"

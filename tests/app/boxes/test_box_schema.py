@@ -6,7 +6,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from purekube.boxes.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.schema import compile_schema, prune, validate
 from purekube.schema.objectmeta import with_type_meta
 from purekube_run.boxes.document import read_marked

@@ -14,11 +14,11 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, RBAC_KINDS
-from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
-from purekube.boxes.labels import child_kinds
-from purekube.boxes.revisions import CONTROLLER_REVISION
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.decision.labels import child_kinds
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance

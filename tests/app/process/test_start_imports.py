@@ -14,7 +14,7 @@ import pytest
 
 from kubelab.http.authority import certificates_for
 from tests.support.commands import clean_environment
-from vworkspace_app.commands.quick_imports import quick_imports
+from vworkspace_app.commands.shared.quick_imports import quick_imports
 
 HEAVY = {
     "asyncio": "the event loop",

@@ -39,7 +39,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.process.signals import run_in_background
 from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extension_replica import Extending, ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.world import World
 from tests.support.attack import attack, in_chunks
 from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play

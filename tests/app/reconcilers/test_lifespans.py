@@ -16,7 +16,7 @@ from purekube_kit import FakeCluster
 from purekube_run.controller.candidacy import Candidacy
 from purekube_run.controller.election import LeaseLost
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.extension_replica import Extending, ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
 from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play

@@ -37,8 +37,8 @@ from vworkspace_core.jobs import awaiting_status, payload_security
 from vworkspace_core.jobs.result import SUCCEEDED
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.operations import preconditions
+from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.operations.used_approvals import UsedApprovals
 
 MOST_RUNS = 500
 """The seeds after which a defect counts as not found."""

@@ -8,7 +8,7 @@ from textwrap import dedent
 import pytest
 
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.extension_world import Deed
+from purekube_run.simulation.extensions.extension_world import Deed
 from purekube_run.simulation.script import Act, Incident, SimulationScript
 from purekube_run.simulation.world_faults import WORLD_FAULTS
 from vworkspace_app.commands.simulate.seeds import SimulateRequest, simulate

@@ -26,8 +26,7 @@ from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import drawn, perform
 from vworkspace_app.simulation.run_history import RunHistory, RunRecorder
 from vworkspace_app.simulation.run_trace import trace_of
-from vworkspace_core.overview.trace import Moment
-from vworkspace_core.overview.trace_differences import differences
+from vworkspace_core.overview.trace import Moment, differences
 
 SCRIPT = SimulationScript(7, 1, 100.0, (*LIFE, Act(30.0, Do.JOB, "job-2")))
 

@@ -11,8 +11,8 @@ import yaml
 
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
-from purekube_run.simulation.box_world import BoxWorld
-from purekube_run.simulation.plan import plan_box, shown
+from purekube_run.simulation.extensions.box_world import BoxWorld
+from purekube_run.simulation.extensions.plan import plan_box, shown
 from tests.support.box_site import example
 from tests.support.commands import run
 from vworkspace_app.commands.box.plan import planned as planned_by

@@ -15,9 +15,9 @@ from purekube.schema.violations import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.box_laws import BrokenBoxLaw, Rested, try_example
-from purekube_run.simulation.scenario import run_scenario
-from purekube_run.simulation.scenario_file import read_scenarios
+from purekube_run.simulation.extensions.box_laws import BrokenBoxLaw, Rested, try_example
+from purekube_run.simulation.extensions.scenario import run_scenario
+from purekube_run.simulation.extensions.scenario_file import read_scenarios
 from tests.support.box_site import example
 from tests.support.commands import one_line, run
 from tests.support.effort import of_both

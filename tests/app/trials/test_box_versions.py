@@ -1,7 +1,7 @@
 """Versions of a box's kind in the cluster that trials run in: what converts there is the box itself (PH-8)."""
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube_run.simulation.box_world import BoxWorld
+from purekube_run.simulation.extensions.box_world import BoxWorld
 from tests.support.box_site import example
 
 OLD = Kind("example.com", "v1alpha1", "Registry", "registries")

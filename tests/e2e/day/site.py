@@ -35,7 +35,7 @@ from purekube.ports import PatchType
 from purekube_run.controller.election import Elector, Fence
 from purekube_run.controller.manager import Election
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.commands.session import SITE, Work
+from vworkspace_app.commands.shared.session import SITE, Work
 from vworkspace_app.install.names import NAME
 from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.manager import Manager

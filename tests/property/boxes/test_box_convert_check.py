@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from purekube.boxes.compile import examine
+from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_convert import convert

@@ -14,7 +14,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, canonical_json, content_hash, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decide import BoxContext, composite_of, decide
+from purekube.boxes.decision.decide import BoxContext, composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
 from purekube.controller.decision import as_data

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from purekube.boxes.compile import BoxExamination
+from purekube.boxes.compiler.compile import BoxExamination
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.boxes.when_conditions import OPERATORS

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.boxes.compile import BoxExamination, examine
+from purekube.boxes.compiler.compile import BoxExamination, examine
+from purekube.boxes.compiler.impersonation import power_at
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.impersonation import power_at
 from purekube.boxes.model import Power
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.manifest import Kind
-from purekube.boxes.members import ParentReading, ParentReadings
+from purekube.boxes.rollouts.members import ParentReading, ParentReadings
 from tests.support.work import calls_of
 
 SHOP = Kind("example.com", "v1", "Shop", "shops")

@@ -8,10 +8,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.boxes.judgement import Foresight
-from purekube.boxes.reasons import RolloutPhase
-from purekube.boxes.rollout import Health, RolloutMember, in_order, next_step
 from purekube.boxes.rollout_policy import ALL, BoxRollout, RolloutOrder
+from purekube.boxes.rollouts.judgement import Foresight
+from purekube.boxes.rollouts.reasons import RolloutPhase
+from purekube.boxes.rollouts.rollout import Health, RolloutMember, in_order, next_step
 
 SHOP: Final = Kind("example.com", "v1", "Shop", "shops")
 OLD, NEW = "web-old", "web-new"

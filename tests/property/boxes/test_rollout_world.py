@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
-from purekube.boxes.applied import AppliedBox
-from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.revisions import CONDITION
+from purekube.boxes.rollouts.applied import AppliedBox
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.rollouts.revisions import CONDITION
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extension_replica import Extending, ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.faults import at_random, calm
 from purekube_run.simulation.world import World
 from tests.support.boxes import box_of, config, crd, secret

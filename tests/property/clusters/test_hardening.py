@@ -12,7 +12,7 @@ from vworkspace_core.api.vocabulary import is_admitted
 from vworkspace_core.clusters.inventory import WeakSettings, hardened_condition, weak_settings_of_cluster
 from vworkspace_core.install.weak_settings import weak_settings_of
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.operations.claims import DEFAULT_BINDINGS
+from vworkspace_core.operations.approvals.claims import DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import OperationSettings
 
 STRICT = Settings("c")

@@ -7,7 +7,7 @@ import pytest
 
 from purekube.reconcilers import Children, Desired, Node, Object, PureReconciler, pure_reconciler
 from purekube_kit import laws
-from purekube_run.simulation.purity import AskedTwice
+from purekube_run.simulation.extensions.purity import AskedTwice
 from tests.support.shop import SHOP, ShopSpec, config, shop
 
 

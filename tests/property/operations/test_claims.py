@@ -31,7 +31,7 @@ from tests.support.operation_worlds import (
 from tests.support.strategies import json_values
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Approvals
-from vworkspace_core.operations.claims import (
+from vworkspace_core.operations.approvals.claims import (
     BINDINGS,
     LONGEST,
     Claims,
@@ -40,8 +40,7 @@ from vworkspace_core.operations.claims import (
     are_lowered,
     parameters_digest,
 )
-from vworkspace_core.operations.reconcile import approval_to_redeem, reconcile_operation
-from vworkspace_core.operations.used_approvals import (
+from vworkspace_core.operations.approvals.used_approvals import (
     LEDGER_SECRET,
     MOST_SPENT,
     Redemption,
@@ -49,6 +48,7 @@ from vworkspace_core.operations.used_approvals import (
     UsedApprovalsFull,
     UsedApprovalStore,
 )
+from vworkspace_core.operations.reconcile import approval_to_redeem, reconcile_operation
 
 SECRET = b"a secret that nobody else has"
 OPERATION = read_operation(operation_manifest("restore.velero", name="restore-1"))

@@ -15,14 +15,21 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.timestamps import format_time
-from purekube.boxes.applied import FINALIZER, AppliedBox, AppliedBoxState, BoxSnapshot, BoxState, decide_applied
-from purekube.boxes.applied_status import WORDS, decide_with_status
-from purekube.boxes.conversion_webhook import ConversionWebhook
-from purekube.boxes.judgement import DryRunResult, Judgement
-from purekube.boxes.labels import finalizer_named
-from purekube.boxes.members import ParentReadings
+from purekube.boxes.decision.labels import finalizer_named
 from purekube.boxes.read import BoxProblem
-from purekube.boxes.revisions import (
+from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.boxes.rollouts.applied import (
+    FINALIZER,
+    AppliedBox,
+    AppliedBoxState,
+    BoxSnapshot,
+    BoxState,
+    decide_applied,
+)
+from purekube.boxes.rollouts.applied_status import WORDS, decide_with_status
+from purekube.boxes.rollouts.judgement import DryRunResult, Judgement
+from purekube.boxes.rollouts.members import ParentReadings
+from purekube.boxes.rollouts.revisions import (
     CONTROLLER_REVISION,
     GIVEN_UP,
     PROVEN,
@@ -31,7 +38,7 @@ from purekube.boxes.revisions import (
     revision_manifest,
     revision_name,
 )
-from purekube.boxes.rollout_policy import DeletionPolicy
+from purekube.boxes.webhooks.conversion_webhook import ConversionWebhook
 from purekube.cel import DYN, Environment, compile_expression
 from purekube.controller.decision import Decision, Failure, Finalizer, Requeue
 from purekube.controller.reconcile_error import ReconcileError, ReconcileErrorCause

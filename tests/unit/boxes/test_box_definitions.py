@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from purekube.boxes.admission_policy import (
+from purekube.boxes.definition import crd_of, not_enforced
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.webhooks.admission_policy import (
     BINDING,
     MUTATING_BINDING,
     MUTATING_POLICY,
@@ -13,10 +15,8 @@ from purekube.boxes.admission_policy import (
     is_enforced_by,
     policy_of,
 )
-from purekube.boxes.applied_definition import applied_box_definition
-from purekube.boxes.definition import crd_of, not_enforced
-from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties, converter_of
-from purekube.boxes.policy_expressions import pointer
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, WebhookDuties, converter_of
+from purekube.boxes.webhooks.policy_expressions import pointer
 from tests.support.boxes import box_of, config, crd
 
 TEXT = {"type": "string"}

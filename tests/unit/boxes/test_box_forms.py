@@ -6,7 +6,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.problems import NoPlaces, Place, ValidationProblems
-from purekube.boxes.children import ChildNames, list_name, readable
+from purekube.boxes.compiler.children import ChildNames, list_name, readable
 from purekube.boxes.model import (
     CrdSource,
     Dependency,

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.problems import Place
-from purekube.boxes.compile import examine
+from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from tests.support.boxes import CONDITIONS, InDocument, config, crd, deployment, document, secret

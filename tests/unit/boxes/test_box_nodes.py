@@ -7,11 +7,11 @@ import pytest
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decide import account_of, composite_of, external_refs
-from purekube.boxes.evaluation import PASS_STEPS, Evaluation
-from purekube.boxes.labels import child_kinds
+from purekube.boxes.decision.decide import account_of, composite_of, external_refs
+from purekube.boxes.decision.evaluation import PASS_STEPS, Evaluation
+from purekube.boxes.decision.labels import child_kinds
+from purekube.boxes.decision.nodes import drains_of, graph_of
 from purekube.boxes.model import Power
-from purekube.boxes.nodes import drains_of, graph_of
 from purekube.composites.parent import Parent
 from purekube.controller.decision import ALPHANUMERIC, Fill, Snapshot
 from purekube.graph import (

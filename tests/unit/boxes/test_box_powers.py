@@ -6,15 +6,15 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, HELM_RELEASE, NAMESPACE, SECRET
-from purekube.boxes.children import ChildNames
-from purekube.boxes.compile import BoxExamination, examine
+from purekube.boxes.compiler.children import ChildNames
+from purekube.boxes.compiler.compile import BoxExamination, examine
+from purekube.boxes.compiler.impersonation import is_allowed, is_data, power_at, powers_below, refusal
+from purekube.boxes.compiler.scoping import origin_of, taints_of
+from purekube.boxes.compiler.taint import PARENT, TRUSTED, Origin, Taint, TaintSource, child, external, taint_of
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.impersonation import is_allowed, is_data, power_at, powers_below, refusal
 from purekube.boxes.model import Power
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
-from purekube.boxes.scoping import origin_of, taints_of
-from purekube.boxes.taint import PARENT, TRUSTED, Origin, Taint, TaintSource, child, external, taint_of
 from purekube.cel import DYN, STRING, list_of, optional_of
 from purekube.cel.parser import parse
 from purekube.schema import compile_schema

@@ -8,7 +8,7 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.problems import Place
-from purekube.boxes.compile import compile_box, examine
+from purekube.boxes.compiler.compile import compile_box, examine
 from purekube.boxes.read import BoxProblems, read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube.composites.composite import SecretUse

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.parent import MOST_KINDS, recorded_kinds
 from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config

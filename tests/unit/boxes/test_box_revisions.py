@@ -12,7 +12,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.structuring import read_meta
 from purekube.apimachinery.timestamps import format_time
-from purekube.boxes.judgement import (
+from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder, RolloutWave
+from purekube.boxes.rollouts.judgement import (
     DryRunResult,
     Foresight,
     Judgement,
@@ -21,9 +22,9 @@ from purekube.boxes.judgement import (
     interruption_of,
     refusal_of,
 )
-from purekube.boxes.members import BoxParent, ParentReading, members_of, parent_of, seconds_until_due
-from purekube.boxes.reasons import RolloutPhase
-from purekube.boxes.revisions import (
+from purekube.boxes.rollouts.members import BoxParent, ParentReading, members_of, parent_of, seconds_until_due
+from purekube.boxes.rollouts.reasons import RolloutPhase
+from purekube.boxes.rollouts.revisions import (
     CONTROLLER_REVISION,
     Assignments,
     BroughtTo,
@@ -40,8 +41,7 @@ from purekube.boxes.revisions import (
     superfluous,
     way_back,
 )
-from purekube.boxes.rollout import Health, RolloutCounts, RolloutMember, in_order, next_step
-from purekube.boxes.rollout_policy import BoxRollout, RolloutOrder, RolloutWave
+from purekube.boxes.rollouts.rollout import Health, RolloutCounts, RolloutMember, in_order, next_step
 from purekube.controller.decision import Decision, Failure
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

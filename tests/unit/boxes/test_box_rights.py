@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import (
     SERVICE_ACCOUNT,
     Access,
 )
-from purekube.boxes.decide import access_of, access_of_account, owners
+from purekube.boxes.decision.decide import access_of, access_of_account, owners
 from purekube.composites.rights import LEASE
 from tests.support.boxes import box_of, config, crd, deployment, secret
 

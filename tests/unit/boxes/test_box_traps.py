@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Kind
-from purekube.boxes.decide import composite_of
-from purekube.boxes.labels import child_labels
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.decision.labels import child_labels
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube.boxes.templates import text_parts, whole_expression
 from purekube.cel import BOOL, Program

@@ -9,10 +9,10 @@ from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
-from purekube.boxes.evaluation import Evaluation, hold_of, report, when_test, with_faults
+from purekube.boxes.compiler.template_compiler import misfits, mismatch
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.decision.evaluation import Evaluation, hold_of, report, when_test, with_faults
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.template_compiler import misfits, mismatch
 from purekube.boxes.templates import TextPart, renders, text_parts, whole_expression
 from purekube.cel import BOOL, DYN, INT, STRING, CelSyntaxError, CelType, list_of, optional_of
 from purekube.cel.values import ABSENT

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.problems import Place
-from purekube.boxes.ordering import Target, descendants, inferred, wait_condition
-from purekube.boxes.scoping import Variables, names_in
+from purekube.boxes.compiler.ordering import Target, descendants, inferred, wait_condition
+from purekube.boxes.compiler.scoping import Variables, names_in
 from purekube.cel import DYN, INT, LIMITS, STRING
 from purekube.cel.parser import parse
 from purekube.graph import Edge, Until

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
-from purekube.boxes.conversion_webhook import ConversionWebhook
+from purekube.boxes.webhooks.conversion_webhook import ConversionWebhook
 from tests.support.boxes import crd
 
 RULE = {"apiGroups": [OPERATOR_BOX.group], "resources": [OPERATOR_BOX.plural]}

@@ -4,7 +4,7 @@ import pytest
 
 from purekube.apimachinery.conditions import Transition
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.decisions import _events
 from purekube.controller.status import LiveStatus
 from tests.support.boxes import box_of, config

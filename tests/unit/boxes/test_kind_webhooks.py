@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from purekube.boxes.box import Box
-from purekube.boxes.kind_webhooks import BoxAdmission, WebhookDuties, converter_of
+from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, WebhookDuties, converter_of
 from tests.support.boxes import box_of, config, crd
 
 BARRED = {"rule": "!('barred' in self.metadata.?labels.orValue({}))", "message": "barred"}

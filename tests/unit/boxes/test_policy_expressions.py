@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from purekube.boxes.admission_policy import MUTATING_POLICY, policy_of
-from purekube.boxes.kind_webhooks import refused_where_applied
+from purekube.boxes.webhooks.admission_policy import MUTATING_POLICY, policy_of
+from purekube.boxes.webhooks.kind_webhooks import refused_where_applied
 from tests.support.boxes import box_of, config
 
 HINT = "; write it otherwise, compute it where it is used, or run the box from its file, with its webhook"

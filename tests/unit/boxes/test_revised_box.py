@@ -8,9 +8,9 @@ import pytest
 from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, SECRET
-from purekube.boxes.decide import composite_of
-from purekube.boxes.revised import RevisedBox, retired_kinds
-from purekube.boxes.revisions import Assignments
+from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.rollouts.revised import RevisedBox, retired_kinds
+from purekube.boxes.rollouts.revisions import Assignments
 from purekube.composites.composite import SecretUse
 from purekube.composites.parent import kinds_annotation
 from purekube.controller.decision import Decision, Snapshot

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY, POD
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config, deployment
 from vworkspace_core.api.installation import InstallTool

@@ -8,7 +8,7 @@ import pytest
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
-from purekube.boxes.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
+from purekube.boxes.rollouts.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
 from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION

@@ -3,8 +3,7 @@
 from datetime import UTC, datetime
 
 from vworkspace_core.overview.object_graph import ObjectGraph
-from vworkspace_core.overview.trace import Moment, Trace, TraceTable
-from vworkspace_core.overview.trace_differences import TraceDifference, differences
+from vworkspace_core.overview.trace import Moment, Trace, TraceDifference, TraceTable, differences
 
 COLUMNS = ("name", "state", "age")
 

@@ -8,9 +8,9 @@ out, so that a server with these CRDs may prune or refuse what the real ones acc
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubelab.downstream.crd_velero import velero_crds
 from kubelab.downstream.crd_workflow import workflow_spec, workflow_status
 from kubelab.downstream.kinds import WORKFLOW_TEMPLATE
+from kubelab.downstream.velero.crd_velero import velero_crds
 from kubelab.simulation.schema import (
     BOOLEAN,
     CONDITIONS,

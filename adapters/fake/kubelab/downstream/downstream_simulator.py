@@ -14,7 +14,7 @@ from kubelab.downstream.job_controller import JOB_CONTROLLER
 from kubelab.downstream.pod_counters import POD_COUNTERS
 from kubelab.downstream.provisioners import ADDRESSES, VOLUME_PROVISIONER
 from kubelab.downstream.snapshot_controller import SNAPSHOT_CONTROLLER
-from kubelab.downstream.velero_controller import VELERO
+from kubelab.downstream.velero.velero_controller import VELERO
 from kubelab.downstream.volsync_controller import VOLSYNC
 from kubelab.downstream.workflow_controller import WORKFLOW_CONTROLLER
 from kubelab.downstream.workload_controllers import WORKLOADS

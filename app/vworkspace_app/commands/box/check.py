@@ -12,15 +12,15 @@ import attrs
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.boxes.box import Box
-from purekube.boxes.kind_webhooks import WebhookDuties
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions
+from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.versions.round_trips import RoundTrips, round_trips
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.shared_options import Crds
+from vworkspace_app.commands.shared.options import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"
 

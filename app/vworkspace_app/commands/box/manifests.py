@@ -11,13 +11,13 @@ import attrs
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import Kind
-from purekube.boxes.admission_policy import policy_of
-from purekube.boxes.applied_definition import applied_box_definition
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.definition import crd_of
-from purekube.boxes.kind_webhooks import WebhookDuties, refused_where_applied
 from purekube.boxes.model import KIND
+from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.webhooks.admission_policy import policy_of
+from purekube.boxes.webhooks.kind_webhooks import WebhookDuties, refused_where_applied
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.document import read_marked
 from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
@@ -25,7 +25,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.shared_options import CertManager, Crds, Former, LeaderElect, Output, Tenants
+from vworkspace_app.commands.shared.options import CertManager, Crds, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import (
     account_rbac,

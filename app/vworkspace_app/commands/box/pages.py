@@ -12,7 +12,7 @@ from purekube_run.boxes.box_drawing import dot, mermaid
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.boxes.page import page
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.shared_options import Crds
+from vworkspace_app.commands.shared.options import Crds
 
 
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:

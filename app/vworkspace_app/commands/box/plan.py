@@ -15,12 +15,12 @@ from purekube_run.boxes.installed import installed_definitions, missing_definiti
 from purekube_run.boxes.load import amount, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
-from purekube_run.simulation.plan import BoxPlan, PlannedObject, plan_box
-from purekube_run.simulation.plan_against import PlanAgainst, plan_against
+from purekube_run.simulation.extensions.plan import BoxPlan, PlannedObject, plan_box
+from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
-from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.commands.shared_options import Crds
+from vworkspace_app.commands.shared.options import Crds
+from vworkspace_app.commands.shared.session import at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 

@@ -13,10 +13,10 @@ from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
-from purekube.boxes.admission_policy import policy_of
-from purekube.boxes.applied import AppliedBox
-from purekube.boxes.reasons import CONDITIONS, ROLLED_OUT
-from purekube.boxes.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
+from purekube.boxes.rollouts.applied import AppliedBox
+from purekube.boxes.rollouts.reasons import CONDITIONS, ROLLED_OUT
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION, Revision, definition_of, read_revisions, way_back
+from purekube.boxes.webhooks.admission_policy import policy_of
 from purekube.ports import KubeApi, PatchType
 from purekube_run.boxes.applied_load import load_definition
 from purekube_run.boxes.requirements import policy_problems
@@ -24,8 +24,8 @@ from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.session import at_cluster
-from vworkspace_app.commands.shared_options import Kubeconfig
+from vworkspace_app.commands.shared.options import Kubeconfig
+from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_core.api.labels import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo", "policies"]

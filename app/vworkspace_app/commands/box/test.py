@@ -15,18 +15,18 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import safe
 from purekube.boxes.box import Box
-from purekube.boxes.decide import composite_of
+from purekube.boxes.decision.decide import composite_of
 from purekube.composites.observe import observe_live
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from purekube_run.simulation.box_laws import BrokenBoxLaw, Rested, try_example
-from purekube_run.simulation.box_world import BoxWorld
-from purekube_run.simulation.scenario import Outcome, run_scenario
-from purekube_run.simulation.scenario_file import read_scenarios
-from purekube_run.simulation.trial import FAULTS
+from purekube_run.simulation.extensions.box_laws import BrokenBoxLaw, Rested, try_example
+from purekube_run.simulation.extensions.box_world import BoxWorld
+from purekube_run.simulation.extensions.scenario import Outcome, run_scenario
+from purekube_run.simulation.extensions.scenario_file import read_scenarios
+from purekube_run.simulation.extensions.trial import FAULTS
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.shared_options import Crds
+from vworkspace_app.commands.shared.options import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written
 

@@ -9,7 +9,7 @@ from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.input_file import BadFile, plain
 from purekube_run.simulation.script import Act
-from vworkspace_app.commands.session import at_cluster
+from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_app.simulation.acts import acts_in
 from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
 from vworkspace_app.simulation.run import read_script

@@ -16,7 +16,7 @@ from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.input_file import BadFile, plain
-from vworkspace_app.commands.session import at_cluster
+from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_app.commands.simulate.seeds import summary_lines
 from vworkspace_app.simulation.indexed_job import (
     FILE,

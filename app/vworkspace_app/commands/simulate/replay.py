@@ -27,8 +27,7 @@ from vworkspace_app.simulation.run import perform, read_script
 from vworkspace_app.simulation.run_history import RunHistory, RunMoment, RunRecorder
 from vworkspace_app.simulation.run_trace import trace_of
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.overview.trace import Moment, Trace, TraceTable
-from vworkspace_core.overview.trace_differences import TraceDifference, differences
+from vworkspace_core.overview.trace import Moment, Trace, TraceDifference, TraceTable, differences
 
 _MOMENT: Final = re.compile(r"(?:(?:(\d{1,4}):)?(\d{1,2}):)?(\d{1,6}(?:\.\d{1,6})?)s?")
 _LENGTH: Final = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d{1,6})?)s)?")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments.signature import Parameter
-from vworkspace_app.commands.shared_options import Crds, Kubeconfig
+from vworkspace_app.commands.shared.options import Crds, Kubeconfig
 from vworkspace_app.install.profiles import read_settings
 from vworkspace_app.settings.setting_types import seconds_of
 

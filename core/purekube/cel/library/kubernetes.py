@@ -4,7 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
-from purekube.apimachinery.quantities import is_quantity, parse_quantity
+from purekube.apimachinery.formats import is_quantity, parse_quantity
 from purekube.cel.library.standard import pattern_of, text_of
 from purekube.cel.limits import Budget, EvaluationError, no_overload
 from purekube.cel.signatures import built, function, text_cost

@@ -1,0 +1,1 @@
+"""The simulated Velero: its CRDs, storage, backups and restores."""

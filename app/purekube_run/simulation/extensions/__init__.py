@@ -1,0 +1,1 @@
+"""The simulation of users' extensions: boxes and controllers, in trials, scenarios and plans."""

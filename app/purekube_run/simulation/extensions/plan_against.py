@@ -1,0 +1,72 @@
+"""The plans of a box for every object of its kind in a cluster. They read the cluster and never write to it.
+
+A box is an operator that is defined in YAML. Its plan for an object is the writes that the next reconcile would make.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+import attrs
+
+from purekube.apimachinery.manifest import Manifest, metadata, ref_of
+from purekube.boxes.box import Box
+from purekube.boxes.decision.decide import composite_of
+from purekube.composites.observe import observe_live
+from purekube.ports import KubeApi
+from purekube_run.controller.lookups import all_of
+from purekube_run.process.command_line import CommandError
+from purekube_run.simulation.extensions.plan import BoxPlan, plan_box
+
+
+@attrs.frozen
+class PlanAgainst:
+    """The plans of a box for all its parents (the objects of its kind) in a cluster, by namespace and name.
+
+    A plan is the writes that the next reconcile of a parent would make. `unfit` lists the parents for which no plan can
+    be made, each with the reason.
+    """
+
+    plans: tuple[BoxPlan, ...]
+    unfit: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def writes(self) -> dict[str, int]:
+        """The number of writes by verb, not counting status writes."""
+        counts: dict[str, int] = {}
+        for verb, count in ((verb, count) for plan in self.plans for verb, count in plan.writes.items()):
+            if verb != "status":
+                counts[verb] = counts.get(verb, 0) + count
+        return counts
+
+    @property
+    def refused(self) -> int:
+        """The number of writes that the API server would refuse."""
+        return sum(plan.refused for plan in self.plans)
+
+    @property
+    def changed(self) -> tuple[BoxPlan, ...]:
+        """The plans that would write anything other than the status, or in which a write would be refused."""
+        return tuple(plan for plan in self.plans if plan.changes or plan.refused)
+
+
+async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], now: datetime) -> PlanAgainst:
+    """Read a cluster, and return the plan of the box's next pass over every object of its kind.
+
+    Raises OperatorError if a read fails.
+    """
+    definitions, composite = tuple(definitions), composite_of(box)
+    plans: list[BoxPlan] = []
+    unfit: list[tuple[str, str]] = []
+    for manifest in await all_of(api, box.kind):
+        observed = await observe_live(api, composite, composite.read(manifest))
+        others: Sequence[Manifest] = [*observed.objects.values()]
+        try:
+            plans.append(plan_box(box, manifest, _in_order(others), definitions, now))
+        except CommandError as error:
+            unfit.append((str(ref_of(manifest, box.kind)), error.message))
+    return PlanAgainst(tuple(plans), tuple(unfit))
+
+
+def _in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Return the objects sorted by kind and name, so that equal clusters give equal plans."""
+    return sorted(manifests, key=lambda each: (str(each.get("kind")), str(metadata(each).get("name"))))

@@ -1,0 +1,1 @@
+"""The webhooks and policies that apply the rules, defaults and versions of a box's kind."""
