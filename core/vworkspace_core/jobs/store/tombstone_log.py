@@ -55,9 +55,10 @@ class TombstoneLog:
     def take(self, contents: Iterable[Segment | CorruptSecret | ForeignSecret]) -> None:
         """Replace the log's state by `contents`, the decoded Secrets that were read from the cluster.
 
-        A Secret that is damaged, or not the operator's, is reported and not used.
+        A Secret that is damaged, or not the operator's, is reported and not used. Tombstones that wait to be written
+        still wait.
         """
-        self.index, self._segments, self._unwritten = TombstoneIndex(), [], []
+        self.index, self._segments = TombstoneIndex(), []
         for content in contents:
             if isinstance(content, Segment):
                 self._segments.append(content)
