@@ -113,12 +113,11 @@ def joined(types: list[CelType]) -> CelType:
         return DYN
     first = types[0]
     for other in types[1:]:
-        if first.fields is not None or other.fields is not None:
-            if first.fields is not other.fields:
-                return DYN
-        elif first != other:
-            if first.name != other.name or len(first.parameters) != len(other.parameters):
-                return DYN
-            pairs = zip(first.parameters, other.parameters, strict=True)
-            first = attrs.evolve(first, parameters=tuple(joined([left, right]) for left, right in pairs))
+        if first.fields is not other.fields:
+            return DYN
+        if first.name != other.name or len(first.parameters) != len(other.parameters):
+            return DYN
+        # Also of equal types: they may contain objects, which are equal whatever fields they have.
+        pairs = zip(first.parameters, other.parameters, strict=True)
+        first = attrs.evolve(first, parameters=tuple(joined([left, right]) for left, right in pairs))
     return first

@@ -52,6 +52,7 @@ TYPED = [
     ("google.protobuf.Timestamp", "type"), ("self.spec.host", "string"), ("self.spec.opt", "optional(int)"),
     ("self.spec.?host", "optional(string)"), ("self.spec.?opt", "optional(int)"),
     ("self.?spec.host", "optional(string)"), ("self.?spec.opt", "optional(int)"), ("self.spec.ports", "list(object)"),
+    ("(flag ? self.spec.ports : [self.spec.deep])[0].x", "dyn"), ("[self.spec.ports, [self.spec.deep]][1][0].x", "dyn"),
     ("self.spec.ports[0]", "object"), ("self.spec.ports[0].number", "int"), ("self.spec.ports[0.0].name", "string"),
     ("self.spec.ports[u].name", "string"), ("self.spec.ports[?0]", "optional(object)"),
     ("self.spec.ports[?0].name", "optional(string)"), ("self.spec.labels", "map(string, string)"),
