@@ -273,10 +273,9 @@ def _is_replay(job: JobState) -> bool:
 
 def _replaced(job: JobState, by: JobState) -> bool:
     """Report whether `job` need not continue, because the effect of the newer job `by` has replaced its own."""
-    if job.stage not in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING) or job.key == by.key:
-        return False
+    waits = job.stage in (JobStage.READY, JobStage.WAITING_DELETED, JobStage.WAITING)
     under_way = isinstance(job.task, DeleteTask) and may_have_had_effect(job)
-    return _older(job, by) and not under_way
+    return waits and job.key != by.key and _older(job, by) and not under_way
 
 
 def _older(job: JobState, than: JobState) -> bool:

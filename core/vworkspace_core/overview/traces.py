@@ -236,7 +236,7 @@ class TraceRecorder:
         yield from run.whole.end(now, error, **{"vworkspace.outcome": outcome})
 
     def _child_changed(self, ref: ObjectRef, manifest: Manifest, now: datetime) -> Iterable[Span]:
-        run = self._runs.get(str((controller_of(manifest) or {}).get("uid")))
+        run = self._runs.get(str(get_path(controller_of(manifest), "uid")))
         if run is None:
             return
         summary, phase = summary_of_child(ref.kind, manifest), run.phases.get(ref)

@@ -124,17 +124,52 @@ def test_a_changed_list_is_that_of_python(items: list[int], at: int, item: int) 
 
 
 @pytest.mark.parametrize(
-    ("text", "error"),
+    ("text", "error", "told"),
     [
-        ("random.seededString(0, 'a')", EvaluationError),
-        ("random.seededString(2000000, 'a')", LimitExceeded),
-        ("random.seededInt(3, 3, 'a')", EvaluationError),
-        ("json.unmarshal('{')", EvaluationError),
-        ("json.unmarshal('1e999')", EvaluationError),
-        ("json.unmarshal(s)", CelError),
-        ("hash.sha256(dyn(1))", EvaluationError),
+        ("random.seededString(0, 'a')", EvaluationError, "the length must be positive"),
+        ("random.seededString(-1, 'a')", EvaluationError, "the length must be positive"),
+        ("random.seededString(2000000, 'a')", LimitExceeded, "the expression builds too much text"),
+        ("random.seededInt(3, 3, 'a')", EvaluationError, "the first number must be less than the second"),
+        ("json.unmarshal('{')", EvaluationError, "the text is no JSON"),
+        ("json.unmarshal('1e999')", EvaluationError, "the text is no JSON"),
+        ("json.unmarshal('1' + n)", EvaluationError, "the JSON has a number beyond 64 bits"),
+        ("json.unmarshal('[' + s + ']')", EvaluationError, "the JSON is nested more than 64 levels deep"),
+        ("lists.setAtIndex([1], 1, 1)", EvaluationError, "index out of bounds: 1"),
+        ("lists.insertAtIndex([1], 2, 1)", EvaluationError, "index out of bounds: 2"),
+        ("lists.removeAtIndex([1], -1)", EvaluationError, "index out of bounds: -1"),
     ],
 )
-def test_what_cannot_be_worked_out_is_told(text: str, error: type[CelError]) -> None:
-    with pytest.raises(error):
-        value(text, s="[" * 100 + "]" * 100)
+def test_what_cannot_be_worked_out_is_told(text: str, error: type[CelError], told: str) -> None:
+    with pytest.raises(error) as raised:
+        value(text, s="[" * 65 + "]" * 65, n="0" * 400)
+    assert str(raised.value) == told
+
+
+def test_json_may_be_nested_64_levels_deep_below_its_top() -> None:
+    assert json.dumps(value("json.unmarshal(s)", s="[" * 65 + "]" * 65)) == "[" * 65 + "]" * 65
+
+
+TEXT_WANTED = [
+    "hash.sha256({})", "hash.fnv64a({})", "hash.md5({})", "json.unmarshal({})",
+    "random.seededString(1, {})", "random.seededInt(0, 2, {})",
+]  # fmt: skip
+NUMBER_WANTED = [
+    "random.seededString({}, 'a')", "random.seededInt({}, 2, 'a')", "random.seededInt(0, {}, 'a')",
+    "lists.setAtIndex([1], {}, 1)", "lists.insertAtIndex([1], {}, 1)", "lists.removeAtIndex([1], {})",
+]  # fmt: skip
+OTHERS_WANTED = ["{}.merge({{}})", "{{}}.merge({})", "lists.setAtIndex({}, 0, 1)", "lists.removeAtIndex({}, 0)"]
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrong"),
+    [
+        (TEXT_WANTED, (1, True, 1.5, b"a", None, [])),
+        (NUMBER_WANTED, ("1", True, 1.5, b"a", None, [])),
+        (OTHERS_WANTED, (1, True, "a", b"a", None)),
+    ],
+)
+def test_a_value_of_another_type_has_no_overload(texts: list[str], wrong: tuple[Any, ...]) -> None:
+    for text in texts:
+        for given_value in wrong:
+            with pytest.raises(EvaluationError, match=r"^no such overload$"):
+                value(text.format("x"), x=given_value)

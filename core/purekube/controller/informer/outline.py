@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -63,10 +64,9 @@ def _small(members: Any, largest: int) -> dict[str, Any]:
     """Return the small members of a JSON object, at most 16. A member is small if its name and its JSON together are at
     most `largest` long. The result is empty if `members` is no object.
     """
-    if not isinstance(members, Mapping):
-        return {}
-    small = {name: value for name, value in members.items() if len(name) + len(_encode(value)) <= largest}
-    return dict(list(small.items())[:_MOST_MEMBERS])
+    items = members.items() if isinstance(members, Mapping) else ()
+    small = ((name, value) for name, value in items if len(name) + len(_encode(value)) <= largest)
+    return dict(islice(small, _MOST_MEMBERS))
 
 
 class _Owner(msgspec.Struct):
