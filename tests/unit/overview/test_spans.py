@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.jobs import CLUSTER_ID, delete_payload
 from tests.support.jobs import job as wire_job
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -133,6 +134,38 @@ def test_a_pass_is_a_span_below_the_run_of_its_object() -> None:
     assert passed == Span(run.child("reconcile", 1), run.span, "reconcile", at(1.5), at(2), writes)
     about: dict[str, Any] = {**ABOUT, "k8s.namespace.name": "ns", "k8s.object.name": "a", "k8s.object.generation": 1}
     assert ended == Span(run, "", "ApplicationInstance", START, at(3), {**about, "vworkspace.outcome": "Up"})
+
+
+def child(owner: dict[str, Any] | None, ready: str = "Unknown") -> dict[str, Any]:
+    """A HelmRelease, which Flux gave up if it is not ready."""
+    condition = {"type": "Ready", "status": ready, "reason": f"Is{ready}", "message": "why"}
+    stalled = {"type": "Stalled", "status": "True" if ready == "False" else "False", "reason": "Up", "message": "why"}
+    meta = {"name": "a", "namespace": "ns", **({} if owner is None else {"ownerReferences": [owner]})}
+    return {**HELM_RELEASE.manifest("a", "ns"), "metadata": meta, "status": {"conditions": [condition, stalled]}}
+
+
+OWNER = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": "ApplicationInstance", "name": "a", "uid": "u"}
+CHILD = ObjectRef(HELM_RELEASE, "ns", "a")
+
+
+def test_a_child_has_a_span_below_the_run_of_the_object_that_controls_it() -> None:
+    recorder = TraceRecorder(CLUSTER_ID)
+    assert [*recorder.object_changed(REF, instance(1, "Unknown"), START)] == []
+    others = (None, OWNER, {**OWNER, "controller": True, "uid": "x"}, {**OWNER, "controller": "yes"})
+    for owner in others:
+        assert [*recorder.object_changed(CHILD, child(owner), at(1))] == []
+    controls = {**OWNER, "controller": True}
+    assert [*recorder.object_changed(CHILD, child(controls), at(2))] == []
+    assert [*recorder.object_changed(CHILD, child(controls), at(3))] == [], "it goes on"
+    for owner in others:
+        assert [*recorder.object_changed(CHILD, child(owner, "True"), at(4))] == []
+
+    (ended,) = recorder.object_changed(CHILD, child(controls, "False"), at(5))
+
+    run = TraceContext.of("u", 1)
+    about = {"k8s.object.kind": "HelmRelease", "k8s.namespace.name": "ns", "k8s.object.name": "a"}
+    name = "HelmRelease IsUnknown"
+    assert ended == Span(run.child(name, 1), run.span, name, at(2), at(5), about, "why")
 
 
 def test_a_span_is_written_as_otlp_reads_it() -> None:

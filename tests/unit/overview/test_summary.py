@@ -308,6 +308,22 @@ def test_an_instance_shows_what_is_deployed_even_if_its_spec_names_no_version_SE
 
 
 @pytest.mark.parametrize(
+    ("override", "shown"),
+    [
+        ({"version": "1.3.0", "operation": "up-1"}, "up-1"),
+        ({"version": "1.3.0"}, ""),
+        ({"operation": "up-1"}, ""),
+        ({"version": "", "operation": "up-1"}, ""),
+        (None, ""),
+    ],
+)
+def test_an_instance_shows_the_operation_that_overrides_its_version_SEE_1(override: Any, shown: str) -> None:
+    """An override of values alone leaves the version as it is."""
+    instance = {**APPLICATION_INSTANCE.manifest("web", "n"), "status": {"releaseOverride": override}}
+    assert summary_of(APPLICATION_INSTANCE, instance).override == shown
+
+
+@pytest.mark.parametrize(
     ("annotations", "versions"),
     [
         ({}, ("", "")),
