@@ -7,7 +7,6 @@ so that the webhook, the agent and the reconciler refuse what the API server wou
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
-from enum import Enum
 from functools import partial
 from typing import Any, Final, TypeAlias, get_args
 
@@ -140,19 +139,13 @@ class _Plans(dict[type[Any], _Plan]):
     def __missing__(self, cls: type[Any]) -> _Plan:
         plan = _Plan(False)
         if attrs.has(cls):
-            fields = tuple(_field(field) for field in attrs.fields(cls) if _may_fail(field))
+            fields = tuple(_field(field) for field in attrs.fields(cls))
             plan = _Plan(True, tuple(getattr(cls, "CEL_RULES", ())), fields)
         self[cls] = plan
         return plan
 
 
 _PLANS: Final = _Plans()
-
-
-def _may_fail(field: "attrs.Attribute[Any]") -> bool:
-    """Report whether values of the field need checks: it has a keyword or a rule, or its type is not a plain scalar."""
-    plain = isinstance(field.type, type) and (field.type in (str, bool, int) or issubclass(field.type, Enum))
-    return not plain or bool(_tests(field.metadata.get("schema", {})) or field.metadata.get("rules"))
 
 
 def _field(field: "attrs.Attribute[Any]") -> _Field:

@@ -7,8 +7,9 @@ import pytest
 
 from tests.support.instance_worlds import DIGEST, NOW, OLD_DIGEST
 from vworkspace_core.api.chart import DeployedChart
-from vworkspace_core.instances.chart_source import source_failure
+from vworkspace_core.instances.chart_source import chart_failure, gave_up_on_chart, source_failure
 from vworkspace_core.instances.observed_release import (
+    ObservedRelease,
     ReleaseRequest,
     ReleaseTimeouts,
     deployed_chart,
@@ -532,6 +533,76 @@ def test_a_release_was_there_if_the_history_has_one_that_was_deployed(history: A
 def test_the_deployed_chart_is_that_of_the_deployed_entry(status: Any, expected: DeployedChart | None) -> None:
     assert deployed_chart({"status": status}) == expected
     assert deployed_chart(None) is None
+
+
+def about(of: Any, source: Any = None, spec: Any = None) -> ObservedRelease:
+    """A release from a repository, with this HelmChart."""
+    found = release(spec=spec)
+    return ObservedRelease(found, source or index(), of, REPOSITORY, NOW, TIMES, found["status"], {}, 2)
+
+
+FAILED_FETCH = told("FetchFailed", "True", "ChartPullError")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "at"),
+    [
+        ([], None),
+        ([told("FetchFailed", "False"), told("Ready", "False")], None),
+        ([FAILED_FETCH], 0),
+        ([told("Stalled", "True", "a"), told("BuildFailed", "True", "b"), FAILED_FETCH], 2),
+        ([told("Stalled", "True", "a"), told("BuildFailed", "True", "b")], 1),
+        ([told("Stalled", "True", "a"), told("BuildFailed", "Unknown", "b")], 0),
+        ([told("FetchFailed", "True", "NoSourceArtifact")], None),
+        ([told("FetchFailed", "True", "NoSourceArtifact"), told("Stalled", "True", "a")], 1),
+        ([told("FetchFailed", "True", of=1)], None),
+        ([told("FetchFailed", "True", of=1), told("Stalled", "True", "a")], None),
+        ([told("FetchFailed", "True", of=None)], 0),
+    ],
+)
+def test_a_chart_fails_by_its_first_report_on_its_present_generation(conditions: list[Any], at: int | None) -> None:
+    assert chart_failure(about(chart(*conditions))) == ({} if at is None else conditions[at])
+
+
+@pytest.mark.parametrize(
+    ("of", "source", "fails"),
+    [
+        (None, None, False),
+        (chart(FAILED_FETCH), None, True),
+        (chart(FAILED_FETCH, spec={**CHART_SPEC, "chart": "other"}), None, False),
+        (chart(FAILED_FETCH, spec={**CHART_SPEC, "version": "6.5.0"}), None, False),
+        (chart(FAILED_FETCH, observedSourceArtifactRevision="i0"), None, False),
+        (chart(FAILED_FETCH, observedSourceArtifactRevision=None), None, True),
+        (chart(FAILED_FETCH), index(seen=1), False),
+        (chart(FAILED_FETCH), index(artifact=None), False),
+        (chart(FAILED_FETCH, observedSourceArtifactRevision=None), index(artifact=None), True),
+    ],
+)
+def test_a_report_on_a_chart_counts_for_the_present_request_and_index(of: Any, source: Any, fails: bool) -> None:
+    assert chart_failure(about(of, source)) == (FAILED_FETCH if fails else {})
+
+
+STALLED = told("Stalled", "True", "InvalidChart")
+
+
+@pytest.mark.parametrize(
+    ("of", "source", "reason"),
+    [
+        (chart(STALLED), None, "InvalidChart"),
+        (chart(FAILED_FETCH), None, ""),
+        (chart(told("Stalled", "True", of=1), FAILED_FETCH), None, ""),
+        (chart(told("Stalled", "True", "")), None, "Stalled"),
+        (chart(STALLED, spec={}), None, ""),
+        (chart(STALLED), index(told("Stalled", "True", "URLInvalid")), "URLInvalid"),
+        (chart(), index(told("Stalled", "True", "URLInvalid", of=1)), ""),
+        (chart(), index(told("Stalled", "False", "URLInvalid")), ""),
+        (None, None, ""),
+    ],
+)
+def test_flux_gave_up_on_a_chart_where_its_source_or_the_chart_is_stalled_RES_4(
+    of: Any, source: Any, reason: str
+) -> None:
+    assert gave_up_on_chart(about(of, source)) == reason
 
 
 def test_small_questions_have_exact_answers() -> None:

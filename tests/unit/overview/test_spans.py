@@ -136,9 +136,9 @@ def test_a_pass_is_a_span_below_the_run_of_its_object() -> None:
     assert ended == Span(run, "", "ApplicationInstance", START, at(3), {**about, "vworkspace.outcome": "Up"})
 
 
-def child(owner: dict[str, Any] | None, ready: str = "Unknown") -> dict[str, Any]:
+def child(owner: dict[str, Any] | None, ready: str = "Unknown", reason: str = "") -> dict[str, Any]:
     """A HelmRelease, which Flux gave up if it is not ready."""
-    condition = {"type": "Ready", "status": ready, "reason": f"Is{ready}", "message": "why"}
+    condition = {"type": "Ready", "status": ready, "reason": reason or f"Is{ready}", "message": "why"}
     stalled = {"type": "Stalled", "status": "True" if ready == "False" else "False", "reason": "Up", "message": "why"}
     meta = {"name": "a", "namespace": "ns", **({} if owner is None else {"ownerReferences": [owner]})}
     return {**HELM_RELEASE.manifest("a", "ns"), "metadata": meta, "status": {"conditions": [condition, stalled]}}
@@ -166,6 +166,12 @@ def test_a_child_has_a_span_below_the_run_of_the_object_that_controls_it() -> No
     about = {"k8s.object.kind": "HelmRelease", "k8s.namespace.name": "ns", "k8s.object.name": "a"}
     name = "HelmRelease IsUnknown"
     assert ended == Span(run.child(name, 1), run.span, name, at(2), at(5), about, "why")
+    assert [*recorder.object_changed(CHILD, child(controls, "False"), at(6))] == [], "it has ended"
+    assert [*recorder.object_changed(CHILD, child(controls), at(7))] == []
+    (next_one,) = recorder.object_changed(CHILD, child(controls, reason="Other"), at(8))
+    assert next_one == Span(run.child(name, 2), run.span, name, at(7), at(8), about, "")
+    (well,) = recorder.object_changed(CHILD, child(controls, "True"), at(9))
+    assert (well.name, well.began, well.error) == ("HelmRelease Other", at(8), "")
 
 
 def test_a_span_is_written_as_otlp_reads_it() -> None:

@@ -226,7 +226,7 @@ class Assignments:
         This is the revision to which an annotation pins the parent, or else the recorded revision, or else the revision
         of new parents.
         """
-        chosen = (meta.annotations.get(PIN, ""), BroughtTo.of(meta).revision)
+        chosen = (meta.annotations.get(PIN), BroughtTo.of(meta).revision)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
