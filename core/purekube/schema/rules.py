@@ -130,7 +130,7 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any,
         holds = rule.run(variables)
     except CelError as error:
         return [invalid_value(where, schema.type.value, _evaluation(rule, error))]
-    if holds is True or (not rule.transition and has_old and equal(value, old)):
+    if holds is True or (not rule.transition and equal(value, old)):
         return []
     return [_violation(schema, rule, value, variables, path)]
 
@@ -138,7 +138,7 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any,
 def _variables(schema: Schema, rule: CompiledRule, shown: Any, old: Any) -> Mapping[str, Any]:
     if not rule.transition:
         return {"self": shown}
-    before = convert(schema, old) if rule.typed and old is not MISSING else old
+    before = convert(schema, old) if rule.typed else old
     if rule.optional_old:
         return {"self": shown, "oldSelf": ABSENT if old is MISSING else OptionalValue(before, True)}
     return {"self": shown, "oldSelf": before}

@@ -3,15 +3,16 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
-from purekube.cel.values import KeyedList, SetList, Timestamp
+from purekube.cel.values import Duration, KeyedList, SetList, Timestamp
 from purekube.schema.causes import go_value, quoted
 from purekube.schema.celtypes import type_of_schema
 from purekube.schema.compile import compile_schema
 from purekube.schema.formats import is_date_time, matches_format
 from purekube.schema.keywords import mistyped_keywords
-from purekube.schema.node import ANYTHING, MISSING, JsonType, ListType, Schema, SchemaError
+from purekube.schema.node import ANYTHING, MISSING, CompiledRule, JsonType, ListType, Schema, SchemaError
 from purekube.schema.objectmeta import with_type_meta
 from purekube.schema.rules import check_rules, convert, needs_conversion
 from purekube.schema.violations import validate
@@ -32,6 +33,10 @@ def listed(items: Any, **more: Any) -> dict[str, Any]:
 SET = {"x-kubernetes-list-type": "set"}
 KEYED = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k"]}
 ITEM = {**thing(k=TEXT), "required": ["k"]}
+TWO_KEYS = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["k", "j"]}
+TWO = {**thing(k=TEXT, j=TEXT, v=TEXT), "required": ["k", "j"]}
+NULL = object()
+"""An old value of null, in contrast to None, which is no old value."""
 
 
 def field(schema: Any) -> Schema:
@@ -379,6 +384,31 @@ RULE_CAUSES = [
         [{"k": "a", "v": "1"}],
         ["FieldValueInvalid f[1] Invalid value: failed rule: self == oldSelf"],
     ),
+    (
+        listed(ruled(TWO, "self == oldSelf"), **TWO_KEYS),
+        [{"k": "a", "j": "2", "v": "y"}, {"k": "a", "j": "1", "v": "x"}],
+        [{"k": "a", "j": "1", "v": "x"}, {"k": "a", "j": "2", "v": "x"}],
+        ["FieldValueInvalid f[0] Invalid value: failed rule: self == oldSelf"],
+    ),
+    (
+        listed(ruled({**ITEM, "nullable": True}, "self == oldSelf"), **KEYED),
+        [None, {"k": "a"}],
+        [None, {"k": "a"}],
+        [],
+    ),
+    (ruled({**TEXT, "nullable": True}, "self == oldSelf"), "b", NULL, []),
+    (
+        ruled({**TEXT, "nullable": True}, "oldSelf.hasValue()", optionalOldSelf=True),
+        "b",
+        NULL,
+        ['FieldValueInvalid f Invalid value: "b": failed rule: oldSelf.hasValue()'],
+    ),
+    (
+        ruled(FREE, "self.x == 2", messageExpression="self.x", message="no"),
+        {"x": 1},
+        None,
+        ['FieldValueInvalid f Invalid value: {"x":1}: no'],
+    ),
     (ruled(TEXT, "!oldSelf.hasValue() || self == oldSelf.value()", optionalOldSelf=True), "b", None, []),
     (
         ruled(TEXT, "oldSelf.hasValue()", optionalOldSelf=True),
@@ -403,7 +433,8 @@ RULE_CAUSES = [
 
 @pytest.mark.parametrize(("schema", "value", "old", "found"), RULE_CAUSES)
 def test_a_rule_has_exactly_these_causes(schema: Any, value: Any, old: Any, found: list[str]) -> None:
-    causes = validate(compile_schema(thing(f=schema)), {"f": value}, None if old is None else {"f": old})
+    before = None if old is None else {"f": None if old is NULL else old}
+    causes = validate(compile_schema(thing(f=schema)), {"f": value}, before)
 
     assert [f"{cause.reason} {cause.field} {cause.message}" for cause in causes] == found
 
@@ -417,6 +448,44 @@ def test_an_old_value_that_was_valid_is_not_asked_again() -> None:
     assert [
         cause.field for cause in validate(schema, {"f": {"a": "x"}, "g": {"b": "y"}}, {**old, "f": {"a": "z"}})
     ] == ["f", "g.b"]
+
+
+def test_a_rule_that_fails_to_evaluate_is_told_of_an_unchanged_value_too_unless_it_is_settled() -> None:
+    schema = compile_schema(thing(f=ruled(thing(a=TEXT), "self.a == 'x'"), g=ruled(thing(a=TEXT), "has(self.a)")))
+    value: dict[str, Any] = {"f": {}, "g": {}}
+
+    assert [cause.field for cause in validate(schema, value, value)] == ["f"]
+    assert validate(schema, value, value, settled=True) == []
+
+
+def test_a_rule_at_the_root_names_the_field_below_it_or_none() -> None:
+    def told(rule: str, **more: Any) -> list[str]:
+        causes = validate(compile_schema(ruled(thing(a=TEXT), rule, **more)), {})
+        return [f"{cause.field} {cause.message}" for cause in causes]
+
+    assert told("false") == ["<nil> Invalid value: failed rule: false"]
+    assert told("false", fieldPath=".a") == ["a Invalid value: failed rule: false"]
+    assert told("self.a == ''") == ["<nil> Invalid value: \"object\": no such key: a evaluating rule: self.a == ''"]
+
+
+def test_a_rule_that_needs_conversion_gets_it_beside_one_that_does_not() -> None:
+    """All rules of a compiled node are alike; a node may be made by hand too."""
+    seen: list[Any] = []
+
+    def rule(*, typed: bool) -> CompiledRule:
+        return CompiledRule(
+            "seen", lambda variables: seen.append(dict(variables)) is None, transition=True, typed=typed
+        )
+
+    node = Schema(type=JsonType.NUMBER, has_rules=True, rules=(rule(typed=True), rule(typed=False)))
+    assert check_rules(node, 1, 2) == []
+    assert [{name: type(value) for name, value in variables.items()} for variables in seen] == [
+        {"self": float, "oldSelf": float},
+        {"self": float, "oldSelf": int},
+    ]
+    seen.clear()
+    assert check_rules(attrs.evolve(node, rules=(rule(typed=False),)), 1, 2) == []
+    assert type(seen[0]["self"]) is int
 
 
 def test_rules_wait_until_the_structure_is_valid() -> None:
@@ -441,6 +510,10 @@ def test_rules_wait_until_the_structure_is_valid() -> None:
         (TEXT, "a", "a", False),
         ({**TEXT, "format": "date-time"}, "1970-01-01T00:00:01Z", Timestamp(10**9), True),
         ({**TEXT, "format": "date-time"}, "soon", "soon", True),
+        ({**TEXT, "format": "date"}, "1970-01-02", Timestamp(86_400 * 10**9), True),
+        ({**TEXT, "format": "date"}, "soon", "soon", True),
+        ({**TEXT, "format": "duration"}, "1m", Duration(60 * 10**9), True),
+        ({**TEXT, "format": "duration"}, "3 days", "3 days", True),
         ({**TEXT, "format": "byte"}, "YQ==", b"YQ==", True),
         ({**TEXT, "format": "email"}, "a", "a", False),
         (NUMBER, 1, 1.0, True),
