@@ -134,7 +134,7 @@ def check_structure(
     if old is value:
         return []
     causes = _check(schema, value, old, path, settled=settled)
-    return [] if causes and old is not MISSING and equal(value, old) else causes
+    return [] if causes and equal(value, old) else causes
 
 
 def _check(schema: Schema, value: Any, old: Any, path: str, *, settled: bool = False) -> list[StatusCause]:
@@ -145,9 +145,9 @@ def _check(schema: Schema, value: Any, old: Any, path: str, *, settled: bool = F
     if schema.checks is not None:
         causes += _junctors(schema.checks, value, path)
         causes += check_scalar(schema, schema.checks, value, path)
-    elif schema.format and isinstance(value, str):
+    elif isinstance(value, str):
         causes += check_format(schema, value, path)
-    if schema.format in INT_FORMATS and isinstance(value, int) and not isinstance(value, bool):
+    if schema.format in INT_FORMATS and isinstance(value, int):
         causes += check_range(schema.format, value, path)
     if isinstance(value, list):
         causes += _items(schema, value, old, path, settled=settled)

@@ -396,6 +396,14 @@ RULE_CAUSES = [
         [None, {"k": "a"}],
         [],
     ),
+    (listed(ruled(ITEM, "self == oldSelf"), **KEYED), [{"k": "a"}], None, []),
+    (listed(ruled(ITEM, "self == oldSelf"), **KEYED), [{"k": "a"}], NULL, []),
+    (
+        listed(ruled(thing(a=TEXT), "false")),
+        [{"a": "x"}],
+        [{"a": "x"}, {"a": "y"}],
+        ["FieldValueInvalid f[0] Invalid value: failed rule: false"],
+    ),
     (ruled({**TEXT, "nullable": True}, "self == oldSelf"), "b", NULL, []),
     (
         ruled({**TEXT, "nullable": True}, "oldSelf.hasValue()", optionalOldSelf=True),

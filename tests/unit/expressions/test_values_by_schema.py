@@ -7,6 +7,7 @@ from typing import Any
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
+from purekube.schema.structure import parts_of
 from purekube.schema.violations import validate
 
 WORDS = {
@@ -68,6 +69,11 @@ CHECKED = r"""
 {"type": "integer", "multipleOf": 3} | 9
 {"type": "integer", "multipleOf": 3} | 10 | => Invalid f: Invalid value: 10: f in body should be a multiple of 3
 {"type": "number", "multipleOf": 0.1} | 0.3
+{"type": "number", "multipleOf": 0.5} | 1.000001 | => Invalid f: Invalid value: 1.000001: f in body should be a multiple of 0.5
+{"type": "number", "multipleOf": 0.5} | 1.0000000001
+{"type": "string", "format": "date", "nullable": true} | null
+{"type": "integer", "format": "int32"} | true | => TypeInvalid f: Invalid value: "boolean": f in body must be of type int32: "boolean"
+{"type": "integer", "format": "int32"} | 1.5 | => TypeInvalid f: Invalid value: "number": f in body must be of type int32: "number"
 {"type": "string", "enum": ["a", "b"]} | "a"
 {"type": "string", "enum": ["a", "b"]} | "c" | => NotSupported f: Unsupported value: "c": supported values: "a", "b"
 {"type": "integer", "enum": [1]} | 1.0
@@ -91,6 +97,7 @@ CHECKED = r"""
 {"type": "object", "additionalProperties": {"type": "string"}} | {"a": 1, "b.c": 2} | => TypeInvalid f.a: Invalid value: "integer": f.a in body must be of type string: "integer" | => TypeInvalid f.b.c: Invalid value: "integer": f.b.c in body must be of type string: "integer"
 {"type": "object", "additionalProperties": {"type": "integer"}} | {"a": null} | => TypeInvalid f.a: Invalid value: "null": f.a in body must be of type integer: "null"
 {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["a", "b"]} | {"a": "x"} | => Required f.b: Required value
+{"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}, "required": ["b", "a"]} | {} | => Required f.b: Required value | => Required f.a: Required value
 {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]} | {"a": null} | => TypeInvalid f.a: Invalid value: "null": f.a in body must be of type string: "null"
 {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]} | {"b": 1} | => Required f.a: Required value
 {"type": "object", "properties": {"a": {"type": "object", "properties": {"b": {"type": "integer"}}}}} | {"a": {"b": "x"}} | => TypeInvalid f.a.b: Invalid value: "string": f.a.b in body must be of type integer: "string"
@@ -228,6 +235,32 @@ def test_a_value_has_exactly_these_causes() -> None:
         parts = line.split(" | ")
 
         assert causes(*parts) == [part for part in parts if part.startswith("=> ")], line
+
+
+def test_items_of_a_list_that_was_valid_are_not_checked_again_where_they_are_the_same_objects() -> None:
+    schema = schema_of('{"type": "array", "items": {"type": "array", "items": {"type": "string", "maxLength": 1}}}')
+    long, short = ["long"], ["x"]
+    old = {"f": [long, short]}
+    value = {"f": [short, long, ["long"]]}
+
+    assert [cause.field for cause in validate(schema, value, old)] == ["f[1][0]", "f[2][0]"]
+    assert [cause.field for cause in validate(schema, value, old, settled=True)] == ["f[2][0]"]
+    assert [cause.field for cause in validate(schema, value, {"f": {}}, settled=True)] == ["f[1][0]", "f[2][0]"]
+
+
+def test_the_parts_of_a_list_are_its_lists_and_objects() -> None:
+    items: list[Any] = [[], {}, "a", 1, None]
+
+    assert parts_of(items) == {id(items[0]), id(items[1])}
+    assert parts_of({"a": {}}) == frozenset()
+    assert parts_of(None) == frozenset()
+
+
+def test_a_value_of_another_type_at_the_root_has_no_field() -> None:
+    (cause,) = validate(schema_of('{"type": "string"}'), [])
+
+    assert (cause.reason, cause.field) == ("FieldValueTypeInvalid", "<nil>")
+    assert cause.message == 'Invalid value: "array":  in body must be of type object: "array"'
 
 
 def decoded(text: str, value: str) -> list[str]:
