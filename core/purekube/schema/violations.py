@@ -122,7 +122,7 @@ def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = Fal
     causes = check_structure(schema, value, before, settled=settled)
     causes += check_embedded(schema, value)
     repeated = check_list_types(schema, value)
-    if repeated and (old is None or not check_list_types(schema, old)):
+    if repeated and not check_list_types(schema, old):
         causes += repeated
     if schema.has_rules and any(cause.reason in _BLOCKING for cause in causes):
         return [*causes, invalid_value(NO_FIELD, None, _UNCHECKED)]

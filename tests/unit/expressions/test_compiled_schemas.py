@@ -14,6 +14,7 @@ from purekube.schema.formats import is_date_time, matches_format
 from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import ANYTHING, MISSING, CompiledRule, JsonType, ListType, Schema, SchemaError
 from purekube.schema.objectmeta import with_type_meta
+from purekube.schema.rule_compile import compile_rules
 from purekube.schema.rules import check_rules, convert, needs_conversion
 from purekube.schema.violations import validate
 
@@ -510,6 +511,109 @@ def test_rules_wait_until_the_structure_is_valid() -> None:
     )
     bounded = compile_schema(thing(f={"type": "integer", "minimum": 3}, g=ruled(TEXT, "false")))
     assert [cause.field for cause in validate(bounded, {"f": 1, "g": "y"})] == ["f", "g"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "reason"),
+    [
+        ({**TEXT, "enum": ["a"]}, "b", "FieldValueNotSupported"),
+        ({**thing(a=TEXT), "required": ["a"]}, {}, "FieldValueRequired"),
+        ({**TEXT, "maxLength": 0}, "b", "FieldValueTooLong"),
+        ({**listed(TEXT), "maxItems": 0}, ["b"], "FieldValueTooMany"),
+        ({"type": "object", "additionalProperties": TEXT, "maxProperties": 0}, {"a": "b"}, "FieldValueTooMany"),
+        (TEXT, 1, "FieldValueTypeInvalid"),
+        ({**TEXT, "format": "date"}, "b", "FieldValueTypeInvalid"),
+    ],
+)
+def test_rules_wait_for_what_is_wrong_with_the_structure_of_another_field(schema: Any, value: Any, reason: str) -> None:
+    compiled = compile_schema(thing(f=schema, g=ruled(TEXT, "false")))
+    causes = validate(compiled, {"f": value, "g": "y"})
+
+    assert [(cause.reason, cause.field) for cause in causes][1:] == [("FieldValueInvalid", "<nil>")]
+    assert causes[0].reason == reason
+    assert len(validate(compile_schema(thing(f=schema)), {"f": value})) == 1, "without rules nothing is left out"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({**TEXT, "pattern": "a"}, "b"),
+        ({**TEXT, "minLength": 2}, "b"),
+        ({**listed(TEXT), "minItems": 1}, []),
+        (listed(TEXT, **SET), ["a", "a"]),
+        ({**TEXT, "not": {"minLength": 1}}, "b"),
+    ],
+)
+def test_rules_do_not_wait_for_what_is_wrong_with_a_value_alone(schema: Any, value: Any) -> None:
+    compiled = compile_schema(thing(f=schema, g=ruled(TEXT, "false")))
+    *_, last = validate(compiled, {"f": value, "g": "y"})
+
+    assert (last.field, last.message) == ("g", 'Invalid value: "y": failed rule: false')
+
+
+def test_the_root_is_no_embedded_resource_and_no_null() -> None:
+    schema = with_type_meta(compile_schema(thing(f=TEXT)))
+
+    assert validate(schema, {}) == []
+    assert [(cause.reason, cause.field) for cause in validate(schema, None)] == [("FieldValueTypeInvalid", "<nil>")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "told"),
+    [
+        ({"rule": " false\n"}, "failed rule: false"),
+        ({"rule": "false", "message": " no "}, "no"),
+        ({"rule": "false", "message": " "}, "failed rule: false"),
+        ({"rule": "false ||\nfalse", "message": "no"}, "no"),
+        ({"rule": "false", "reason": "", "messageExpression": ""}, "failed rule: false"),
+        ({"rule": "false", "reason": None, "message": None, "fieldPath": None}, "failed rule: false"),
+    ],
+)
+def test_a_rule_and_its_message_are_told_without_the_space_around_them(rule: Any, told: str) -> None:
+    schema = compile_schema(thing(f={**TEXT, "x-kubernetes-validations": [rule]}))
+    (cause,) = validate(schema, {"f": "b"})
+
+    assert (cause.reason, cause.message) == ("FieldValueInvalid", f'Invalid value: "b": {told}')
+
+
+REASONS = "FieldValueDuplicate, FieldValueForbidden, FieldValueInvalid, FieldValueRequired"
+
+
+@pytest.mark.parametrize(
+    ("rule", "problem"),
+    [
+        ({}, "None: rule is required"),
+        ({"rule": 3}, "3: rule is required"),
+        ({"rule": ""}, "'': rule is required"),
+        ({"rule": "true", "reason": "Odd"}, f"'true': reason 'Odd' is none of {REASONS}"),
+        ({"rule": "true", "message": "a\nb"}, "'true': message must not contain line breaks"),
+        (
+            {"rule": "true ||\ntrue", "message": " "},
+            "'true ||\\ntrue': message must be specified if rule contains line breaks",
+        ),
+        (
+            {"rule": "true", "messageExpression": "1"},
+            "'true': messageExpression must evaluate to a string, not to int",
+        ),
+        (
+            {"rule": "true", "optionalOldSelf": True},
+            "'true': optionalOldSelf is set but oldSelf is not used in rule",
+        ),
+        ({"rule": "true", "fieldPath": "a"}, "'true': fieldPath 'a' must begin with a dot"),
+        ({"rule": "true", "fieldPath": ".b"}, "'true': fieldPath '.b' does not refer to a valid field"),
+        (
+            {"rule": "self == oldSelf"},
+            "'self == oldSelf': oldSelf cannot be used on the uncorrelatable portion of the schema",
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_used_is_left_out_and_told_with_its_index(rule: Any, problem: str) -> None:
+    good = {"rule": "true", "fieldPath": ".a"}
+    optional = {"rule": "oldSelf.hasValue()", "optionalOldSelf": True}
+    rules, problems = compile_rules([good, rule, optional], field(thing(a=TEXT)), root=False, correlatable=False)
+
+    assert [one.text for one in rules] == ["true", "oldSelf.hasValue()"]
+    assert problems == [(1, problem)]
 
 
 @pytest.mark.parametrize(

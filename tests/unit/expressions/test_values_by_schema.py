@@ -136,6 +136,8 @@ SET | ["a", "b"]
 SET | ["a", "b", "a", "b", "a"] | => Duplicate f[2]: Duplicate value: "a" | => Duplicate f[3]: Duplicate value: "b"
 {"type": "array", "items": SET} | [["a", "a"], ["b"]] | => Duplicate f[0][1]: Duplicate value: "a"
 {"type": "object", "additionalProperties": SET} | {"x": ["a", "a"]} | => Duplicate f[x][1]: Duplicate value: "a"
+{"type": "object", "additionalProperties": {"type": "object", "properties": {"s": SET}}} | {"x": {"s": ["a", "a"]}} | => Duplicate f[x].s[1]: Duplicate value: "a"
+{"type": "array", "items": {"type": "object", "properties": {"s": SET}}} | [{"s": ["a", "a"]}] | => Duplicate f[0].s[1]: Duplicate value: "a"
 {"type": "object", "properties": {"s": SET}} | {"s": ["a", "a"], "t": ["a", "a"]} | => Duplicate f.s[1]: Duplicate value: "a"
 EMBEDDED | {"apiVersion": "v1", "kind": "A"}
 EMBEDDED | {"apiVersion": "", "kind": 3} | => Invalid f.apiVersion: Invalid value: "": must not be empty | => Invalid f.kind: Invalid value: 3: must be a string
