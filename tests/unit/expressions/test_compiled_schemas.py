@@ -1,11 +1,13 @@
 # ruff: noqa: E501
 """Compiled schemas, their rules and their formats: what each keyword becomes, and which mistakes are told (PH-6)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 import pytest
 
+from purekube.cel import DYN, STRING, CelType, Field
 from purekube.cel.values import Duration, KeyedList, SetList, Timestamp
 from purekube.schema.causes import go_value, quoted
 from purekube.schema.celtypes import type_of_schema
@@ -481,10 +483,12 @@ def test_a_rule_that_needs_conversion_gets_it_beside_one_that_does_not() -> None
     """All rules of a compiled node are alike; a node may be made by hand too."""
     seen: list[Any] = []
 
+    def run(variables: Mapping[str, Any]) -> bool:
+        seen.append(dict(variables))
+        return True
+
     def rule(*, typed: bool) -> CompiledRule:
-        return CompiledRule(
-            "seen", lambda variables: seen.append(dict(variables)) is None, transition=True, typed=typed
-        )
+        return CompiledRule("seen", run, transition=True, typed=typed)
 
     node = Schema(type=JsonType.NUMBER, has_rules=True, rules=(rule(typed=True), rule(typed=False)))
     assert check_rules(node, 1, 2) == []
@@ -672,6 +676,43 @@ def test_a_schema_has_its_type_in_rules_and_in_json(schema: Any, in_rules: str, 
     node = field(schema)
 
     assert (str(type_of_schema(node)), str(type_of_schema(node, plain=True))) == (in_rules, plain)
+
+
+def fields(schema: Any, **how: bool) -> Any:
+    """The fields of a schema's type: whether each is optional, and the names of the fields below it."""
+    found = type_of_schema(schema, **how).fields
+    assert found is not None
+    return {name: (one.optional, one.type.fields and sorted(one.type.fields)) for name, one in found.items()}
+
+
+def test_of_the_metadata_of_an_object_a_rule_sees_the_name_and_json_all_of_it() -> None:
+    embedded = field({**thing(a=TEXT), "x-kubernetes-embedded-resource": True})
+    whole = with_type_meta(compile_schema(thing(a=TEXT)))
+    names = {"apiVersion": (False, None), "kind": (False, None), "metadata": (False, ["generateName", "name"])}
+
+    assert fields(embedded) == fields(field(thing(a=TEXT)), root=True) == {"a": (True, None), **names}
+    assert fields(whole) == {"a": (True, None), **names}
+    assert fields(field(thing(a=TEXT))) == fields(embedded, plain=True) == {"a": (True, None)}
+    metadata = fields(whole, root=True, plain=True)["metadata"]
+    assert metadata == (True, sorted([*whole.properties["metadata"].properties, "__namespace__"]))
+    of_rules = type_of_schema(embedded).fields
+    assert of_rules is not None
+    assert fields_of_metadata(of_rules["metadata"].type) == {"name": False, "generateName": False}
+
+
+def fields_of_metadata(metadata: CelType) -> dict[str, bool]:
+    return {name: one.optional for name, one in (metadata.fields or {}).items()}
+
+
+def test_undeclared_fields_have_a_type_in_json_alone() -> None:
+    schema = field({**thing(a=TEXT), **FREE})
+    in_rules, in_json = type_of_schema(schema).fields, type_of_schema(schema, plain=True).fields
+
+    assert in_rules is not None
+    assert in_json is not None
+    assert (in_rules.get("b"), in_json["b"]) == (None, Field(DYN, optional=True))
+    assert in_rules["a"] == in_json["a"] == Field(STRING, optional=True)
+    assert (list(in_rules), list(in_json)) == (["a"], ["a"])
 
 
 def test_the_fields_of_a_type_have_escaped_names() -> None:

@@ -535,7 +535,7 @@ def test_the_deployed_chart_is_that_of_the_deployed_entry(status: Any, expected:
     assert deployed_chart(None) is None
 
 
-def about(of: Any, source: Any = None, spec: Any = None) -> ObservedRelease:
+def with_chart(of: Any, source: Any = None, spec: Any = None) -> ObservedRelease:
     """A release from a repository, with this HelmChart."""
     found = release(spec=spec)
     return ObservedRelease(found, source or index(), of, REPOSITORY, NOW, TIMES, found["status"], {}, 2)
@@ -561,7 +561,7 @@ FAILED_FETCH = told("FetchFailed", "True", "ChartPullError")
     ],
 )
 def test_a_chart_fails_by_its_first_report_on_its_present_generation(conditions: list[Any], at: int | None) -> None:
-    assert chart_failure(about(chart(*conditions))) == ({} if at is None else conditions[at])
+    assert chart_failure(with_chart(chart(*conditions))) == ({} if at is None else conditions[at])
 
 
 @pytest.mark.parametrize(
@@ -579,7 +579,7 @@ def test_a_chart_fails_by_its_first_report_on_its_present_generation(conditions:
     ],
 )
 def test_a_report_on_a_chart_counts_for_the_present_request_and_index(of: Any, source: Any, fails: bool) -> None:
-    assert chart_failure(about(of, source)) == (FAILED_FETCH if fails else {})
+    assert chart_failure(with_chart(of, source)) == (FAILED_FETCH if fails else {})
 
 
 STALLED = told("Stalled", "True", "InvalidChart")
@@ -602,7 +602,7 @@ STALLED = told("Stalled", "True", "InvalidChart")
 def test_flux_gave_up_on_a_chart_where_its_source_or_the_chart_is_stalled_RES_4(
     of: Any, source: Any, reason: str
 ) -> None:
-    assert gave_up_on_chart(about(of, source)) == reason
+    assert gave_up_on_chart(with_chart(of, source)) == reason
 
 
 def test_small_questions_have_exact_answers() -> None:

@@ -153,7 +153,9 @@ def test_an_unknown_engine_reads_its_target_only() -> None:
 
 def test_an_engine_reads_what_the_objects_that_were_found_name() -> None:
     extra = ObjectRef(JOB, NS, "extra")
-    engine = attrs.evolve(CONTEXT.engines["job"], extra_reads=lambda one, objects: [extra] if TARGET in objects else [])
+    engine = attrs.evolve(
+        CONTEXT.engines["job"], extra_reads=lambda one, objects: (extra,) if TARGET in objects else ()
+    )
     context = attrs.evolve(CONTEXT, engines={"job": engine})
     server = world()
     observed(server, context=context)
