@@ -210,7 +210,7 @@ def phase_events(
     the last ten minutes, are included, because the former process may not have reported them.
     """
     phase = phase_in(live)
-    if phase == before or live.get("kind") != OPERATION.kind:
+    if phase == before:
         return ()
     return tuple(
         _phase_event(live, kind, at, now)

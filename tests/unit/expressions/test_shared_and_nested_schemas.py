@@ -140,6 +140,7 @@ def test_a_whole_object_has_the_metadata_of_every_object_with_what_its_schema_ad
     assert bare.properties["metadata"] is OBJECT_META
     assert (bare.embedded, bare.free, bare.has_keys) == (True, False, True)
     assert with_type_meta(compile_schema({**thing(a=TEXT), **FREE})).free
+    assert not with_type_meta(compile_schema({"type": "object"})).free
 
     empty = with_type_meta(compile_schema(thing(metadata={"type": "object"})))
     assert empty.properties["metadata"] is OBJECT_META
