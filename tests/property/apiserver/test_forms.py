@@ -212,11 +212,108 @@ def test_options_of_a_delete_come_through_protobuf_as_typed_clients_send_them(ve
     }
 
 
+def number_field(number: int, value: int) -> bytes:
+    """Encode a varint; a negative one as 64 bits, as protobuf does."""
+    raw, out = value % (1 << 64), bytearray([number << 3])
+    while raw > 0x7F:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes([*out, raw])
+
+
+META = text_field(1, text_field(1, "a"))
+PORT = text_field(2, "TCP") + number_field(3, 80) + number_field(5, 0)
+NAMED_PORT = text_field(4, number_field(1, 1) + number_field(2, 0) + text_field(3, "http"))
+PLAIN_PORT = text_field(4, number_field(1, 0) + number_field(2, 8080) + text_field(3, ""))
+BACKEND = text_field(4, text_field(1, "web") + text_field(2, text_field(1, "") + number_field(2, 80)))
+PATH = text_field(1, "/") + text_field(2, BACKEND) + text_field(3, "Prefix")
+RULE = text_field(1, "a.example.com") + text_field(2, text_field(1, text_field(1, PATH)))
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "message", "fields"),
+    [
+        (
+            "v1",
+            "Service",
+            text_field(
+                2, text_field(1, PORT + NAMED_PORT) + text_field(1, PORT + PLAIN_PORT) + text_field(4, "ClusterIP")
+            ),
+            {
+                "spec": {
+                    "type": "ClusterIP",
+                    "ports": [
+                        {"protocol": "TCP", "port": 80, "targetPort": "http"},
+                        {"protocol": "TCP", "port": 80, "targetPort": 8080},
+                    ],
+                }
+            },
+        ),
+        (
+            "v1",
+            "ResourceQuota",
+            text_field(2, text_field(1, text_field(1, "cpu") + text_field(2, text_field(1, "500m")))),
+            {"spec": {"hard": {"cpu": "500m"}}},
+        ),
+        (
+            "policy/v1",
+            "PodDisruptionBudget",
+            text_field(2, text_field(1, number_field(1, 1) + text_field(3, "50%"))),
+            {"spec": {"minAvailable": "50%"}},
+        ),
+        (
+            "scheduling.k8s.io/v1",
+            "PriorityClass",
+            number_field(2, -10) + number_field(3, 0) + text_field(4, ""),
+            {"value": -10},
+        ),
+        (
+            "networking.k8s.io/v1",
+            "Ingress",
+            text_field(2, text_field(3, RULE) + text_field(4, "nginx")),
+            {
+                "spec": {
+                    "ingressClassName": "nginx",
+                    "rules": [
+                        {
+                            "host": "a.example.com",
+                            "http": {
+                                "paths": [
+                                    {
+                                        "path": "/",
+                                        "pathType": "Prefix",
+                                        "backend": {"service": {"name": "web", "port": {"number": 80}}},
+                                    }
+                                ]
+                            },
+                        }
+                    ],
+                }
+            },
+        ),
+        (
+            "batch/v1",
+            "CronJob",
+            text_field(
+                2, text_field(1, "@daily") + number_field(4, 0) + text_field(5, text_field(2, number_field(7, 2)))
+            ),
+            {"spec": {"schedule": "@daily", "suspend": False, "jobTemplate": {"spec": {"backoffLimit": 2}}}},
+        ),
+    ],
+)
+def test_kinds_that_kubectl_create_makes_come_through_protobuf(
+    api_version: str, kind: str, message: bytes, fields: dict[str, Any]
+) -> None:
+    found = decode_object(envelope(api_version, kind, META + message))
+    assert found == {"apiVersion": api_version, "kind": kind, "metadata": {"name": "a"}, **fields}
+
+
 @given(st.binary(max_size=60))
 @example(b"\x08")
 @example(b"\x0a\xff\xff\xff\xff\x0f")
 def test_any_bytes_are_a_message_or_a_refusal(raw: bytes) -> None:
-    for body in (raw, b"k8s\x00" + raw, envelope("v1", "ConfigMap", raw)):
+    kinds = (("v1", "ConfigMap"), ("v1", "Service"), ("batch/v1", "CronJob"), ("networking.k8s.io/v1", "Ingress"))
+    for body in (raw, b"k8s\x00" + raw, *(envelope(*kind, raw) for kind in kinds)):
         try:
             decode_object(body)
         except ApiFailure as failure:

@@ -79,7 +79,8 @@ Read = Callable[[Any], Any]
 class WireField:
     """The description of one field of a protobuf message: its JSON name, and the decoder `read` of its values.
 
-    With `many` the field is repeated, and becomes a JSON list. With `keyed` it is a map, and becomes a JSON object.
+    With `many` the field is repeated, and becomes a JSON list. With `keyed` it is a map, and becomes a JSON object. The
+    members of a field without a name are members of the message itself in JSON.
     """
 
     name: str
@@ -147,6 +148,8 @@ def _read_members(raw: bytes, members: Mapping[int, WireField]) -> dict[str, Any
             message.setdefault(member.name, {})[read[0]] = read[1]
         elif member.many:
             message.setdefault(member.name, []).append(read)
+        elif not member.name:
+            message |= read
         elif read not in ("", None):
             message[member.name] = read
     return message
@@ -207,7 +210,29 @@ _PATH_ATTRIBUTES: Final = _message(f1=WireField("path", _text), f2=WireField("ve
 
 
 def _integer(value: Any) -> int:
-    return int(value)
+    """Return a signed integer: protobuf encodes a negative one as if it had 64 bits without a sign."""
+    if not isinstance(value, int):
+        raise bad_request("proto: wrong wireType for a field")
+    return value - (1 << 64 if value >> 63 else 0)
+
+
+def _positive(value: Any) -> int | None:
+    """Return an integer, or None for 0, which the JSON of these fields leaves out."""
+    return _integer(value) or None
+
+
+def _set_flag(value: Any) -> bool | None:
+    """Return True, or None for false, which the JSON of these fields leaves out."""
+    return bool(value) or None
+
+
+def _int_or_string(value: Any) -> Any:
+    parts = dict(fields_of(_raw(value)))
+    return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
+
+
+def _quantity(value: Any) -> str:
+    return _text(dict(fields_of(_raw(value))).get(1, b""))
 
 
 _PORT: Final = _message(
@@ -239,6 +264,55 @@ _JOB_SPEC: Final = _message(
     f7=WireField("backoffLimit", _integer),
 )
 
+_CRON_JOB_SPEC: Final = _message(
+    f1=WireField("schedule", _text),
+    f3=WireField("concurrencyPolicy", _text),
+    f4=WireField("suspend", _flag),
+    f5=WireField("jobTemplate", _message(f1=_METADATA, f2=WireField("spec", _JOB_SPEC))),
+    f8=WireField("timeZone", _text),
+)
+_SERVICE_PORT: Final = _message(
+    f1=WireField("name", _text),
+    f2=WireField("protocol", _text),
+    f3=WireField("port", _integer),
+    f4=WireField("targetPort", _int_or_string),
+    f5=WireField("nodePort", _positive),
+    f6=WireField("appProtocol", _text),
+)
+_SERVICE_SPEC: Final = _message(
+    f1=WireField("ports", _SERVICE_PORT, many=True),
+    f2=_text_map("selector"),
+    f3=WireField("clusterIP", _text),
+    f4=WireField("type", _text),
+    f5=_texts("externalIPs"),
+    f7=WireField("sessionAffinity", _text),
+    f10=WireField("externalName", _text),
+    f11=WireField("externalTrafficPolicy", _text),
+    f13=WireField("publishNotReadyAddresses", _set_flag),
+)
+_INGRESS_BACKEND: Final = _message(
+    f4=WireField(
+        "service",
+        _message(
+            f1=WireField("name", _text),
+            f2=WireField("port", _message(f1=WireField("name", _text), f2=WireField("number", _positive))),
+        ),
+    )
+)
+_INGRESS_PATH: Final = _message(
+    f1=WireField("path", _text), f2=WireField("backend", _INGRESS_BACKEND), f3=WireField("pathType", _text)
+)
+_INGRESS_PATHS: Final = _message(f1=WireField("paths", _INGRESS_PATH, many=True))
+_INGRESS_RULE: Final = _message(
+    f1=WireField("host", _text), f2=WireField("", _message(f1=WireField("http", _INGRESS_PATHS)))
+)
+_INGRESS_SPEC: Final = _message(
+    f1=WireField("defaultBackend", _INGRESS_BACKEND),
+    f2=WireField("tls", _message(f1=_texts("hosts"), f2=WireField("secretName", _text)), many=True),
+    f3=WireField("rules", _INGRESS_RULE, many=True),
+    f4=WireField("ingressClassName", _text),
+)
+
 _DELETE_OPTIONS: Final = _message(
     f1=WireField("gracePeriodSeconds", _integer),
     f2=WireField("preconditions", _message(f1=WireField("uid", _text), f2=WireField("resourceVersion", _text))),
@@ -264,8 +338,33 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
         f5=WireField("immutable", _flag),
     ),
     ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=WireField("secrets", _NAMED, many=True)),
+    ("v1", "Service"): _message(f1=_METADATA, f2=WireField("spec", _SERVICE_SPEC)),
+    ("v1", "ResourceQuota"): _message(
+        f1=_METADATA,
+        f2=WireField("spec", _message(f1=WireField("hard", _pair(_quantity), keyed=True), f2=_texts("scopes"))),
+    ),
     ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=WireField("spec", _DEPLOYMENT_SPEC)),
     ("batch/v1", "Job"): _message(f1=_METADATA, f2=WireField("spec", _JOB_SPEC)),
+    ("batch/v1", "CronJob"): _message(f1=_METADATA, f2=WireField("spec", _CRON_JOB_SPEC)),
+    ("networking.k8s.io/v1", "Ingress"): _message(f1=_METADATA, f2=WireField("spec", _INGRESS_SPEC)),
+    ("policy/v1", "PodDisruptionBudget"): _message(
+        f1=_METADATA,
+        f2=WireField(
+            "spec",
+            _message(
+                f1=WireField("minAvailable", _int_or_string),
+                f2=_SELECTOR,
+                f3=WireField("maxUnavailable", _int_or_string),
+            ),
+        ),
+    ),
+    ("scheduling.k8s.io/v1", "PriorityClass"): _message(
+        f1=_METADATA,
+        f2=WireField("value", _integer),
+        f3=WireField("globalDefault", _set_flag),
+        f4=WireField("description", _text),
+        f5=WireField("preemptionPolicy", _text),
+    ),
     ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
     ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
