@@ -190,14 +190,16 @@ def _managed(
     in_use = release_status.state is ReleaseState.READY
     guarded = FINALIZER not in source.metadata.finalizers  # the finalizer's patch carries the resourceVersion
     previous = _previous(source)
-    is_first_word = release_status.state in _BEGUN and Type.READY not in previous
+    prunes = _prunes(source, desired, observed, in_use=in_use)
+    # What is left to a later pass is the status alone: a retry and prunes follow the applies in this pass.
+    is_first_word = release_status.state in _BEGUN and Type.READY not in previous and not desired.retry and not prunes
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
         dry_runs=_dry_runs(pending, live_release),
         patches=(*_adoptions(source, desired, observed), *request.patches),
         applies=pending,
         # Former objects go in a later pass: until Flux has seen the pending applies, its release may still read them.
-        deletes=() if pending else _prunes(source, desired, observed, in_use=in_use),
+        deletes=() if pending else prunes,
         events=replaced_account(source, release, settings),
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),
         only_if_current=not guarded,

@@ -200,6 +200,11 @@ def test_a_write_that_may_succeed_later_is_told_and_tried_again_REC_13() -> None
     assert get_path(decision.status, "status", "helmReleaseRef") is None, "the present fields stay: there is none yet"
 
 
+@pytest.mark.parametrize(("count", "waits"), [(4, True), (5, False)])
+def test_the_first_status_does_not_wait_where_former_objects_go_REC_6(count: int, waits: bool) -> None:
+    assert (decided(*former(count), status={"observedGeneration": -1}).status_may_wait > 0) is waits
+
+
 # --- the first status -------------------------------------------------------------------------------------------------
 
 

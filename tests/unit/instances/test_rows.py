@@ -27,7 +27,7 @@ from tests.support.instance_worlds import (
     with_meta,
     written,
 )
-from vworkspace_core.api.labels import IDEMPOTENCY_KEY
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.instances.context import InstanceObserved
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
@@ -416,6 +416,15 @@ def test_only_the_first_word_about_an_instance_may_wait() -> None:
     assert decision.status_may_wait > 0
     assert scene({"observedGeneration": -1}, manifest=told).decide().status_may_wait == 0
     assert scene(deployed()).decide().status_may_wait == 0
+
+
+def test_the_first_word_does_not_wait_where_a_retry_follows_the_applies_REC_6() -> None:
+    """A pass that leaves its status to a later one must have nothing else to leave."""
+    asked = with_meta(instance_manifest(), annotations={RETRY: "token-1"})
+
+    assert decide(instance_manifest(), InstanceObserved(namespace=NAMESPACE)).status_may_wait > 0
+    assert decide(asked, InstanceObserved(namespace=NAMESPACE)).status_may_wait == 0
+    assert scene({"observedGeneration": -1}, manifest=asked).decide().status_may_wait == 0
 
 
 def test_a_status_says_which_request_it_is_about_also_where_nothing_else_has_changed_REC_6() -> None:
