@@ -63,9 +63,19 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
+def test_the_first_command_prints_what_the_page_shows(folder: Path) -> None:
+    """SIM-1: a run depends on its seed alone. The page leaves the ends of lines out."""
+    command, shown = re.findall(r"```(?:sh)?\n(.*?)```", PAGE, re.DOTALL)[:2]
+    printed = carried_out(command, folder)
+    for part in filter(None, re.split(r"\s*…,?\s*|\n", shown)):
+        assert part in printed
+
+
+@pytest.mark.slow
 def test_time_travel_prints_what_the_page_shows(folder: Path) -> None:
     """SIM-3."""
-    everything, moment, difference, steps = (carried_out(line, folder) for line in commands("Time travel"))
+    given = [line.replace("FILE", SEED.name) for line in commands("Time travel")]
+    everything, moment, difference, steps = (carried_out(line, folder) for line in given)
     (shown,) = re.findall(r"\n\n```\n(.*?)```", section("Time travel"), re.DOTALL)
     for line in shown.splitlines():
         assert line in everything

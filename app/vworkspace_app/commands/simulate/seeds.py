@@ -27,6 +27,8 @@ from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdic
 
 _BAR: Final = 20
 """The width of the progress bar in columns."""
+_MOST_ABSENT: Final = 5
+"""The number of faults that are listed although they did not happen."""
 
 
 @attrs.frozen
@@ -162,7 +164,7 @@ def summary_lines(
     """Yield the lines of the summary of all simulation runs, which begins with `head`.
 
     `tally` has the counts of all runs. `took` is the real time of all runs in seconds; None if unknown. `faults` are
-    the faults to list; if empty, those that happened.
+    the faults to list; if empty, those that happened. If many of them did not happen, these are only counted.
     """
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
@@ -171,9 +173,7 @@ def summary_lines(
         f"tried    {tally.acts:,} creates, edits and deletions · {tally.jobs:,} jobs · {tally.writes:,} writes at "
         f"{len(tally.points)} write points"
     )
-    yield from _wrapped(
-        "faults   ", [f"{tally.happened.get(name, 0):,} {name}" for name in faults or sorted(tally.happened)]
-    )
+    yield from _wrapped("faults   ", list(_fault_counts(tally, faults or sorted(tally.happened))))
     if tally.crashed_at:
         missing = [point for point in CRASH_POINTS if point not in tally.crashed_at]
         reached = f"{len(CRASH_POINTS) - len(missing)} of {len(CRASH_POINTS)} write points were crashed at"
@@ -183,6 +183,15 @@ def summary_lines(
     yield from _wrapped(f"laws     {counted} · ", clauses)
     broken = f"{tally.broken_runs:,} of {tally.runs:,} runs broke a law"
     yield f"verdict  {broken if tally.broken_runs else 'every law held, during the faults and after them'}"
+
+
+def _fault_counts(tally: SimulationTally, names: Sequence[str]) -> Iterator[str]:
+    """Yield how often each fault in `names` happened. Faults that did not happen are only counted if they are many."""
+    absent = [name for name in names if not tally.happened.get(name)]
+    are_many = len(absent) > _MOST_ABSENT
+    yield from (f"{tally.happened.get(name, 0):,} {name}" for name in names if not are_many or name not in absent)
+    if are_many:
+        yield f"{len(absent)} others did not happen"
 
 
 def _bar(done: int, runs: int, took: float) -> str:
