@@ -28,7 +28,7 @@ from vworkspace_app.simulation.verdict import BrokenRun, SimulationTally, verdic
 _BAR: Final = 20
 """The width of the progress bar in columns."""
 _MOST_ABSENT: Final = 5
-"""The number of faults that are listed although they did not happen."""
+"""The number of faults that are listed although they did not happen, and of write points without a crash."""
 
 
 @attrs.frozen
@@ -177,7 +177,8 @@ def summary_lines(
     if tally.crashed_at:
         missing = [point for point in CRASH_POINTS if point not in tally.crashed_at]
         reached = f"{len(CRASH_POINTS) - len(missing)} of {len(CRASH_POINTS)} write points were crashed at"
-        yield from _wrapped(f"crashes  {reached}{'; not at ' if missing else ''}", missing)
+        named = missing if len(missing) <= _MOST_ABSENT else ()
+        yield from _wrapped(f"crashes  {reached}{'; not at ' if named else ''}", named)
     clauses = [f"{clause} {count:,}" for clause, count in sorted(tally.checks.items())]
     counted = f"{len(tally.laws)} laws, {sum(tally.checks.values()):,} checks"
     yield from _wrapped(f"laws     {counted} · ", clauses)
