@@ -211,6 +211,23 @@ def test_a_value_is_judged_by_each_outcome_of_its_expression(auth: Any, powers: 
     assert sorted(refused(auth, config("b", "${self.spec.image}"))) == powers
 
 
+@pytest.mark.parametrize(
+    ("metadata", "powers"),
+    [
+        ({"name": "${self.spec.image}", "namespace": "shared"}, ["Names"]),
+        ({"name": "${self.metadata.name}", "namespace": "shared"}, []),
+        ({"name": "x", "namespace": "${self.spec.image}"}, ["Namespaces"]),
+        ({"name": "${self.spec.image}"}, []),
+        ({"name": "${self.spec.image}", "namespace": "${self.metadata.namespace}"}, []),
+    ],
+)
+def test_a_parent_decides_no_object_to_read_outside_of_its_namespace(metadata: Any, powers: list[str]) -> None:
+    other = {"id": "other", "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    found = examined(config("a", data={"x": "${other.data.x}"}), externals=[other]).problems
+
+    assert [each.message.partition("trustParents: [")[2].partition("]")[0] for each in found] == powers
+
+
 FREE_AUTH = "${self.spec.?free}"
 BESIDE = "${{'namespace': 'x', 'y': self.spec.?free.orValue({})}}"
 

@@ -413,5 +413,13 @@ def test_a_bound_name_hides_a_variable_of_the_container_in_inner_bindings_too(te
     assert other not in named
 
 
+def test_the_object_whose_field_is_read_is_resolved_too() -> None:
+    tree = resolved(parse("f(x).y.z"), frozenset({"c.x"}), "c")
+
+    assert [node.name for node in _nodes(tree) if isinstance(node, Identifier)] == ["c.x"]
+    tree = resolved(parse("[x][0].y"), frozenset({"c.x"}), "c")
+    assert [node.name for node in _nodes(tree) if isinstance(node, Identifier)] == ["c.x"]
+
+
 def _nodes(tree: Expression) -> list[Expression]:
     return [tree, *(node for child in children(tree) for node in _nodes(child))]

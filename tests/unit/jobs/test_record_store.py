@@ -13,7 +13,7 @@ from purekube.apimachinery.resources import SECRET
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.faults import Fault, calm
 from tests.unit.jobs.test_tombstone_log import NS, Cluster
-from vworkspace_core.jobs.job_store import JobRecord
+from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_manifest, head_name, payload_of
 
@@ -157,3 +157,19 @@ def test_a_secret_in_the_place_of_a_part_is_named_unless_it_holds_that_part() ->
     run_sync(cluster.kube.delete(ObjectRef(SECRET, NS, in_the_way[0])))
     run_sync(store.put(long))
     assert list(run_sync(cluster.store(room=SMALL).load())) == [long]
+
+
+def test_a_store_that_has_read_nothing_yet_reads_before_it_closes_a_job() -> None:
+    """Otherwise the tombstones that it writes would replace those of the process before."""
+    cluster = Stores()
+    first = cluster.store()
+    run_sync(first.put(record(1)))
+    run_sync(first.put(record(2)))
+    run_sync(first.close("job-1", Tombstone("key-1", "Succeeded")))
+    unread = KubeJobStore(cluster.faulty, NS, report=cluster.reports.append)
+    run_sync(unread.close("job-2", Tombstone("key-2", "Succeeded")))
+
+    third = cluster.store()
+    found = [run_sync(third.tombstone(f"key-{number}")) for number in (1, 2)]
+    assert [None if one is None else one.outcome for one in found] == ["Succeeded", "Succeeded"]
+    assert run_sync(third.load()) == []

@@ -1,0 +1,38 @@
+"""RES-1: the condition that explains an object's state best."""
+
+import pytest
+
+from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.meta import ConditionStatus
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.reasons import headline
+
+WORKS = DesiredCondition("Reconciling", ConditionStatus.TRUE, "Installing", "Flux works")
+
+
+def ready(reason: str, status: ConditionStatus = ConditionStatus.FALSE) -> DesiredCondition:
+    return DesiredCondition("Ready", status, reason, f"about {reason}")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "reason"),
+    [
+        ([WORKS], "Installing"),
+        ([WORKS, ready("NotDeployed")], "Installing"),
+        ([WORKS, ready("WaitingForSecret")], "WaitingForSecret"),
+        ([WORKS, ready("WaitingForSecret", ConditionStatus.TRUE)], "Installing"),
+        ([ready("WaitingForSecret"), DesiredCondition("Blocked", ConditionStatus.TRUE, "NameTaken", "x")], "NameTaken"),
+        ([ready("NotDeployed")], "NotDeployed"),
+    ],
+)
+def test_a_missing_secret_explains_more_than_the_work_that_waits_for_it(
+    conditions: list[DesiredCondition], reason: str
+) -> None:
+    assert headline(APPLICATION_INSTANCE, conditions)["reason"] == reason
+
+
+def test_other_kinds_have_no_such_exception_and_empty_texts_are_left_out() -> None:
+    running = DesiredCondition("Running", ConditionStatus.TRUE, "EngineRunning", "")
+
+    assert headline(OPERATION, [running, ready("WaitingForSecret")]) == {"reason": "EngineRunning"}
+    assert headline(OPERATION, [ready("WaitingForSecret")]) == {}
