@@ -205,7 +205,8 @@ def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes() -> None:
         ended = await installed.uninstall()
         assert ended.status == 2
         (told,) = ended.problems
-        assert "1 application is UNINSTALLED" in told
+        assert told.startswith("error: This would remove the operator and uninstall 1 application, ")
+        assert "nothing was changed" in told
         assert "--yes" in told
         assert world.running() != []
 

@@ -147,26 +147,29 @@ def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) ->
 def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
     if options.yes:
         return
-    question = _question(options, inventory)
+    told = question(inventory, keep_applications=options.keep_applications)
     if not sys.stdin.isatty():
         raise CommandError(
-            f"{question} No terminal to confirm on; nothing was changed. Use --yes, or --dry-run to preview",
+            f"{told} There is no terminal to confirm on, so nothing was changed. Use --yes, or --dry-run to preview",
             status=USAGE,
         )
-    if input(f"{question} Continue? [y/N] ").strip().lower() not in ("y", "yes"):
+    if input(f"{told} Continue? [y/N] ").strip().lower() not in ("y", "yes"):
         raise CommandError("nothing was changed")
 
 
-def _question(options: UninstallOptions, inventory: Inventory) -> str:
-    if options.keep_applications:
-        staying = (*inventory.applications, *inventory.abandoned)
-        return f"The operator is removed. {_amount(staying)} {_verb(staying, 'stays', 'stay')} with Flux alone."
+def question(inventory: Inventory, *, keep_applications: bool) -> str:
+    """Return the sentences that say what the uninstallation would do, for the user to confirm.
+
+    With `keep_applications`, no application is uninstalled.
+    """
     going, marked = inventory.applications, inventory.abandoned
-    are, were = _verb(going, "is", "are"), _verb(marked, "is", "are")
-    question = f"The operator is removed. {_amount(going)} {are} UNINSTALLED, with what the charts delete."
-    if marked:
-        question += f" {_amount(marked)} {were} marked {ABANDON} and {_verb(marked, 'stays', 'stay')}."
-    return question
+    if keep_applications:
+        staying = (*going, *marked)
+        kept = f" {_amount(staying)} would stay with Flux alone." if staying else ""
+        return f"This would remove the operator.{kept}"
+    uninstalling = f" and uninstall {_amount(going)}, with what the charts delete" if going else ""
+    kept = f" {_amount(marked)}, marked {ABANDON}, would stay." if marked else ""
+    return f"This would remove the operator{uninstalling}.{kept}"
 
 
 async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Inventory) -> None:
@@ -206,11 +209,7 @@ def _print_other_objects(options: UninstallOptions, inventory: Inventory) -> Non
 
 def _amount(instances: Sequence[Manifest]) -> str:
     count = len(instances)
-    return "no application" if count == 0 else "1 application" if count == 1 else f"{count} applications"
-
-
-def _verb(instances: Sequence[Manifest], one: str, several: str) -> str:
-    return one if len(instances) == 1 else several
+    return "1 application" if count == 1 else f"{count} applications"
 
 
 def uninstall(
