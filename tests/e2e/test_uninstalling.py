@@ -305,11 +305,17 @@ def test_without_an_operator_nothing_is_begun_that_nobody_would_end() -> None:
             pass  # killed
         lease = ObjectRef(Kind("coordination.k8s.io", "v1", "Lease", "leases"), OWN_NS, "vworkspace-operator")
         world.edit(lease, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}})
+        previewed = await installed.uninstall("--dry-run")
+        assert (previewed.status, previewed.err) == (0, "")
+        assert previewed.out.startswith("would refuse to begin: no operator runs in")
         ended = await installed.uninstall("--yes")
         assert ended.status == 1
         (told,) = ended.problems
         assert "no operator runs in" in told
         assert "--keep-applications" in told
         assert get_path(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
+        world.delete_object(lease)
+        unknown = await installed.uninstall("--dry-run")
+        assert unknown.out.startswith("first: see that the operator runs, which uninstalls the applications; ")
 
     FACE.run(story)

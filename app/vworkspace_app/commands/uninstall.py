@@ -5,6 +5,7 @@
 
 import sys
 from collections.abc import Sequence
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, assert_never
@@ -109,8 +110,8 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
         _print_remaining_releases(options, inventory)
         return
     _print_tool(inventory.installation)
+    _refuse_without_operator(options, inventory)
     if not options.dry_run:
-        _refuse_without_operator(options, inventory)
         _confirm(options, inventory)
     await _carry_out(api, options, inventory)
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
@@ -131,17 +132,33 @@ def _print_tool(installation: Installation) -> None:
             assert_never(installation.keeper)
 
 
+def obstacle(inventory: Inventory, at: datetime, *, keep_applications: bool) -> str:
+    """Return why applications cannot be uninstalled: no operator runs that would do so. Empty if nothing is in the way.
+
+    With `keep_applications`, none is needed.
+    """
+    if keep_applications or not inventory.applications or not inventory.leases:
+        return ""
+    if any(is_held(lease, at) for lease in inventory.leases):
+        return ""
+    since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
+    return (
+        f"no operator runs in {inventory.system_namespace} (its Lease was last renewed at {since}), and without one "
+        f"{_amount(inventory.applications)} cannot be uninstalled: start it again, or use --keep-applications"
+    )
+
+
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
-    """Raise CommandError if applications are to be uninstalled, but no operator runs that could uninstall them."""
-    if options.keep_applications or not inventory.applications:
-        return
-    at = now()
-    if inventory.leases and not any(is_held(lease, at) for lease in inventory.leases):
-        since = max(str(get_path(lease, "spec", "renewTime") or "") for lease in inventory.leases) or "a while"
-        raise CommandError(
-            f"no operator runs in {options.system_namespace} (its Lease was last renewed at {since}), and without one "
-            f"{_amount(inventory.applications)} cannot be uninstalled: start it again, or use --keep-applications"
-        )
+    """Raise CommandError if applications are to be uninstalled, but no operator runs that could uninstall them.
+
+    A dry run prints this instead. Without a Lease nobody knows whether one runs, which is printed in either case.
+    """
+    if reason := obstacle(inventory, now(), keep_applications=options.keep_applications):
+        if not options.dry_run:
+            raise CommandError(reason)
+        print(f"would refuse to begin: {reason}")
+    elif inventory.applications and not inventory.leases and not options.keep_applications:
+        print("first: see that the operator runs, which uninstalls the applications; no Lease shows whether it does")
 
 
 def _confirm(options: UninstallOptions, inventory: Inventory) -> None:

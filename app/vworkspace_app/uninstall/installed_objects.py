@@ -90,6 +90,12 @@ class Inventory:
         """The instances that a user has marked as abandoned. Their releases always stay."""
         return tuple(manifest for manifest in self.instances if is_abandoned(read_meta(manifest)))
 
+    @property
+    def without_application(self) -> tuple[Manifest, ...]:
+        """The instances for which no operator here has deployed anything, such as those of other clusters."""
+        others = (*self.applications, *self.abandoned)
+        return tuple(manifest for manifest in self.instances if manifest not in others)
+
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
         """Return the HelmReleases that the uninstallation does not delete, including those of other owners.
 

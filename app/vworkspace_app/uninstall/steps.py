@@ -89,9 +89,21 @@ class _Work:
 
     def with_applications(self) -> Iterator[UninstallStep]:
         for kind, manifests in self._ours():
-            words = "uninstall, by Flux, and delete" if kind == APPLICATION_INSTANCE else "delete"
-            yield UninstallStep(f"{words} {_count_and_names(kind, manifests)}", partial(self._delete_all, kind))
+            instances = kind == APPLICATION_INSTANCE
+            title = "; ".join(self._deletions()) if instances else f"delete {_count_and_names(kind, manifests)}"
+            yield UninstallStep(title, partial(self._delete_all, kind))
         yield from self._stop()
+
+    def _deletions(self) -> Iterator[str]:
+        """Yield what becomes of the instances and of their applications, which differs."""
+        inventory = self.inventory
+        for words, instances, remark in (
+            ("uninstall, by Flux, and delete", inventory.applications, ""),
+            ("delete", inventory.without_application, ", which deployed nothing"),
+            ("delete", inventory.abandoned, ", but keep what was deployed"),
+        ):
+            if instances:
+                yield f"{words} {_count_and_names(APPLICATION_INSTANCE, instances)}{remark}"
 
     def keeping(self) -> Iterator[UninstallStep]:
         yield from self._stop()

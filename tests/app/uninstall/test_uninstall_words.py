@@ -1,13 +1,18 @@
 """What `uninstall` says before it begins: the question, and what it refuses (RUN-7)."""
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import ABANDON
-from vworkspace_app.commands.uninstall import question
-from vworkspace_app.uninstall import Inventory
+from purekube.apimachinery.resources import LEASE
+from purekube.apimachinery.timestamps import microtime
+from tests.support.uninstall_world import Uninstalling
+from vworkspace_app.commands.uninstall import obstacle, question
+from vworkspace_app.uninstall import Inventory, Waiting, steps_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FINALIZER
 
@@ -47,3 +52,39 @@ def test_the_question_is_a_sentence_for_any_number_of_applications(
     instances: tuple[Manifest, ...], keep: bool, said: str
 ) -> None:
     assert question(Inventory("system", instances=instances), keep_applications=keep) == said
+
+
+NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
+
+
+def lease(age: timedelta) -> Manifest:
+    spec = {"holderIdentity": "pod_1", "leaseDurationSeconds": 15, "renewTime": microtime(NOW - age)}
+    return {**LEASE.manifest("vworkspace-operator", "system"), "spec": spec}
+
+
+def test_applications_need_an_operator_that_holds_its_lease() -> None:
+    left = Inventory("system", instances=(deployed("a"),), leases=(lease(timedelta(hours=1)),))
+    said = obstacle(left, NOW, keep_applications=False)
+    assert said.startswith("no operator runs in system (its Lease was last renewed at 2026-06-01T11:00:00")
+    assert "without one 1 application cannot be uninstalled" in said
+    assert obstacle(left, NOW, keep_applications=True) == ""
+    held = Inventory("system", instances=left.instances, leases=(lease(timedelta(seconds=2)),))
+    assert obstacle(held, NOW, keep_applications=False) == ""
+
+
+def test_without_an_application_no_operator_is_needed() -> None:
+    left = Inventory("system", instances=(instance("foreign"),), leases=(lease(timedelta(hours=1)),))
+    assert obstacle(left, NOW, keep_applications=False) == ""
+
+
+def test_a_step_tells_what_is_uninstalled_from_what_is_merely_deleted() -> None:
+    instances = (instance("foreign"), deployed("a"), MARKED)
+    inventory = Inventory("system", instances=instances)
+    world = Uninstalling(collects=True, leads=False)
+    waiting = Waiting(1.0, lambda: NOW, anyio.sleep)
+    (step,) = steps_of(world.admin, inventory, waiting, keep_applications=False)
+    assert step.title == (
+        "uninstall, by Flux, and delete 1 ApplicationInstance (org/a); "
+        "delete 1 ApplicationInstance (org/foreign), which deployed nothing; "
+        "delete 1 ApplicationInstance (org/marked), but keep what was deployed"
+    )
