@@ -70,6 +70,19 @@ def given_up(source: str = "", version: str = "the version that is deployed") ->
     )
 
 
+def values_missing(command: str = "") -> Advice:
+    """Return the advice for a release whose values Flux cannot read.
+
+    `command` is how to store them, with FILE for the file that holds them. It is empty where no object is known.
+    """
+    which = f", from FILE: {command}" if command else " that the message names, with the key of spec.values"
+    return Advice(f"Whoever knows the values creates the Secret or ConfigMap{which}. Flux tries again by itself.")
+
+
+VALUES_MISSING: Final = values_missing()
+"""The remedy for missing values, before it is known which object lacks them."""
+
+
 GIVEN_UP: Final = given_up()
 """The remedy for Stalled=True, also if its reason comes from Flux and has no entry in `ADVICE`."""
 
@@ -97,10 +110,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
         "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
         "Flux the chart. Flux tries again by itself."
     ),
-    _I.WAITING_FOR_SECRET: Advice(
-        "No command fixes this: whoever knows the values creates the Secret or ConfigMap that the message names, with "
-        "the key of spec.values. Flux tries again by itself."
-    ),
+    _I.WAITING_FOR_SECRET: VALUES_MISSING,
     _I.AWAITING_CONFIRMATION: Advice("One of the two commands decides what becomes of the application.", True),
     _I.WAITING_FOR_CHILD_RESOURCES: Advice("Flux finishes this; where it cannot, the message says how to go on.", True),
     _I.UNINSTALLING: Advice("Flux finishes this.", is_automatic=True),

@@ -2,18 +2,19 @@
 
 import re
 from collections.abc import Iterable
+from shlex import quote
 from typing import Final
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.controller.managed_fields import other_holders
-from vworkspace_core.api.advice import GIVEN_UP, Advice, advice_for, given_up
+from vworkspace_core.api.advice import GIVEN_UP, VALUES_MISSING, Advice, advice_for, given_up, values_missing
 from vworkspace_core.api.installation import Installation, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLI_MANAGER, FIELD_MANAGER, IDEMPOTENCY_KEY
 from vworkspace_core.api.reasons import InstanceConditionType
-from vworkspace_core.api.remedies import INTO_GIT
+from vworkspace_core.api.remedies import APPLY, INTO_GIT
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
 """The pattern of a shell command inside a message. The command ends with the sentence, or at `)` or a backtick."""
@@ -52,6 +53,8 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
         return Help()
     if advice is GIVEN_UP:
         advice = given_up(_source(manifest), _former_version(manifest))
+    if advice is VALUES_MISSING:
+        advice = values_missing(_command_for_values(manifest, message))
     if advice.names_command and (named := commands_in(message)):
         return Help(named, advice.text, not advice.is_automatic)
     return Help(_verb(kind, manifest, advice), advice.text, not advice.is_automatic)
@@ -66,6 +69,22 @@ def _source(manifest: Manifest) -> str:
         return "the control plane"
     tool, name, place = managing_tool(manifest)
     return Installation(keeper=tool, name=name, place=place).managed_by if tool else ""
+
+
+def _command_for_values(manifest: Manifest, message: str) -> str:
+    """Return the command that stores an instance's values from a file FILE in the object that spec.values names.
+
+    Return an empty string if `message`, which Flux gave, is about another object. Where the object is there without the
+    key, the command adds the key.
+    """
+    for field, words in (("secretRef", "secret generic"), ("configMapRef", "configmap")):
+        named = get_path(manifest, "spec", "values", field)
+        name, key = (str(get_path(named, each) or "") for each in ("name", "key"))
+        namespace = str(get_path(manifest, "metadata", "namespace"))
+        if name and key and f"'{namespace}/{name}'" in message:
+            made = f"kubectl create {words} {quote(name)} -n {namespace} --from-file={quote(key)}=FILE"
+            return made if message.endswith(f'"{name}" not found') else f"{made} --dry-run=client -o yaml {APPLY}"
+    return ""
 
 
 def _former_version(manifest: Manifest) -> str:

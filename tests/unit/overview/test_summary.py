@@ -406,3 +406,39 @@ def test_who_may_correct_a_release_that_flux_has_given_up_is_told_with_a_version
 
     assert f"correct spec.chart or spec.values {where}{former}; a change is tried by itself" in helped.advice
     assert helped.remedies == (f"vworkspace-operator retry appinst/{NAME} -n {NAMESPACE}",)
+
+
+@pytest.mark.parametrize(
+    ("values", "cause", "command"),
+    [
+        (
+            {"source": "secretRef", "secretRef": {"name": "v", "key": "values.yaml"}},
+            'secrets "v" not found',
+            "kubectl create secret generic v -n {} --from-file=values.yaml=FILE",
+        ),
+        (
+            {"source": "configMapRef", "configMapRef": {"name": "v", "key": "v.yaml"}},
+            'configmaps "v" not found',
+            "kubectl create configmap v -n {} --from-file=v.yaml=FILE",
+        ),
+        (
+            {"source": "secretRef", "secretRef": {"name": "v", "key": "values.yaml"}},
+            "missing key 'values.yaml'",
+            "kubectl create secret generic v -n {} --from-file=values.yaml=FILE --dry-run=client -o yaml "
+            "| kubectl apply --server-side -f -",
+        ),
+    ],
+)
+def test_missing_values_are_advised_with_the_command_that_stores_them(values: Any, cause: str, command: str) -> None:
+    message = f"could not resolve Secret chart values reference '{NAMESPACE}/v' with key 'values.yaml': {cause}"
+    helped = help_for(APPLICATION_INSTANCE, instance_manifest(values=values), "Ready", "WaitingForSecret", message)
+    told = f"creates the Secret or ConfigMap, from FILE: {command.format(NAMESPACE)}. Flux tries again by itself."
+    assert helped.advice.endswith(told)
+    assert helped.remedies == (), "nobody can run it before FILE is there"
+
+
+def test_values_of_an_object_that_the_spec_does_not_name_are_advised_without_a_command() -> None:
+    message = f"could not resolve ConfigMap chart values reference '{NAMESPACE}/other' with key 'v': key not found"
+    helped = help_for(APPLICATION_INSTANCE, instance_manifest(), "Ready", "WaitingForSecret", message)
+    assert "kubectl" not in helped.advice
+    assert "the Secret or ConfigMap that the message names" in helped.advice
