@@ -15,7 +15,7 @@ from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER, RETRY
 from vworkspace_core.api.reasons import InstanceReason
-from vworkspace_core.overview.remedy import command_line_name, may_resume
+from vworkspace_core.overview.remedy import command_line_name, commands_in, may_resume
 from vworkspace_core.overview.summary import OverviewState, summary_of
 
 _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
@@ -59,7 +59,10 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Acti
     if summary.state is OverviewState.READY:
         return ActionOutcome(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
     if summary.state is OverviewState.WAITING:
-        return ActionOutcome(f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}")
+        advice = "" if commands_in(summary.message) else f". {summary.advice}".rstrip()
+        return ActionOutcome(
+            f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}{advice}"
+        )
     token = exact_time(now)
     told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {RETRY: token}}})

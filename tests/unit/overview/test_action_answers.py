@@ -61,7 +61,14 @@ TOKEN = "2026-01-01T00:00:00Z"
             ActionOutcome(f"{AN_OPERATION} runs once, if it is an Operation: make a new one to run it again"),
         ),
         (APP, READY, ActionOutcome(f"{AN_INSTANCE} is ready: there is nothing to try again", is_done=True)),
-        (APP, BLOCKED, ActionOutcome(f"{AN_INSTANCE} waits, and another try would wait too: taken")),
+        (
+            APP,
+            BLOCKED,
+            ActionOutcome(
+                f"{AN_INSTANCE} waits, and another try would wait too: taken. Another object has the name: its owner "
+                "deletes it, or what the message names is done, or another name is chosen."
+            ),
+        ),
         (
             APP,
             STALLED,

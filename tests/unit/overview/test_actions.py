@@ -47,6 +47,18 @@ def test_a_retry_is_a_token_that_admission_takes_REC_14() -> None:
             "gate",
             False,
         ),
+        (
+            actions.retry(
+                APPLICATION_INSTANCE,
+                instance(
+                    condition("Reconciling", "True", "HelmReleaseInstalling"),
+                    condition("Ready", "False", "WaitingForSecret", message="none"),
+                ),
+                NOW,
+            ),
+            "another try would wait too: none. Whoever knows the values creates the Secret or ConfigMap",
+            False,
+        ),
         (actions.retry(OPERATION, operation(), NOW), "make a new one", False),
         (actions.suspend(APPLICATION_INSTANCE, instance(suspend=True)), "is suspended already", True),
         (actions.suspend(OPERATION, operation()), "can be cancelled", False),
