@@ -151,7 +151,7 @@ def obstacle(inventory: Inventory, at: datetime, *, keep_applications: bool) -> 
 def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) -> None:
     """Raise CommandError if applications are to be uninstalled, but no operator runs that could uninstall them.
 
-    A dry run prints this instead. Without a Lease nobody knows whether one runs, which is printed in either case.
+    A dry run prints this instead. Without a Lease it is not known whether one runs, which is printed in either case.
     """
     if reason := obstacle(inventory, now(), keep_applications=options.keep_applications):
         if not options.dry_run:

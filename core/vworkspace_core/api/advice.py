@@ -79,6 +79,22 @@ def values_missing(command: str = "") -> Advice:
     return Advice(f"Whoever knows the values creates the Secret or ConfigMap{which}. Flux tries again by itself.")
 
 
+def chart_unreachable(running: str = "") -> Advice:
+    """Return the advice for a chart that Flux cannot fetch.
+
+    `running` is the version that is deployed. It is empty if there is none.
+    """
+    meanwhile = f"; version {running} runs on until then" if running else ""
+    return Advice(
+        "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
+        f"Flux the chart. Flux tries again by itself{meanwhile}."
+    )
+
+
+CHART_UNREACHABLE: Final = chart_unreachable()
+"""The remedy for a chart that Flux cannot fetch, before it is known which version is deployed."""
+
+
 VALUES_MISSING: Final = values_missing()
 """The remedy for missing values, before it is known which object lacks them."""
 
@@ -106,10 +122,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.RETRIES_EXCEEDED: GIVEN_UP,
     _I.MANUALLY_SUSPENDED: Advice("It waits to be resumed, where it was suspended.", True, "resume"),
     _I.MAINTENANCE_WINDOW: Advice("It goes on when the window ends.", is_automatic=True),
-    _I.CHART_UNREACHABLE: Advice(
-        "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
-        "Flux the chart. Flux tries again by itself."
-    ),
+    _I.CHART_UNREACHABLE: CHART_UNREACHABLE,
     _I.WAITING_FOR_SECRET: VALUES_MISSING,
     _I.AWAITING_CONFIRMATION: Advice("One of the two commands decides what becomes of the application.", True),
     _I.WAITING_FOR_CHILD_RESOURCES: Advice("Flux finishes this; where it cannot, the message says how to go on.", True),

@@ -9,7 +9,16 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.controller.managed_fields import other_holders
-from vworkspace_core.api.advice import GIVEN_UP, VALUES_MISSING, Advice, advice_for, given_up, values_missing
+from vworkspace_core.api.advice import (
+    CHART_UNREACHABLE,
+    GIVEN_UP,
+    VALUES_MISSING,
+    Advice,
+    advice_for,
+    chart_unreachable,
+    given_up,
+    values_missing,
+)
 from vworkspace_core.api.installation import Installation, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLI_MANAGER, FIELD_MANAGER, IDEMPOTENCY_KEY
@@ -53,6 +62,8 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
         return Help()
     if advice is GIVEN_UP:
         advice = given_up(_source(manifest), _former_version(manifest))
+    if advice is CHART_UNREACHABLE:
+        advice = chart_unreachable(str(get_path(manifest, "status", "deployedChart", "version") or ""))
     if advice is VALUES_MISSING:
         advice = values_missing(_command_for_values(manifest, message))
     if advice.names_command and (named := commands_in(message)):

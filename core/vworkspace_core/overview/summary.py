@@ -21,6 +21,7 @@ from vworkspace_core.api.reasons import (
     ClusterConditionType,
     ClusterReason,
     InstanceConditionType,
+    InstanceReason,
     OperationConditionType,
 )
 from vworkspace_core.instances.retry import COUNTED_FAILURES
@@ -124,6 +125,8 @@ class Summary:
                 return "on change, or within 1 minute"
             case OverviewState.STALLED if self.ref.kind == APPLICATION_INSTANCE:
                 return "when its spec changes, or a retry is requested"
+            case OverviewState.DEGRADED if self.reason == InstanceReason.CHART_UNREACHABLE:
+                return "when Flux has tried again, or its spec changes"
             case OverviewState.SUSPENDED:
                 return "when it is resumed"
             case OverviewState.UNSEEN:

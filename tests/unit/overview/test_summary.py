@@ -442,3 +442,14 @@ def test_values_of_an_object_that_the_spec_does_not_name_are_advised_without_a_c
     helped = help_for(APPLICATION_INSTANCE, instance_manifest(), "Ready", "WaitingForSecret", message)
     assert "kubectl" not in helped.advice
     assert "the Secret or ConfigMap that the message names" in helped.advice
+
+
+@pytest.mark.parametrize(("deployed", "meanwhile"), [("", "."), ("6.5.0", "; version 6.5.0 runs on until then.")])
+def test_a_chart_that_cannot_be_fetched_names_the_version_that_runs_and_who_tries_again(
+    deployed: str, meanwhile: str
+) -> None:
+    manifest = with_conditions(APPLICATION_INSTANCE, condition("Degraded", "True", "ChartUnreachable"))
+    manifest["status"]["deployedChart"] = {"version": deployed} if deployed else None
+    summary = summary_of(APPLICATION_INSTANCE, manifest)
+    assert summary.advice.endswith(f"Flux tries again by itself{meanwhile}")
+    assert summary.next_look == "when Flux has tried again, or its spec changes"
