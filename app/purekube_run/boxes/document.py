@@ -6,7 +6,7 @@ an expression without quotes, which YAML splits.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import attrs
@@ -89,12 +89,25 @@ def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Plac
     mark = error.problem_mark or error.context_mark
     place = Place(file=path) if mark is None else Place("", path, mark.line + 1, mark.column + 1)
     around = text.split("\n")[max(place.line - 2, 0) : place.line] if place.line else []
-    hint = ""
+    told = problem_in(error)
+    return place, f"not valid YAML: {told}{_hint(told, around, place.column - 1)}"
+
+
+def _hint(told: str, around: Sequence[str], at: int) -> str:
+    """Return what probably helps against a mistake in YAML, or an empty string.
+
+    `told` is the parser's message. `around` has the line of the mistake, behind the line before it. The mistake is at the character `at` of its line.
+    """
     if any(line.strip(" ").startswith("\t") for line in around):
-        hint = ": a tab; indent with spaces"
-    elif any(OPENING in line for line in around):
-        hint = ': quote the expression: "${…}"; YAML takes it apart at {, }, a colon or a # otherwise'
-    return place, f"not valid YAML: {problem_in(error)}{hint}"
+        return ": a tab; indent with spaces"
+    line = around[-1] if around else ""
+    before = line[:at].strip(" -")
+    if before and OPENING in line:
+        return ': quote the expression: "${…}"; YAML takes it apart at {, }, a colon or a # otherwise'
+    # The first token of a line, or the colon behind its first word, is wrong only because of what precedes the line.
+    is_first = not before or (line[at : at + 1] == ":" and before.isidentifier())
+    is_indented = is_first and line.strip() and "flow" not in told
+    return ": check the indentation of this line and of the one before" if is_indented else ""
 
 
 def _marked(path: str, text: str, node: yaml.Node, scalar: Any) -> MarkedDocument:

@@ -84,6 +84,10 @@ HOSTILE = [
         WEBAPP.replace('{app: "${self.metadata.name}"}', "{app: ${self.metadata.name}}"),
         "quote the",
     ),
+    ("a field too far in", "a:\n  b: ${x}\n   c: 1\n", "check the indentation of this line and of the one before"),
+    ("a field too far out", 'a:\n    b: "${x}"\n  c: 1\n', "did not find expected key: check the indentation of"),
+    ("a field below a text", "a: ${x}\n  c: d\n", "are not allowed in this context: check the indentation of"),
+    ("an item too far in", "a:\n  - b: 1\n   - c: 1\n", "did not find expected '-' indicator: check the indentation"),
     ("a comment", WEBAPP.replace("${self.spec.image}", "${self.spec #image}"), "${ without its }"),
     ("aliases", "a: &x [1]\nb: *x\n", "stands for a value given elsewhere"),
     ("tabs", "a:\n\tb: 1\n", "indent with spaces"),
@@ -103,6 +107,14 @@ HOSTILE = [
     ("a control character", "a: \x01\n", "not valid YAML"),
     ("a list", "[]\n", "must be an object of kind OperatorBox"),
 ]
+
+
+@pytest.mark.parametrize("text", ["a: b: c\n", "a: @b\n", 'a: "b\nc: d\n', "a: {b: 1\nc: 3\n"])
+def test_no_advice_is_given_where_neither_an_expression_nor_the_indentation_is_wrong(tmp_path: Path, text: str) -> None:
+    (line,) = told(tmp_path, text)
+    assert "not valid YAML" in line
+    assert "quote" not in line.replace("quoted scalar", "")
+    assert "indentation" not in line
 
 
 @pytest.mark.parametrize(("text", "expected"), [row[1:] for row in HOSTILE], ids=[row[0] for row in HOSTILE])
