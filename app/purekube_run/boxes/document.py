@@ -96,7 +96,8 @@ def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Plac
 def _hint(told: str, around: Sequence[str], at: int) -> str:
     """Return what probably helps against a mistake in YAML, or an empty string.
 
-    `told` is the parser's message. `around` has the line of the mistake, behind the line before it. The mistake is at the character `at` of its line.
+    `told` is the parser's message. `around` has the line of the mistake, behind the line before it. The mistake is at
+    the character `at` of its line.
     """
     if any(line.strip(" ").startswith("\t") for line in around):
         return ": a tab; indent with spaces"

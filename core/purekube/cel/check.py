@@ -276,7 +276,8 @@ class _Checker:
         left, right = self.visit(node.left, scope), self.visit(node.right, scope)
         result = _operate(node.operator, left, right)
         if result is None:
-            raise self._error(f"no matching overload for {node.operator!r} applied to ({left}, {right})", node.at)
+            hint = ": write string(…)" if node.operator == "+" and _makes_text(left, right) else ""
+            raise self._error(f"no matching overload for {node.operator!r} applied to ({left}, {right}){hint}", node.at)
         return result
 
     def _conditional(self, node: Conditional, scope: _Scope) -> CelType:
@@ -481,6 +482,12 @@ def _macro_type(node: Macro, target: CelType, body: CelType, transform: CelType 
             return transform if transform is not None and transform.name == "map" else map_of(DYN, DYN)
         case _:
             return BOOL
+
+
+def _makes_text(left: CelType, right: CelType) -> bool:
+    """Report whether one operand is a text, and the other a value that the function `string` makes a text of."""
+    others = {left, right} - {types.STRING}
+    return types.STRING in (left, right) and all(other.name in ("int", "uint", "double", "bool") for other in others)
 
 
 def _operate(operator: str, left: CelType, right: CelType) -> CelType | None:
