@@ -10,6 +10,7 @@ gate opens five minutes after the time in the field.
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -59,6 +60,9 @@ AFTER: Final = "after"
 """The key that makes a `when` gate (a condition for writes) wait: its value says how long ago the time in the field has
 to be.
 """
+
+_MEANT: Final = tuple(f"did you mean {word}?" for word in (*OPERATORS, AFTER))
+"""The ends of the messages about an unknown key that is most likely a misspelt test."""
 _CREATED: Final = "metadata.creationTimestamp"
 """The field from whose time `after` counts if the gate names none: the creation of the parent."""
 
@@ -90,7 +94,8 @@ def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
     field = raw.get("field", _CREATED if AFTER in raw else None)
     problems = [*_unknown(raw, path), *_field_problems(field, path, AFTER in raw), *_after_problems(raw, path)]
     asked = [name for name in (*OPERATORS, AFTER) if name in raw]
-    if len(asked) != 1:
+    is_misspelt = any(problem.message.endswith(_MEANT) for problem in problems)
+    if len(asked) > 1 or not (asked or is_misspelt):
         problems.append(Problem(path, f"must ask exactly one of {', '.join((*OPERATORS, AFTER))}"))
     if not isinstance(raw.get("not", False), bool):
         problems.append(Problem(f"{path}.not", "must be true or false"))
@@ -105,7 +110,13 @@ def read_when_condition(raw: Any, path: str = "") -> WhenCondition:
 
 def _unknown(raw: Mapping[str, Any], path: str) -> list[Problem]:
     known = ("field", "not", *OPERATORS, AFTER)
-    return [Problem(f"{path}.{key}", "is unknown to a gate") for key in raw if key not in known]
+    problems = []
+    for key in raw:
+        if key not in known:
+            near = get_close_matches(str(key), [word for word in known if word not in raw], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            problems.append(Problem(f"{path}.{key}", f"is unknown to a gate{hint}"))
+    return problems
 
 
 def _after_problems(raw: Mapping[str, Any], path: str) -> list[Problem]:

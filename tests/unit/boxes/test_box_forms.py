@@ -108,8 +108,8 @@ def test_each_form_of_a_field_is_read(read: Any, raw: Any, value: Any) -> None:
         (
             WhenEntry.of,
             {"fiel": "x", "not": 1, "exists": True},
-            "fiel: is unknown to a gate; field: must be a path such as spec.host or children.web.status.phase; "
-            "not: must be true or false",
+            "fiel: is unknown to a gate; did you mean field?; "
+            "field: must be a path such as spec.host or children.web.status.phase; not: must be true or false",
         ),
     ],
 )
@@ -405,6 +405,8 @@ def test_several_texts_are_in_parentheses() -> None:
             "matches, contains, isReady, exists, after",
         ),
         ({"field": "a", "equals": 1, "odd": 1}, ".odd", "is unknown to a gate"),
+        ({"field": "a", "isRedy": True}, ".isRedy", "is unknown to a gate; did you mean isReady?"),
+        ({"field": "a", "aftr": "5m"}, ".aftr", "is unknown to a gate; did you mean after?"),
         ({"field": "a", "equals": 1, "not": 1}, ".not", "must be true or false"),
         ({"field": "a", "exists": 1}, ".exists", "must be true or false"),
         ({"field": "a", "in": 1}, ".in", "must be a list, or an expression that gives one"),
