@@ -204,7 +204,7 @@ def _own_crd(
     path = Path(document.file).parent / source.file
     try:
         text = beside.get(source.file)
-        documents = read_marked(str(path)) if text is None else documents_of(source.file, text)
+        documents = read_marked(str(path)) if text is None else documents_of(str(path), text)
     except UnreadableFile as error:
         problems.append(error.problem)
         return None

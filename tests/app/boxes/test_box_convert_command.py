@@ -92,6 +92,19 @@ def test_a_file_that_cannot_be_read_is_one_line(
     assert not (tmp_path / "out").exists()
 
 
+def test_a_function_that_a_box_lacks_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "webapp.rgd.yaml"
+    text = (HERE / "webapp.rgd.yaml").read_text(encoding="utf-8")
+    file.write_text(text.replace("${schema.spec.image}", '"${true ? omit() : schema.spec.image}"'), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(tmp_path / "out")]) == 1
+
+    told, last = capsys.readouterr().err.splitlines()
+    assert told.startswith(f"{file}:")
+    assert "the function omit is not known: write an optional" in told
+    assert last == "convert: 1 box, 1 not converted"
+
+
 def test_a_key_that_is_there_twice_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "k.yaml"
     file.write_text("kind: Katalog\nkind: Katalog\n", encoding="utf-8")
@@ -133,7 +146,8 @@ def test_what_box_check_refuses_of_the_result_is_told_with_its_line(
     assert last.startswith("convert: 1 box, ")
     assert last.endswith(" to be put right by hand: box check refuses them")
     assert any(
-        line.startswith("webapp.yaml:") and "did you mean readyReplicas?" in line.replace("'", "") for line in told
+        line.startswith(f"{tmp_path}/out/webapp.yaml:") and "did you mean readyReplicas?" in line.replace("'", "")
+        for line in told
     )
     capsys.readouterr()
     assert run_command(["box", "check", str(tmp_path / "out" / "webapp.yaml")]) == 1

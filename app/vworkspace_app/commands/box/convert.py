@@ -5,7 +5,7 @@ A box is an operator that a YAML file declares.
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -14,6 +14,7 @@ import yaml
 
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.problems import Place, path_of
+from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_convert import ConvertedBox, convert, definition_files
 from purekube_convert.result import BoxPath
@@ -27,6 +28,9 @@ from vworkspace_app.commands.shared.options import Crds
 
 _MOST_DOCUMENTS: Final = 100
 """The maximum number of documents in a file to convert."""
+_UNCONVERTED: Final = re.compile(r"the function ([\w.]+) is not known: ")
+_MISSING: Final = re.compile(r"there is no (?:function|method) ([\w.]+)\(\)")
+"""The beginnings of the two messages about a function that a box lacks: of the conversion, and of `box check`."""
 _POWER: Final = re.compile(r"say `trustParents: \[(\w+)\]`")
 """The pattern of the advice in an error of `box check` to add a word to `trustParents`; its group is that word."""
 
@@ -61,12 +65,15 @@ class ConvertedFile:
         return f"convert: {boxes}, {', '.join(wrong) or 'everything converted and checked'}"
 
 
-def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False) -> ConvertedFile:
+def convert_file(
+    file: str, crds: Sequence[Path] = (), *, trusting: bool = False, output: Path | None = None
+) -> ConvertedFile:
     """Convert a file of another framework (a Katalog of Orkestra, a ResourceGraphDefinition of kro) to boxes.
 
     `crds` are files with CRDs of kinds that the boxes use. Some files let users choose namespaces, names or accounts of
-    children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`. Raises
-    CommandError if a file cannot be read.
+    children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`. `output` is
+    the folder into which the files are written, which the lines of `refused` name. Raises CommandError if a file cannot
+    be read.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -86,11 +93,12 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
         told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
         problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
         for made in conversion.boxes:
-            of_box, checked = _checked(made, file, folder, further)
+            of_box, checked = _checked(made, file, folder, further, output)
             if trusting and (powers := sorted(set(_POWER.findall("\n".join(map(str, checked.problems)))))):
-                of_box, checked = _checked(_trusting(made, powers), file, folder, further)
+                of_box, checked = _checked(_trusting(made, powers), file, folder, further, output)
             files |= of_box
-            refused += [str(problem) for problem in checked.problems]
+            lacking = {name for problem in conversion.problems for name in _UNCONVERTED.findall(problem.message)}
+            refused += [str(problem) for problem in checked.problems if not _is_about(problem, lacking)]
             further += [checked.crd] if checked.crd is not None else []
     return ConvertedFile(
         boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems), tuple(dict.fromkeys(refused))
@@ -98,15 +106,22 @@ def convert_file(file: str, crds: Sequence[Path] = (), *, trusting: bool = False
 
 
 def _checked(
-    made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions]
+    made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions], output: Path | None
 ) -> tuple[Mapping[str, str], LoadedBox]:
     """Return the texts of a converted box's files, by file name, and the box loaded from these texts, with its
     problems.
 
-    `further` are CRDs that are not in these files.
+    `further` are CRDs that are not in these files. `output` is the folder in which the problems say that they are.
     """
     files = dict(_files(made, Path(file).name, folder))
-    return files, load_text(f"{made.name}.yaml", files[f"{made.name}.yaml"], further, files)
+    name = f"{made.name}.yaml"
+    return files, load_text(str((output or Path()) / name), files[name], further, files)
+
+
+def _is_about(problem: BoxProblem, functions: Collection[str]) -> bool:
+    """Report whether the problem is that one of these functions does not exist."""
+    missing = _MISSING.match(problem.message)
+    return missing is not None and missing[1] in functions
 
 
 def _trusting(made: ConvertedBox, powers: Sequence[str]) -> ConvertedBox:
@@ -206,7 +221,7 @@ def convert_box(
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
     """
-    converted_file = convert_file(file, crds or (), trusting=trust_parents)
+    converted_file = convert_file(file, crds or (), trusting=trust_parents, output=output)
     if output is None:
         print("---\n".join(made.text for made in converted_file.files), end="")
     else:
