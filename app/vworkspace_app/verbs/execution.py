@@ -25,7 +25,7 @@ async def execute_verb(
 
     `decide` returns the write or a refusal. Raises CommandError for a refusal, and the errors of `KubeApi.patch`.
     """
-    kind, manifest = await find_named_object(api, name, namespace)
+    kind, manifest = await find_named_object(api, name, namespace, acts=True)
     return await carry_out(api, kind, manifest, decide(kind, manifest))
 
 
@@ -73,7 +73,7 @@ async def approve_operation(api: KubeApi, request: ApprovalRequest, now: datetim
     An approval claim is a signed text that says who approved the Operation; it is valid only for this Operation. The
     API server's RBAC decides who may approve: these are all users who may read the operator's credentials.
     """
-    kind, manifest = await find_named_object(api, request.name, request.namespace)
+    kind, manifest = await find_named_object(api, request.name, request.namespace, acts=True)
     secret = await _approval_secret(api, request.system_namespace)
     digest = parameters_digest(get_path(manifest, "spec", "parameters"))
     approver = Approver(request.by, str(uuid4()), now + request.valid)

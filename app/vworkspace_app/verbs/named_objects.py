@@ -25,19 +25,21 @@ NOTHING: Final[Mapping[str, Kind]] = {}
 """No kinds other than the operator's own."""
 
 
-def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING) -> tuple[tuple[Kind, ...], str]:
+def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING, *, acts: bool = False) -> tuple[tuple[Kind, ...], str]:
     """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name.
 
-    `others` maps further words to kinds. Raises CommandError for an unknown kind.
+    `others` maps further words to kinds. `acts` says that the command acts on instances and Operations, and on nothing
+    else. Raises CommandError for an unknown kind.
     """
     word, slash, bare = name.partition("/")
     if not slash:
         return tuple(dict.fromkeys((APPLICATION_INSTANCE, OPERATION, CLUSTER, *others.values()))), name
     words = {**others, **_WORDS}
     if word.lower() not in words:
-        kinds = ", ".join(sorted(words))
-        elsewhere = f"of an object in namespace {word}: {bare} -n {word}"
-        raise CommandError(f"{word} is no kind of the operator's: give {kinds}; {elsewhere}", status=USAGE)
+        wrong = f"{word} is no kind of the operator's: give {', '.join(sorted(words))}"
+        if acts:
+            wrong = f"this command is for instances (appinst/NAME) and Operations (op/NAME), not for a {word}"
+        raise CommandError(f"{wrong}; of an object in namespace {word}: {bare} -n {word}", status=USAGE)
     return (words[word.lower()],), bare
 
 
@@ -47,14 +49,14 @@ def is_known(word: str) -> bool:
 
 
 async def find_named_object(
-    api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING
+    api: KubeApi, name: str, namespace: str | None, others: Mapping[str, Kind] = NOTHING, *, acts: bool = False
 ) -> tuple[Kind, Manifest]:
     """Return the object to which `NAME` or `KIND/NAME` refers, and its kind.
 
-    The object is searched in one namespace, or in all if `namespace` is None. Raises CommandError if there is none or
-    several, and the errors of `KubeApi.list`.
+    The object is searched in one namespace, or in all if `namespace` is None. `others` and `acts` are as in
+    `kinds_named`. Raises CommandError if there is none or several, and the errors of `KubeApi.list`.
     """
-    kinds, bare = kinds_named(name, others)
+    kinds, bare = kinds_named(name, others, acts=acts)
     found = await _candidates(api, kinds, bare, namespace)
     if not found:
         where = f" in namespace {namespace}" if namespace else ""

@@ -72,7 +72,7 @@ async def _pods(api: KubeApi, request: LogRequest) -> AsyncIterator[Manifest]:
         for pod in await all_of(api, POD, namespace=request.system_namespace, selector=selector):
             yield pod
         return
-    kind, manifest = await find_named_object(api, request.name, request.namespace)
+    kind, manifest = await find_named_object(api, request.name, request.namespace, acts=True)
     namespace = get_path(manifest, "metadata", "namespace")
     for selector in await _selectors(api, kind, manifest):
         for pod in await all_of(api, POD, namespace=namespace, selector=selector):
