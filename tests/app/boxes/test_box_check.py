@@ -77,6 +77,17 @@ def test_box_check_tells_the_line_of_the_crd_where_a_default_can_be_given(tmp_pa
     assert line.endswith(f"webapp-crd.yaml:{1 + declared.index('                host: {type: string}')}")
 
 
+def test_what_is_checked_completely_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["box", "check", written(tmp_path, WEBAPP)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_what_no_schema_describes_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["box", "check", str(EXAMPLES / "chart.yaml")]) == 0
+    _, line = capsys.readouterr().out.splitlines()
+    assert line.startswith("  not checked: release.status; kinds whose fields are unknown: helm.toolkit.fluxcd.io/v2 ")
+
+
 HOSTILE = [
     ("unquoted ? and :", WEBAPP.replace("${self.spec.image}", "${true ? 'a' : 'b'}"), "quote the expression"),
     (
@@ -199,7 +210,7 @@ def test_box_check_tells_how_many_round_trips_hold_and_the_price_of_a_strict_ord
     status, lines = checked(tmp_path, REGISTRY, capsys)
     assert status == 0
     assert lines[0].startswith("box.yaml:94:12: spec.deletion.order: note: Strict leaves owner references off")
-    assert lines[-1].endswith("; conversion v1alpha1 <-> v1: 200 round trips hold")
+    assert lines[-1].endswith("  conversion v1alpha1 <-> v1: 200 round trips hold")
 
 
 BACK = "spec.coreImage: \"${(self.spec.components.filter(c, c.name == 'core') + self.spec.components)[0].image}\""

@@ -94,12 +94,13 @@ def _lines(checked: _Checked) -> Iterable[str]:
     yield f"{one.file}: ok: {summary(one.box)}, {expressions}{order(one.box)}"
     if told := admitted(one.box):
         yield f"  {told}"
-    unchecked, untyped = one.examination.unchecked, one.examination.untyped
-    found = [
-        f"not checked: {', '.join(unchecked) or 'none'}",
-        f"kinds whose fields are unknown: {', '.join(untyped) or 'none'}",
-    ]
-    yield f"  {'; '.join((*found, *map(str, checked.conversions)))}"
+    named = (
+        ("not checked", one.examination.unchecked),
+        ("kinds whose fields are unknown", one.examination.untyped),
+    )
+    found = [f"{what}: {', '.join(which)}" for what, which in named if which]
+    if found or checked.conversions:
+        yield f"  {'; '.join((*found, *map(str, checked.conversions)))}"
 
 
 def admitted(box: Box) -> str:
