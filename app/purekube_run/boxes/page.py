@@ -140,8 +140,9 @@ def _rules(box: Box) -> Iterator[str]:
 def _deletion(box: Box) -> Iterator[str]:
     yield "## Deletion"
     first = [node.id for phase in box.drains for node in phase]
-    before = f"First {', '.join(first)} run to their end. " if first else ""
-    yield f"{before}Then objects go in the reverse order of the waves in which they were made."
+    ends = "runs to its end" if len(first) == 1 else "run to their end"
+    before = f"First {', '.join(first)} {ends}. Then objects" if first else "Objects"
+    yield f"{before} are deleted in the reverse order of their creation."
 
 
 def _rights(box: Box) -> Iterator[str]:

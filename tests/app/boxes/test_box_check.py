@@ -177,7 +177,11 @@ def test_box_init_writes_a_box_that_passes(tmp_path: Path, capsys: pytest.Captur
     assert run_command(["box", "init", "WebApp", "--directory", str(tmp_path)]) == 0
     loaded = load_box(str(tmp_path / "webapp.yaml"))
     assert (loaded.problems, loaded.warnings) == ((), ())
+    capsys.readouterr()
     assert run_command(["box", "init", "WebApp", "--directory", str(tmp_path)]) == 1
+    assert "webapp.yaml exists: give --directory for another folder" in capsys.readouterr().err
+    assert run_command(["box", "init", "--help"]) == 0
+    assert "or fail if one of the files exists" in capsys.readouterr().out
     assert run_command(["box", "init", "web app", "--directory", str(tmp_path)]) == 2
 
 
@@ -189,6 +193,8 @@ def test_box_graph_and_docs_show_the_examples(capsys: pytest.CaptureFixture[str]
     out = capsys.readouterr().out
     assert 'n_web -->|"applied, line 43"| n_service' in out
     assert "children.deployment.status.readyReplicas equals" in out
+    assert "\nObjects are deleted in the reverse order of their creation." in out
+    assert "\nFirst drain runs to its end. Then objects are deleted in the reverse order of their creation." in out
     assert "| DatabaseMigrated | `jobSucceeded(migrate)` |" in out
     assert "| where its objects are | `deployments` (apps) | create, delete, get, list, patch, watch |" in out
     assert "| where its objects are | `registries/status` (example.com) | patch |" in out
