@@ -171,7 +171,7 @@ def init(
     plural: Annotated[str, Parameter(help="Its plural; without it the kind in small letters and an s.")] = "",
     directory: Annotated[Path, Parameter(help="Folder for the two files.")] = Path(),
 ) -> None:
-    """Write a box and its CRD to begin with; files that exist are left alone.
+    """Write a box and its CRD to begin with, or fail if one of the files exists.
 
     Example:
 
