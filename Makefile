@@ -42,6 +42,7 @@ PIP := $(COMPILED) $(BIN)/python -m pip $(INSTALL)
 BUILDS := --upgrade 'pip>=25.1' 'hatchling>=1.27' editables
 
 $(VENV)/.pip:
+	@echo 'setting up $(VENV) (about 30 s)' >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	@# By the pip that is here; an installation of the pip that comes with Python takes five seconds more.
 	@$(PYTHON) -m pip --python $(BIN)/python $(INSTALL) $(BUILDS) 2> /dev/null \

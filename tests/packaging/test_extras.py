@@ -2,6 +2,7 @@
 
 import ast
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
@@ -156,6 +157,17 @@ def test_make_installs_every_project_from_here() -> None:
     installed = {word.removeprefix("./") for word in re.findall(r"--editable '?([\w./]+)", makefile)}
 
     assert installed == {project.folder for project in projects().values()}
+
+
+def test_make_says_that_it_sets_up_before_it_takes_its_time(tmp_path: Path) -> None:
+    """From a copy, into an environment that is not there; `-n` prints what would be run."""
+    for name in ("Makefile", *(f"{project.folder}/pyproject.toml" for project in projects().values())):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    command = ["make", "--no-print-directory", "-n", "demo"]
+    steps = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+
+    assert steps.startswith("echo 'setting up .venv (about 30 s)' >&2\n")
 
 
 def _roots(floor: Path) -> Iterator[Path]:
