@@ -89,14 +89,14 @@ def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Plac
     mark = error.problem_mark or error.context_mark
     place = Place(file=path) if mark is None else Place("", path, mark.line + 1, mark.column + 1)
     around = text.split("\n")[max(place.line - 2, 0) : place.line] if place.line else []
-    told = problem_in(error)
-    return place, f"not valid YAML: {told}{_hint(told, around, place.column - 1)}"
+    message = problem_in(error)
+    return place, f"not valid YAML: {message}{_hint(message, around, place.column - 1)}"
 
 
-def _hint(told: str, around: Sequence[str], at: int) -> str:
+def _hint(message: str, around: Sequence[str], at: int) -> str:
     """Return what probably helps against a mistake in YAML, or an empty string.
 
-    `told` is the parser's message. `around` has the line of the mistake, behind the line before it. The mistake is at
+    `message` is the parser's. `around` has the line of the mistake, after the line before it. The mistake is at
     the character `at` of its line.
     """
     if any(line.strip(" ").startswith("\t") for line in around):
@@ -105,9 +105,9 @@ def _hint(told: str, around: Sequence[str], at: int) -> str:
     before = line[:at].strip(" -")
     if before and OPENING in line:
         return ': quote the expression: "${…}"; YAML takes it apart at {, }, a colon or a # otherwise'
-    # The first token of a line, or the colon behind its first word, is wrong only because of what precedes the line.
+    # The first token of a line, or the colon after its first word, is wrong only because of what precedes the line.
     is_first = not before or (line[at : at + 1] == ":" and before.isidentifier())
-    is_indented = is_first and line.strip() and "flow" not in told
+    is_indented = is_first and line.strip() and "flow" not in message
     return ": check the indentation of this line and of the one before" if is_indented else ""
 
 
