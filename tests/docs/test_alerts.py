@@ -116,6 +116,7 @@ DAY = 86_400
         ("Box", ("RolledOut", "False", "Stopped", 400), "VWorkspaceBoxRolloutStopped"),
         ("Box", ("RolledOut", "False", "Refused", 400), "VWorkspaceBoxRolloutStopped"),
         ("Box", ("RolledOut", "False", "Undone", 200), ""),
+        ("Box", ("RolledOut", "False", "NoSuchRevision", 400), "VWorkspaceBoxRolloutStopped"),
         ("Box", ("RolledOut", "False", "Progressing", DAY), ""),
         ("Box", ("RolledOut", "False", "Paused", DAY), ""),
     ],

@@ -167,7 +167,7 @@ async def values(site: BoxSite, count: int) -> list[Any]:
     return [await value_of(site, f"shop-{number}") for number in range(count)]
 
 
-_OF_BOX: Final = ("operatorbox/shops", "rollout undo shops")
+_OF_BOX: Final = ("operatorbox/shops", "rollout undo shops", "rollout history shops")
 
 
 async def status_lines(site: BoxSite, *words: str) -> list[str]:
@@ -512,6 +512,24 @@ def test_pinned_parent_stays_and_says_how_far_behind_it_is_PH_10() -> None:
 
         await site.edit(pinned, {"metadata": {"annotations": {PIN: None}}})
         await until_value(site, "shop-0", "two")
+
+    played(story)
+
+
+@pytest.mark.slow
+def test_a_pin_to_a_revision_that_does_not_exist_is_shown_and_a_roll_out_is_not_complete_with_it_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        box, shop = await set_up(site, 1), ObjectRef(SHOP, NS, "shop-0")
+        await site.edit(shop, {"metadata": {"annotations": {PIN: "shops-0123456789"}}})
+        message = await until_condition(site, box, "RolledOut", "False", "NoSuchRevision")
+        await site.until_reason(shop, "NoSuchRevision", "Revision")
+        assert message in (await rollout(site, "status")).replace("\n", " ")
+        (row,) = await status_lines(site, "shop/shop-0")
+        assert row.split()[2] == "Degraded"
+        assert "  -> vworkspace-operator box rollout history shops" in await status_lines(site)
+
+        await site.edit(shop, {"metadata": {"annotations": {PIN: None}}})
+        await until_rolled_out(site, box)
 
     played(story)
 

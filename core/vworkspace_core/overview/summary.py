@@ -139,6 +139,8 @@ _NOT_REPORTED: Final = (
     "No operator has reported on it, and no command makes one do so: `check` tells whether one runs, and what it lacks."
 )
 
+_MISPINNED: Final = f"Remove the annotation {PIN}, or take a revision from the history:"
+
 Rule: TypeAlias = tuple[str, str, OverviewState]
 """The type and status of a condition, and the state that it means. In a list, the first rule that matches counts."""
 
@@ -206,6 +208,7 @@ _OF_ROLLOUTS: Final[Mapping[str, OverviewState]] = {
     RolloutPhase.STOPPED: OverviewState.STALLED,
     RolloutPhase.REFUSED: OverviewState.STALLED,
     BoxReason.UNDONE: OverviewState.DEGRADED,
+    BoxReason.NO_SUCH_REVISION: OverviewState.DEGRADED,
     RolloutPhase.PAUSED: OverviewState.SUSPENDED,
     RolloutPhase.GATED: OverviewState.WAITING,
 }
@@ -241,7 +244,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             summary = Summary(ref, state, reason, message, since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
-            return _with_cells(_newer(helped, overlooked), manifest)
+            return _with_cells(_mispinned(_newer(helped, overlooked), manifest), manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
         why = _condition(manifest, "Serving") if kind == OPERATOR_BOX else None
         message = _reason_and_message(why)[1] or overlooked
@@ -350,6 +353,18 @@ def _newer(summary: Summary, overlooked: str) -> Summary:
     if not overlooked or summary.state not in (OverviewState.READY, OverviewState.SUSPENDED):
         return summary
     return attrs.evolve(summary, state=OverviewState.PROGRESSING, reason="NewGeneration", message=overlooked)
+
+
+def _mispinned(summary: Summary, manifest: Manifest) -> Summary:
+    """Return the summary, changed to Degraded if it says Ready, but the object is pinned to a revision that its box
+    does not have.
+    """
+    reason, message = _reason_and_message(pinned := _condition(manifest, "Revision"))
+    if summary.state is not OverviewState.READY or reason != BoxReason.NO_SUCH_REVISION:
+        return summary
+    command = f"vworkspace-operator box rollout history {message.partition(',')[0].rpartition('-')[0]}"
+    changed = attrs.evolve(summary, state=OverviewState.DEGRADED, reason=reason, message=message, since=_since(pinned))
+    return attrs.evolve(changed, remedies=(command,), advice=_MISPINNED, is_helpable=True)
 
 
 def _overlooked(manifest: Manifest) -> str:

@@ -284,6 +284,28 @@ def test_people_read_where_a_roll_out_stands_and_what_to_do(
     assert conditions["RolledOut"] == ("False", reason, message.replace("TARGET", named(spec("two"))))
 
 
+def pinned(name: str, revision: str) -> Manifest:
+    return parent(name, spec(), annotations={PIN: revision})
+
+
+def test_a_roll_out_is_not_complete_while_an_object_is_pinned_to_a_revision_that_does_not_exist() -> None:
+    end = (
+        "which the box does not have. Unpin it, or take a revision from: vworkspace-operator box rollout history shops"
+    )
+    lost = rolling(pinned("a", "shops-lost"), parent("b", spec("two")))
+    message = f"Shop team/a is pinned to shops-lost, {end}"
+    assert told(decide_with_status(lost))["RolledOut"] == ("False", "NoSuchRevision", message)
+    many = told(decide_with_status(rolling(*(pinned(name, "x") for name in "abcd"))))["RolledOut"][2]
+    assert many.startswith("Shop team/a is pinned to x; ")
+    assert many.endswith(f"Shop team/c is pinned to x and 1 more, {end}")
+
+
+def test_an_object_that_is_pinned_rightly_or_on_its_way_out_does_not_hold_a_roll_out_up() -> None:
+    going = parent("a", spec(), annotations={PIN: "shops-lost"}, deletionTimestamp=format_time(NOW))
+    for shop in (pinned("a", named(spec())), going):
+        assert told(decide_with_status(rolling(shop)))["RolledOut"][:2] == ("True", "Complete")
+
+
 def test_a_roll_out_that_may_not_go_back_says_nothing_of_it() -> None:
     """A revision at which nothing was ever Ready, beside one at which something was, is no way back."""
     stuck = rolling(parent("a", spec("two"), "False", "True"), former={}, present={PROVEN: "true"})

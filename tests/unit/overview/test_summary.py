@@ -44,6 +44,7 @@ READY = condition("Ready", "True", "HelmReleaseReady")
         (OPERATOR_BOX, (condition("Accepted", "False", "Invalid"),), OverviewState.STALLED, "Invalid"),
         (OPERATOR_BOX, (condition("Serving", "False", "Starting"),), OverviewState.PROGRESSING, "Starting"),
         (OPERATOR_BOX, (condition("RolledOut", "False", "Undone"),), OverviewState.DEGRADED, "Undone"),
+        (OPERATOR_BOX, (condition("RolledOut", "False", "NoSuchRevision"),), OverviewState.DEGRADED, "NoSuchRevision"),
         (APPLICATION_INSTANCE, (), OverviewState.UNSEEN, ""),
         (APPLICATION_INSTANCE, (READY,), OverviewState.READY, "HelmReleaseReady"),
         (
@@ -321,6 +322,19 @@ def test_an_instance_shows_the_operation_that_overrides_its_version_SEE_1(overri
     """An override of values alone leaves the version as it is."""
     instance = {**APPLICATION_INSTANCE.manifest("web", "n"), "status": {"releaseOverride": override}}
     assert summary_of(APPLICATION_INSTANCE, instance).override == shown
+
+
+def test_an_object_that_is_pinned_to_a_revision_that_does_not_exist_is_in_trouble_PH_10() -> None:
+    message = f"my-web-1, since the annotation {PIN} names my-web-2, which the box does not have"
+    lost = condition("Revision", "True", "NoSuchRevision", message=message)
+    found = summary_of(SHOP, with_conditions(SHOP, condition("Ready", "True", "Ready"), lost))
+    assert (found.state, found.reason, found.message) == (OverviewState.DEGRADED, "NoSuchRevision", message)
+    advice = "Remove the annotation box.vworkspace.io/revision, or take a revision from the history:"
+    assert (found.steps, found.is_helpable) == (((advice, "vworkspace-operator box rollout history my-web"),), True)
+    stalled = summary_of(SHOP, with_conditions(SHOP, condition("Stalled", "True", "Invalid"), lost))
+    assert stalled.reason == "Invalid", "what stands in the object's way comes first"
+    pinned = condition("Revision", "True", "Pinned", message="my-web-1")
+    assert summary_of(SHOP, with_conditions(SHOP, READY, pinned)).state is OverviewState.READY
 
 
 @pytest.mark.parametrize(

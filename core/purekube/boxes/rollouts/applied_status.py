@@ -2,7 +2,7 @@
 (PH-10).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 import attrs
@@ -15,6 +15,7 @@ from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.boxes.rollouts.applied import AppliedBoxState, BoxState, decide_applied
 from purekube.boxes.rollouts.judgement import Foresight, first_refusal
+from purekube.boxes.rollouts.members import BoxParent
 from purekube.boxes.rollouts.reasons import (
     ACCEPTED,
     CONDITIONS,
@@ -238,6 +239,9 @@ def _rolled_out(state: BoxState) -> DesiredCondition:
         return DesiredCondition(ROLLED_OUT, _FALSE, BoxReason.UNDONE, message)
     moved = f"{counts.moved} of {_objects(counts.total)} at {state.target}, {counts.ready} of them Ready"
     match step.phase:
+        case RolloutPhase.COMPLETE if mispinned := [parent for parent in state.parents if parent.is_mispinned]:
+            message = f"{_mispinned(mispinned)}. Unpin it, or take a revision from: {_rollout('history', state)}"
+            return DesiredCondition(ROLLED_OUT, _FALSE, BoxReason.NO_SUCH_REVISION, message)
         case RolloutPhase.COMPLETE:
             return DesiredCondition(ROLLED_OUT, _TRUE, step.phase, f"{_objects(counts.total)} at {state.target}")
         case RolloutPhase.STOPPED:
@@ -269,8 +273,18 @@ def _way_back(state: BoxState) -> str:
 
 
 def _named(failed: tuple[RolloutMember, ...]) -> str:
-    named = "; ".join(f"{member.ref} failed: {member.obstacle}" for member in failed[:_MOST_NAMED])
-    return f"{named} and {len(failed) - _MOST_NAMED} more" if len(failed) > _MOST_NAMED else named
+    return _first([f"{member.ref} failed: {member.obstacle}" for member in failed])
+
+
+def _mispinned(parents: Sequence[BoxParent]) -> str:
+    """Return the message that names objects that are pinned to a revision that the box does not have."""
+    pins = [f"{parent.ref} is pinned to {parent.metadata.annotations[PIN]}" for parent in parents]
+    return f"{_first(pins)}, which the box does not have"
+
+
+def _first(texts: Sequence[str]) -> str:
+    named = "; ".join(texts[:_MOST_NAMED])
+    return f"{named} and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else named
 
 
 def _judging(state: BoxState) -> str:

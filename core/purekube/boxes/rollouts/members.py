@@ -44,6 +44,11 @@ class BoxParent:
         return self.metadata.deletion_timestamp is not None
 
     @property
+    def is_mispinned(self) -> bool:
+        """Report whether the parent (object of the box's kind) is pinned to a revision that the box does not have."""
+        return self.is_pinned and not self.is_going and self.metadata.annotations[PIN] != self.revision
+
+    @property
     def takes_part(self) -> bool:
         """Report whether the rollout moves the parent (object of the box's kind).
 

@@ -27,6 +27,7 @@ class BoxReason(StrEnum):
     DELETING = "Deleting"
     NOT_SERVED = "NotServed"
     UNDONE = "Undone"
+    NO_SUCH_REVISION = "NoSuchRevision"
 
 
 class RolloutPhase(StrEnum):

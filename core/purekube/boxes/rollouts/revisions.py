@@ -14,6 +14,7 @@ from purekube.apimachinery.definitions import BOX_DOMAIN, BOX_NAME, BROUGHT_TO, 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.timestamps import format_time, time_or_none
+from purekube.boxes.rollouts.reasons import BoxReason
 from purekube.controller.decision import MergePatch
 
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
@@ -238,7 +239,10 @@ class Assignments:
         if pin is None:
             return "Recorded", name
         if pin != name:
-            return "NoSuchRevision", f"{name}, since the annotation {PIN} names {pin}, which the box does not have"
+            return (
+                BoxReason.NO_SUCH_REVISION,
+                f"{name}, since the annotation {PIN} names {pin}, which the box does not have",
+            )
         behind = len(self.names) - 1 - self.names.index(name)
         age = f"{behind} behind {self.names[-1]}" if behind else "the newest"
         return "Pinned", f"{name}, pinned by the annotation {PIN}: {age}"
