@@ -28,6 +28,7 @@ from purekube_run.process import logs
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.terminal import SecretMask
 from tests.support.effort import effort
+from tests.support.own_logging import own_logging
 from tests.support.patience import PATIENCE
 from vworkspace_app.manager import startup as starting
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -38,15 +39,8 @@ SECRET = "plain-s3cr3t-0123"
 @pytest.fixture(autouse=True)
 def _own_logging() -> Iterator[None]:
     """Whatever a test configures ends with it."""
-    root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook)
-    handlers, level = root.handlers[:], root.level
-    with contextlib.redirect_stderr(io.StringIO()):
+    with own_logging(), contextlib.redirect_stderr(io.StringIO()):
         yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    sys.excepthook, threading.excepthook = hooks
-    structlog.reset_defaults()
 
 
 def lines(act: Callable[[logs.Logs], None], form: str = "json", level: str = "info") -> list[str]:

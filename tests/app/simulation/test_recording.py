@@ -25,6 +25,7 @@ from purekube_run.simulation.script import Act, SimulationScript
 from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
+from tests.support.own_logging import own_logging
 from tests.support.server_thread import served, wall_clock
 from vworkspace_app.commands.simulate.cluster_recording import acts_of, record
 from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
@@ -210,6 +211,12 @@ async def busy(config: Path) -> None:
         await api.delete(ObjectRef(APPLICATION_INSTANCE, "team-a", "app-0"))
 
 
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    with own_logging():
+        yield
+
+
 def record_over(config: Path, out: Path) -> None:
     """Record for four seconds with the command, while an instance comes, changes and goes."""
 
@@ -228,6 +235,8 @@ def check_recorded(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert own == ["added", "updated", "deleted"]
     for secret in (PASSWORD, "Zqhidden"):
         assert secret not in out.read_text()
+    told = capsys.readouterr().out.splitlines()
+    assert [line.partition(":")[0] for line in told] == [str(out), f"vworkspace-operator simulate replay {out}"]
     replay(ReplayRequest(out))
     printed = capsys.readouterr().out
     assert "decides ApplicationInstance team-a/app-0: [" in printed

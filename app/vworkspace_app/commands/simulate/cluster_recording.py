@@ -5,10 +5,12 @@ from pathlib import Path
 
 from purekube.apimachinery.resources import NAMESPACE
 from purekube_http import KubeApiClient
+from purekube_run.process import logs
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.input_file import BadFile, plain
 from purekube_run.simulation.script import Act
+from vworkspace_app import VERSION
 from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_app.simulation.acts import acts_in
 from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
@@ -34,6 +36,7 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
         await recorder.record(seconds, cluster_id)
         return recorder
 
+    logs.configure(level="warning", operator_version=VERSION)
     with file:
         print(f"recording for {seconds:g} s; Ctrl-C ends it, and keeps what was written", file=sys.stderr)
         recorder = at_cluster(kubeconfig, work)
