@@ -237,8 +237,8 @@ def test_an_object_is_shown_by_its_applied_box_without_a_file_SEE_1_PH_10() -> N
     present = spec_of({"id": "budget", "template": budget, "readiness": "Exists"})
 
     async def states(site: BoxSite) -> list[tuple[str, str]]:
-        live = await site.admin.get(ObjectRef(SHOP, NS, "first"))
-        branch = (await read_object_context(site.admin, SHOP, live)).tree(site.clock.now())
+        live, now = await site.admin.get(ObjectRef(SHOP, NS, "first")), site.clock.now()
+        branch = (await read_object_context(site.admin, SHOP, live, now=now)).tree(now)
         return [(child.node, child.summary.state.value) for child in branch.children]
 
     async def story(site: BoxSite) -> None:

@@ -39,7 +39,7 @@ def around(world: World, name: str) -> ObjectContext:
     """What `status NAME` reads."""
 
     async def read(api: Any) -> ObjectContext:
-        return await read_object_context(api, *await find_named_object(api, name, NS))
+        return await read_object_context(api, *await find_named_object(api, name, NS), now=world.clock.now())
 
     return world.hands.do(read)
 

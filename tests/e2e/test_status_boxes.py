@@ -8,6 +8,7 @@ import attrs
 import yaml
 
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
 from purekube_run.process.yaml_documents import Format
@@ -40,7 +41,9 @@ SHOP_SPEC = {"image": "r/x:1", "parts": []}
 async def told(site: BoxSite, name: str, box: Box | None) -> dict[str, Any]:
     """What `status NAME -o json` says, with or without the file of the box."""
     words = await kinds_by_word(PermittedReader(site.admin), name.partition("/")[0])
-    around = await read_object_context(site.admin, *await find_named_object(site.admin, name, None, words), box)
+    around = await read_object_context(
+        site.admin, *await find_named_object(site.admin, name, None, words), box, now=NOW
+    )
     print(object_text(around, None, NOW, screen=Screen(80)))
     found: dict[str, Any] = json.loads(object_text(around, Format.JSON, NOW))
     return found
@@ -66,6 +69,43 @@ def test_with_its_file_every_node_is_told_and_the_gate_that_it_waits_for_SEE_1()
         assert (ingress["state"], ingress["waitsFor"]) == ("Waiting", ["service"])
 
     in_process(story, NEVER)
+
+
+def test_a_name_that_another_object_has_is_told_as_the_parent_tells_it_SEE_1() -> None:
+    box = box_of(config("settings"))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(box.crd)
+        await site.namespace()
+        await site.create(CONFIG_MAP, "settings", data={"whose": "mine"})
+        async with site.running(box):
+            shop = await site.create(box.kind, "shop", spec=SHOP_SPEC)
+            await site.until_reason(shop, "NameTaken")
+            found = await told(site, "shop/shop", box)
+        (settings,) = found["children"]
+        assert (settings["state"], settings["reason"]) == ("Stalled", "NameTaken")
+        assert settings["remedies"][0].startswith("kubectl label configmaps settings -n team ")
+
+    in_process(story, QUICK)
+
+
+def test_a_node_that_differs_from_a_newer_file_is_not_told_as_being_applied_SEE_1() -> None:
+    box, newer = (box_of(config("settings", data={"v": value})) for value in ("one", "two"))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(box.crd)
+        await site.namespace()
+        async with site.running(box):
+            await site.until_ready(await site.create(box.kind, "shop", spec=SHOP_SPEC))
+            ((present,), (differing,)) = [(await told(site, "shop/shop", each))["children"] for each in (box, newer)]
+        assert (present["state"], present["reason"]) == ("Ready", "Exists")
+        assert (differing["state"], differing["reason"]) == ("Waiting", "Differs")
+        assert differing["message"] == (
+            "it differs from what the file of --box says: if the file is newer than the box at work, apply its "
+            "OperatorBox, or start `box run` with it"
+        )
+
+    in_process(story, QUICK)
 
 
 def test_without_a_file_the_fleet_has_its_objects_and_the_tree_what_there_is_SEE_1() -> None:

@@ -95,7 +95,7 @@ async def _show_object(
     while True:
         kind, manifest = await find_named_object(api, name, namespace, words)
         box = next((each for each in boxes if each.kind.crd_name == kind.crd_name), None)
-        around = await read_object_context(api, kind, manifest, box)
+        around = await read_object_context(api, kind, manifest, box, now=session.now())
         link = page_link(page_url, ref_of(manifest, kind))
         print(object_text(around, form, session.now(), link, Screen.of_output()), end="", flush=True)
         if not watch:

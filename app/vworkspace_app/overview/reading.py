@@ -31,6 +31,7 @@ from purekube.apimachinery.resources import (
     STATEFUL_SET,
 )
 from purekube.controller.decision import Snapshot
+from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
@@ -89,13 +90,15 @@ class ObjectContext:
 
     It is None without a box, or if the user may not read all of them.
     """
+    is_given: bool = False
+    """True if the user gave the box, so that another version of it may be at work."""
 
     def tree(self, now: datetime) -> Branch:
         """Return the object and all objects created for it, as a tree."""
         if self.box is not None and self.snapshot is not None:
             from vworkspace_core.overview.box_tree import tree_of_box  # only for a box: graphs are slow to import
 
-            return tree_of_box(self.box, self.manifest, self.snapshot, now)
+            return tree_of_box(self.box, self.manifest, self.snapshot, now, is_given=self.is_given)
         if self.kind in FLEET:
             return tree_of(self.kind, self.manifest, self.objects)
         from vworkspace_core.overview.box_tree import tree_of_marked
@@ -136,16 +139,22 @@ class PermittedReader:
             self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
             return None
 
-    async def seen_by(self, box: "Box", manifest: Manifest) -> Snapshot | None:
+    async def seen_by(self, box: "Box", manifest: Manifest, now: datetime) -> Snapshot | None:
         """Return all objects that `box` (a declared operator) reads to decide on the object `manifest`, as a snapshot.
 
-        Return None if the user may not read all of them.
+        It includes objects of others whose names the box wants. Return None if the user may not read all of them.
         """
-        from purekube.boxes.decision.decide import composite_of  # only for a box: it is half of the start
+        from purekube.boxes.decision.decide import composite_of, explanation_of  # only for a box: half of the start
         from purekube.composites.observe import observe_live
 
+        composite = composite_of(box)
+        parent, reading = composite.read(manifest), LiveReads(self._api)
         try:
-            return await observe_live(self._api, composite_of(box), composite_of(box).read(manifest))
+            observed = await observe_live(self._api, composite, parent)
+            for one in explanation_of(box, parent, observed, now).plan.everything:
+                if one.ref is not None and one.is_written and one.ref not in observed.objects:
+                    await reading.add(one.ref, metadata_only=True)
+            return attrs.evolve(observed, objects={**observed.objects, **reading.objects})
         except Forbidden as error:
             self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
             return None
@@ -199,13 +208,19 @@ async def read_own_objects(
     return OwnObjects(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
 
 
-async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None) -> ObjectContext:
+async def read_object_context(
+    api: KubeApi, kind: Kind, manifest: Manifest, box: "Box | None" = None, *, now: datetime
+) -> ObjectContext:
     """Return the object with the objects created for it.
 
     With a `box`, all objects that the box's decision reads are included. Without a `box`, an object of an applied box
     is read with the OperatorBox in the cluster. Raises the errors of `KubeApi.list` except Forbidden.
     """
-    reader, uid = PermittedReader(api), bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
+    reader, is_given, uid = (
+        PermittedReader(api),
+        box is not None,
+        bounded_name(str(get_path(manifest, "metadata", "uid") or "")),
+    )
     objects: dict[ObjectRef, Manifest] = {}
     if kind == APPLICATION_INSTANCE:
         await _read_children(reader, INSTANCE_UID, uid, objects)
@@ -217,8 +232,9 @@ async def read_object_context(api: KubeApi, kind: Kind, manifest: Manifest, box:
     else:
         await _marked(reader, manifest, objects)
         box = box or await reader.applied_box_of(manifest)
-    snapshot = None if box is None else await reader.seen_by(box, manifest)
-    return ObjectContext(kind, manifest, objects, await _events(reader, manifest), reader.unreadable, box, snapshot)
+    snapshot = None if box is None else await reader.seen_by(box, manifest, now)
+    events = await _events(reader, manifest)
+    return ObjectContext(kind, manifest, objects, events, reader.unreadable, box, snapshot, is_given)
 
 
 async def _marked(reader: PermittedReader, manifest: Manifest, into: dict[ObjectRef, Manifest]) -> None:

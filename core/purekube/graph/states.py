@@ -94,6 +94,11 @@ class Observation:
         return self.state is NodeState.READY or not self.counts
 
     @property
+    def is_written(self) -> bool:
+        """Report whether the object is written in this pass."""
+        return self.state is NodeState.PENDING
+
+    @property
     def is_stalled(self) -> bool:
         """Report whether the object's state ends only through a change of the owner or the graph, or outside help."""
         return self.state in STALLED

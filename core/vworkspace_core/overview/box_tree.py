@@ -53,11 +53,18 @@ _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAI
 """The node states that are not shown as a reason, since the state in the overview already says the same."""
 
 
-def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime) -> Branch:
+_DIFFERS: Final = (
+    "it differs from what the file of --box says: if the file is newer than the box at work, apply its OperatorBox, or "
+    "start `box run` with it"
+)
+
+
+def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetime, *, is_given: bool = False) -> Branch:
     """Return the tree of `manifest`, an object of the box's kind, with a branch for every resource in the box.
 
     A resource has a branch even if its object does not exist. While `manifest` is being deleted, the tree has only the
-    child objects that are left.
+    child objects that are left. `is_given` says that the user gave the box, so that another version may be at work: it
+    is, if `manifest` is Ready although the given box would write.
     """
     from purekube.boxes.decision.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
@@ -67,8 +74,10 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     found = explanation_of(box, parent, observed, now).plan
     applies = {apply.ref: apply.manifest for apply in found.effects.applies}
     seen = (_with_conflict(box, parent, observation, applies) for observation in (*found.everything, *found.going))
-    children = [_branch(box, parent, observation) for observation in seen]
-    return Branch(summary_of(box.kind, manifest), tuple(children))
+    summary = summary_of(box.kind, manifest)
+    if is_given and summary.state is OverviewState.READY:
+        seen = map(_as_differing, seen)
+    return Branch(summary, tuple(_branch(box, parent, observation) for observation in seen))
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
@@ -97,6 +106,13 @@ def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mappin
     said = (condition.message for condition in parent.conditions if condition.message.startswith(f"{one.name}: "))
     message = next(said, "").removeprefix(f"{one.name}: ") or "another field manager holds a field of it"
     return attrs.evolve(one, state=NodeState.CONFLICT, reason=GraphReason.FIELD_CONFLICT, message=message)
+
+
+def _as_differing(one: Observation) -> Observation:
+    """Return `one`, the observed state of a node. If the given box would write the object, the state says so: no
+    operator does.
+    """
+    return attrs.evolve(one, state=NodeState.HELD, reason="Differs", message=_DIFFERS) if one.is_written else one
 
 
 def _branch(box: "Box", parent: Parent, observation: Observation) -> Branch:
