@@ -40,6 +40,12 @@ _JUDGED: Final = {
 }
 
 
+_THEN: Final = (
+    f"the next changed file of it conflicts with {CLI_MANAGER}: apply that once with: "
+    "kubectl apply --server-side --force-conflicts -f FILE\n"
+)
+
+
 @attrs.frozen
 class RolloutRequest:
     """The arguments of the command `box rollout`: the action, the name of the OperatorBox, and a revision or ""."""
@@ -179,7 +185,7 @@ async def _undone(api: KubeApi, box: AppliedBox, history: Sequence[Revision], to
     changed = {**manifest, "spec": {**target.definition, **policy}}
     await api.update(changed, kind=OPERATOR_BOX, field_manager=CLI_MANAGER)
     told = f"; passed over, since {passed_over}" if passed_over else ""
-    text = f"operatorbox {box.metadata.name} rolls back to {target.name}{told}\n"
+    text = f"operatorbox {box.metadata.name} rolls back to {target.name}{told}\n{_THEN}"
     return text + await _policies_first(api, target, box.metadata.name)
 
 
