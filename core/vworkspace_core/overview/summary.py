@@ -248,7 +248,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     if get_path(manifest, "metadata", "deletionTimestamp"):
         why = _condition(manifest, "Serving") if kind == OPERATOR_BOX else None
         message = _reason_and_message(why)[1] or overlooked
-        return _with_cells(Summary(ref, OverviewState.DELETING, message=message, since=_since(why)), manifest)
+        going = Summary(ref, OverviewState.DELETING, message=message, since=_since(why), remedies=commands_in(message))
+        return _with_cells(attrs.evolve(going, is_helpable=bool(going.remedies)), manifest)
     unseen = Summary(ref, OverviewState.UNSEEN, message=overlooked)
     if not get_path(manifest, "status", "conditions"):
         unseen = _with_advice(unseen, manifest)

@@ -399,7 +399,10 @@ def test_a_box_whose_kind_is_not_known_keeps_its_finalizer() -> None:
     [
         (
             DeletionPolicy.REFUSE,
-            "the deletion waits until 1 object of its kind is gone; spec.deletionPolicy may be Orphan or Delete",
+            "the deletion waits until 1 object of its kind is gone. To leave objects in place: "
+            """kubectl patch operatorbox shops --type=merge -p '{"spec":{"deletionPolicy":"Orphan"}}'. """
+            "To delete them: "
+            """kubectl patch operatorbox shops --type=merge -p '{"spec":{"deletionPolicy":"Delete"}}'""",
         ),
         (DeletionPolicy.DELETE, "1 object is being deleted"),
         (DeletionPolicy.ORPHAN, "1 object is being released"),
@@ -410,6 +413,7 @@ def test_a_deletion_says_what_it_waits_for(policy: DeletionPolicy, message: str)
     assert told(decide_with_status(going(policy, shop)))["Serving"] == ("True", "Deleting", message)
     unserved = told(decide_with_status(going(policy, shop, serving=frozenset())))
     assert unserved["Serving"] == ("False", "Deleting", message)
+    assert told(decide_with_status(going(policy, shop)))["RolledOut"] == ("Unknown", "Deleting", "")
     two = told(decide_with_status(going(policy, shop, parent("b", spec()))))["Serving"][2]
     assert two == re.sub("1 object(.*?) is", r"2 objects\1 are", message)
 

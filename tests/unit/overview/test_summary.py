@@ -283,6 +283,19 @@ def test_a_box_that_is_deleted_says_what_it_waits_for_PH_10() -> None:
     found = summary_of(OPERATOR_BOX, going)
 
     assert (found.state, found.message) == (OverviewState.DELETING, "2 objects")
+    assert (found.remedies, found.is_helpable) == ((), False)
+
+
+def test_a_deleted_box_that_waits_for_its_objects_names_a_command_for_each_policy_PH_10() -> None:
+    commands = tuple(
+        f"""kubectl patch operatorbox shops --type=merge -p '{{"spec":{{"deletionPolicy":"{policy}"}}}}'"""
+        for policy in ("Orphan", "Delete")
+    )
+    message = f"1 object is left. To leave objects in place: {commands[0]}. To delete them: {commands[1]}"
+    going = with_conditions(OPERATOR_BOX, condition(SERVING, "True", "Deleting", message=message))
+    going["metadata"]["deletionTimestamp"] = "2026-07-01T12:00:00Z"
+    found = summary_of(OPERATOR_BOX, going)
+    assert (found.state, found.remedies, found.is_helpable) == (OverviewState.DELETING, commands, True)
     assert found.since is not None
 
 

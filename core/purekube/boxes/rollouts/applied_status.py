@@ -206,8 +206,9 @@ def _going(state: BoxState) -> DesiredCondition:
     match state.applied.deletion_policy:
         case DeletionPolicy.REFUSE:
             message = (
-                f"the deletion waits until {_objects(count)} of its kind {_are(count)} gone; "
-                f"spec.deletionPolicy may be {DeletionPolicy.ORPHAN} or {DeletionPolicy.DELETE}"
+                f"the deletion waits until {_objects(count)} of its kind {_are(count)} gone. "
+                f"To leave objects in place: {_with_policy(state, DeletionPolicy.ORPHAN)}. "
+                f"To delete them: {_with_policy(state, DeletionPolicy.DELETE)}"
             )
         case DeletionPolicy.DELETE:
             message = f"{_objects(count)} {_are(count)} being deleted"
@@ -216,6 +217,12 @@ def _going(state: BoxState) -> DesiredCondition:
         case policy:
             assert_never(policy)
     return DesiredCondition(SERVING, _TRUE if state.observed.serving else _FALSE, BoxReason.DELETING, message)
+
+
+def _with_policy(state: BoxState, policy: DeletionPolicy) -> str:
+    """Return the command that gives the box another deletion policy."""
+    patch = f'{{"spec":{{"deletionPolicy":"{policy}"}}}}'
+    return f"kubectl patch operatorbox {state.applied.metadata.name} --type=merge -p '{patch}'"
 
 
 def _objects(count: int) -> str:
@@ -228,7 +235,8 @@ def _are(count: int) -> str:
 
 def _rolled_out(state: BoxState) -> DesiredCondition:
     if state.phase is not AppliedBoxState.SERVED:
-        return DesiredCondition(ROLLED_OUT, _UNKNOWN, BoxReason.NOT_SERVED)
+        is_going = state.phase is AppliedBoxState.GOING
+        return DesiredCondition(ROLLED_OUT, _UNKNOWN, BoxReason.DELETING if is_going else BoxReason.NOT_SERVED)
     step, counts = state.step, state.step.counts
     undone = state.present.given_up if state.present is not None else ""
     if undone and not step.moves:
