@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.definitions import Column
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import FUNCTIONS
@@ -34,6 +35,14 @@ from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Pro
 from purekube_convert.simple_schema import SimpleSchemas
 
 _GROUP: Final = "kro.run"
+_OF_READY: Final = '.status.conditions[?(@.type=="Ready")]'
+_COLUMNS: Final = (
+    Column("Ready", f"{_OF_READY}.status"),
+    Column("Reason", f"{_OF_READY}.reason"),
+    Column("Message", f"{_OF_READY}.message", priority=1),
+    Column("Age", ".metadata.creationTimestamp", "date"),
+)
+"""The columns of `kubectl get` for a definition that declares none: those of the CRD that `box init` writes."""
 _PATH: Final = re.compile(r"[\w.]+")
 _NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
 _LABEL: Final = 63
@@ -150,7 +159,7 @@ class _Definition:
             "storage": True,
             "subresources": {"status": {}},
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-            **filled(additionalPrinterColumns=raw.get("additionalPrinterColumns")),
+            "additionalPrinterColumns": raw.get("additionalPrinterColumns") or [each.manifest() for each in _COLUMNS],
         }
         if "default" not in spec and "required" not in spec:
             spec["default"] = {}  # kro accepts an object without a spec

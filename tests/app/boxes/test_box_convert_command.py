@@ -1,6 +1,7 @@
 """`box convert` as users call it: files in, files out, and a line for what has no counterpart (PH-6)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -13,7 +14,7 @@ HERE = Path(__file__).parent / "convert"
 KATALOG = HERE / "webapp.katalog.yaml"
 
 
-def documents(text: str) -> list[object]:
+def documents(text: str) -> list[Any]:
     return list(yaml.safe_load_all(text))
 
 
@@ -32,6 +33,18 @@ def test_a_katalog_is_printed_as_a_box_with_its_crd(capsys: pytest.CaptureFixtur
     assert crd == yaml.safe_load((HERE / "webapp-crd.yaml").read_text(encoding="utf-8"))
     assert printed.err == "convert: 1 box, everything converted and checked\n"
     assert "  - id: service\n    # a gate holds: what is there stays when it closes" in printed.out
+
+
+def test_a_converted_kind_has_the_columns_of_one_that_box_init_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run_command(["box", "init", "WebApp"]) == 0
+    (written,) = yaml.safe_load((tmp_path / "webapp-crd.yaml").read_text(encoding="utf-8"))["spec"]["versions"]
+    capsys.readouterr()
+    assert run_command(["box", "convert", str(HERE / "webapp.rgd.yaml")]) == 0
+    (converted,) = documents(capsys.readouterr().out)[1]["spec"]["versions"]
+    assert converted["additionalPrinterColumns"] == written["additionalPrinterColumns"]
 
 
 @pytest.mark.slow

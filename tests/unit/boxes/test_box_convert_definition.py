@@ -136,7 +136,9 @@ def test_the_definition_of_the_kind_has_what_the_schema_says() -> None:
     assert made.crd["metadata"]["name"] == "policies.example.test"
     assert made.crd["spec"]["scope"] == "Cluster"
     assert made.crd["spec"]["names"]["shortNames"] == ["po"]
-    assert made.crd["spec"]["versions"][0]["additionalPrinterColumns"][0]["name"] == "Image"
+    assert made.crd["spec"]["versions"][0]["additionalPrinterColumns"] == [
+        {"name": "Image", "type": "string", "jsonPath": ".spec.image"}
+    ]
     assert made.box["spec"]["crd"] == "shop-crd.yaml"
 
 
