@@ -116,8 +116,9 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
     lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
-    lines += operator_lines(workers, now)
-    if not _is_seen(workers, now) and any(summary.ref.kind not in OWN_KINDS for summary in summaries):
+    is_own = [summary.ref.kind in OWN_KINDS for summary in summaries]
+    lines += operator_lines(workers, now, is_needed=any(is_own) or not summaries)
+    if not _is_seen(workers, now) and not all(is_own):
         lines += ["boxes may be at work in a process of their own (box run), which is not seen here"]
     return [*lines, *(f"not shown: {each}" for each in unreadable)]
 
@@ -126,14 +127,16 @@ def _is_seen(workers: Workers, now: datetime) -> bool:
     return any(each.holder for each in workers.shards) or is_alive(workers.heartbeat, now)
 
 
-def operator_lines(workers: Workers, now: datetime) -> list[str]:
+def operator_lines(workers: Workers, now: datetime, *, is_needed: bool) -> list[str]:
     """Return a line that says whether an operator runs, and a line for each shard if there are several (RUN-13).
 
-    `workers` has the signs of running operators, such as their Leases.
+    `workers` has the signs of running operators, such as their Leases. `is_needed` is False where only boxes are used:
+    they need none of what the command `check` looks for.
     """
     shards = workers.shards
     if not shards:
-        return [f"operator: {_without_lease(workers.heartbeat, now)}"]
+        advice = "; check with: vworkspace-operator check" if is_needed and not is_alive(workers.heartbeat, now) else ""
+        return [f"operator: {_without_lease(workers.heartbeat, now)}{advice}"]
     if len(shards) == 1:
         return [f"operator: {_at_work(shards[0], now, 'nothing is reconciled until one does')}"]
     working = sum(bool(each.holder) for each in shards)
@@ -148,7 +151,7 @@ def _without_lease(heartbeat: datetime | None, now: datetime) -> str:
     if is_alive(heartbeat, now):
         return f"at work without leader election, last heartbeat {age(heartbeat, now)} ago"
     last = "no Lease and no heartbeat" if heartbeat is None else f"no Lease, last heartbeat {age(heartbeat, now)} ago"
-    return f"NONE SEEN ({last}); check with: vworkspace-operator check"
+    return f"NONE SEEN ({last})"
 
 
 def _at_work(one: AtWork, now: datetime, otherwise: str) -> str:

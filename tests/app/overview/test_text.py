@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta, condition_json
@@ -160,14 +161,20 @@ def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None
     assert list_text(OwnObjects(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
 
 
+def test_where_nothing_is_shown_the_operator_is_to_be_checked() -> None:
+    lines = list_text(OwnObjects(()), None, NOW).splitlines()
+    assert lines[-1] == "operator: NONE SEEN (no Lease and no heartbeat); check with: vworkspace-operator check"
+
+
 def test_where_boxes_are_shown_another_process_may_run_them() -> None:
     """`box run` takes a Lease of another name, and has no heartbeat."""
     shop = Kind("shops.example.com", "v1", "Shop", "shops")
-    shown = OwnObjects(((shop, shop.manifest("corner", "team")),))
-    assert list_text(shown, None, NOW).splitlines()[-2:] == [
-        "operator: NONE SEEN (no Lease and no heartbeat); check with: vworkspace-operator check",
-        "boxes may be at work in a process of their own (box run), which is not seen here",
-    ]
+    boxes = ((OPERATOR_BOX, OPERATOR_BOX.manifest("shops")), (shop, shop.manifest("corner", "team")))
+    other = "boxes may be at work in a process of their own (box run), which is not seen here"
+    none, check = "operator: NONE SEEN (no Lease and no heartbeat)", "; check with: vworkspace-operator check"
+    assert list_text(OwnObjects(boxes), None, NOW).splitlines()[-2:] == [none, other]
+    both = OwnObjects((*boxes, (CLUSTER, CLUSTER.manifest("here"))))
+    assert list_text(both, None, NOW).splitlines()[-2:] == [none + check, other]
 
 
 def test_a_release_that_is_suspended_is_not_on_the_way() -> None:
