@@ -24,7 +24,7 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.storage.store import StoreSnapshot
 from purekube.apimachinery.errors import leaves_of
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_run.controller.observer import Reconciled
@@ -371,7 +371,12 @@ def _capturing(keep: Callable[[Any], None]) -> Iterator[None]:
 
 
 def _version_of(answer: Manifest | None) -> str:
-    return "gone" if answer is None else str(answer["metadata"].get("resourceVersion", ""))
+    """Return what a write that succeeded left: the object's resourceVersion, or "gone" if the answer has none.
+
+    A delete that removes the object at once is answered without the object.
+    """
+    version = get_path(answer, "metadata", "resourceVersion")
+    return f"resourceVersion {version}" if version else "gone"
 
 
 def _in_words(error: BaseException) -> str:

@@ -52,7 +52,8 @@ class RunDecision:
     def __str__(self) -> str:
         effects = ", ".join(self.effects) or "writes nothing"
         error = f"; failed: {self.error}" if self.error else ""
-        return f"decides {self.ref}: [{self.row or 'nothing to decide'}] {effects}{error}"
+        row = f"[{self.row}] " if self.row else ""  # a controller without a table names none
+        return f"decides {self.ref}: {row}{effects}{error}"
 
 
 @attrs.frozen

@@ -5,14 +5,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
 from starlette.applications import Starlette
 
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.script import Act, SimulationScript
 from purekube_run.simulation.script_file import script_text
+from purekube_run.simulation.world import _version_of
 from tests.app.simulation.defects import decided, with_condition
 from tests.app.simulation.test_simulation import LIFE
 from tests.support.browser import browser, missing, resize, until
@@ -24,7 +27,7 @@ from vworkspace_app.page.site import Site
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import drawn, perform
-from vworkspace_app.simulation.run_history import RunHistory, RunRecorder
+from vworkspace_app.simulation.run_history import RunDecision, RunHistory, RunRecorder
 from vworkspace_app.simulation.run_trace import trace_of
 from vworkspace_core.overview.trace import Moment, differences
 
@@ -154,6 +157,30 @@ def test_replay_prints_what_was_asked_for_and_no_secret(
     assert printed.rstrip().splitlines()[-1].startswith("no law is broken")
     assert PASSWORD not in printed
     assert "tok-" not in printed
+
+
+def test_a_decision_without_a_table_has_no_row_in_its_text() -> None:
+    """SIM-3."""
+    note = ObjectRef(Kind("example.com", "v1", "Note", "notes"), "team", "a")
+    finalizer = RunDecision("note", note, "", ("add finalizer Note team/a", "status"))
+    assert str(finalizer) == "decides Note team/a: add finalizer Note team/a, status"
+    assert str(RunDecision("note", note, "")) == "decides Note team/a: writes nothing"
+    assert str(RunDecision("note", note, "Ready=True", error="no")).endswith(
+        ": [Ready=True] writes nothing; failed: no"
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"kind": "Note", "metadata": {"name": "a", "resourceVersion": "17"}}, "resourceVersion 17"),
+        ({"kind": "Status", "metadata": {}, "status": "Success"}, "gone"),
+        (None, "gone"),
+    ],
+)
+def test_a_write_is_told_with_the_version_that_it_made_or_that_its_object_is_gone(answer: Any, told: str) -> None:
+    """SIM-3."""
+    assert _version_of(answer) == told
 
 
 @pytest.mark.slow
