@@ -184,6 +184,18 @@ def test_a_write_is_told_with_the_version_that_it_made_or_that_its_object_is_gon
 
 
 @pytest.mark.slow
+def test_moments_between_which_no_object_changed_have_no_heading_for_fields(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """SIM-3."""
+    path = saved(tmp_path)
+    assert replay(ReplayRequest(path, diff=(15.0, 15.0))) == 0
+    assert "Fields" not in capsys.readouterr().out
+    assert replay(ReplayRequest(path, diff=(15.0, 60.0))) == 0
+    assert "\n\nFields\n" in capsys.readouterr().out
+
+
+@pytest.mark.slow
 def test_changed_fields_are_shown_with_their_paths_and_values_masked(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

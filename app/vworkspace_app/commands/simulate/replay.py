@@ -143,10 +143,9 @@ def _difference(history: RunHistory, trace: Trace, since: float, until: float) -
     yield f"from {clock(history.moments[first].at)} to {clock(history.moments[second].at)}"
     for difference in differences(trace.moments[first], trace.moments[second]):
         yield from difference_lines(difference)
-    yield ""
-    yield "Fields"
     objects = (history.objects.at(history.moments[number].changes) for number in (first, second))
-    yield from field_lines(*objects)
+    if fields := [*field_lines(*objects)]:
+        yield from ("", "Fields", *fields)
 
 
 # --- from decision to decision ---------------------------------------------------------------------------------------
