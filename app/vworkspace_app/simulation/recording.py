@@ -171,6 +171,18 @@ _SYNC_SECONDS: Final = 60.0
 """The maximum seconds to wait for the first lists."""
 
 
+def counts_text(counts: Mapping[ObjectRef, int]) -> str:
+    """Return in words how many states of how many objects of each kind were recorded.
+
+    `counts` has the number of recorded states of each object.
+    """
+    states: dict[str, list[int]] = {}
+    for ref, number in sorted(counts.items()):
+        states.setdefault(ref.kind.kind, []).append(number)
+    told = (f"{sum(numbers):,} states of {len(numbers):,} {kind}" for kind, numbers in sorted(states.items()))
+    return ", ".join(told) or "nothing"
+
+
 @attrs.define
 class ClusterRecorder:
     """The recorder of a cluster, which watches the cluster and calls `write` with each line of the recording's file."""
@@ -178,7 +190,8 @@ class ClusterRecorder:
     api: KubeApi
     clock: Clock
     write: Callable[[bytes], object]
-    counts: Counter[str] = attrs.field(factory=Counter)
+    counts: Counter[ObjectRef] = attrs.field(factory=Counter)
+    """The number of recorded states of each object."""
     missing: list[str] = attrs.field(factory=list)
     """The kinds that could not be listed, each with the reason."""
     _began: float = 0.0
@@ -223,7 +236,7 @@ class ClusterRecorder:
         if self._full.is_set() or self._bytes + len(line) > LARGEST or self.counts.total() + 2 >= MOST_CHANGES:
             self._full.set()
             return
-        self.counts[change.ref.kind.kind] += 1
+        self.counts[change.ref] += 1
         self._put(line)
 
     def _put(self, line: bytes) -> None:

@@ -250,7 +250,8 @@ class _Snapshot:
 
 def _event_text(event: Manifest) -> str:
     regarding = get_path(event, "regarding") or {}
-    about = f"{get_path(regarding, 'kind')} {get_path(regarding, 'namespace')}/{get_path(regarding, 'name')}"
+    namespace = f"{place}/" if (place := get_path(regarding, "namespace")) else ""
+    about = f"{get_path(regarding, 'kind')} {namespace}{get_path(regarding, 'name')}"
     return f"{event.get('type')} {event.get('reason')} about {about}: {event.get('note', '')}"
 
 

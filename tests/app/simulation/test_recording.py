@@ -32,8 +32,8 @@ from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.masking import Masker
 from vworkspace_app.simulation.operator_world import PASSWORD, UNHURRIED
-from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
-from vworkspace_app.simulation.recording_replay import ReplayedRecording, replayed
+from vworkspace_app.simulation.recording import ClusterRecorder, counts_text, is_recording, read_recording
+from vworkspace_app.simulation.recording_replay import ReplayedRecording, _event_text, replayed
 from vworkspace_app.simulation.run import perform
 from vworkspace_app.simulation.workload import instance
 from vworkspace_core.api.crd import crd_manifests
@@ -127,6 +127,27 @@ def test_a_recording_is_replayed_at_any_moment(recording: Path, capsys: pytest.C
     assert PASSWORD not in printed
     assert replay(ReplayRequest(recording, at=60.0)) == 1
     assert "differs  ApplicationInstance team-a/app-0 from 0:00:2" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("regarding", "about"),
+    [
+        ({"kind": "Cluster", "name": "here"}, "Cluster here"),
+        ({"kind": "ApplicationInstance", "namespace": "team", "name": "shop"}, "ApplicationInstance team/shop"),
+    ],
+)
+def test_an_event_is_told_with_the_namespace_of_its_object_if_that_has_one(regarding: Any, about: str) -> None:
+    """SIM-3."""
+    event = {"type": "Normal", "reason": "Connected", "regarding": regarding, "note": "it answers"}
+    assert _event_text(event) == f"Normal Connected about {about}: it answers"
+
+
+def test_a_recording_counts_the_states_of_objects_and_the_objects() -> None:
+    """SIM-3."""
+    numbers = ((HELM_RELEASE, "a", 3), (HELM_RELEASE, "b", 1), (APPLICATION_INSTANCE, "a", 2))
+    counts = {ObjectRef(kind, "team", name): number for kind, name, number in numbers}
+    assert counts_text(counts) == "2 states of 1 ApplicationInstance, 4 states of 2 HelmRelease"
+    assert counts_text({}) == "nothing"
 
 
 @pytest.mark.slow
@@ -237,6 +258,7 @@ def check_recorded(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert secret not in out.read_text()
     told = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in told] == [str(out), f"vworkspace-operator simulate replay {out}"]
+    assert "3 states of 1 ApplicationInstance" in told[0]
     replay(ReplayRequest(out))
     printed = capsys.readouterr().out
     assert "decides ApplicationInstance team-a/app-0: [" in printed

@@ -13,7 +13,7 @@ from purekube_run.simulation.script import Act
 from vworkspace_app import VERSION
 from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_app.simulation.acts import acts_in
-from vworkspace_app.simulation.recording import ClusterRecorder, is_recording, read_recording
+from vworkspace_app.simulation.recording import ClusterRecorder, counts_text, is_recording, read_recording
 from vworkspace_app.simulation.run import read_script
 
 
@@ -40,8 +40,7 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
     with file:
         print(f"recording for {seconds:g} s; Ctrl-C ends it, and keeps what was written", file=sys.stderr)
         recorder = at_cluster(kubeconfig, work)
-    counts = ", ".join(f"{count:,} {kind}" for kind, count in sorted(recorder.counts.items())) or "nothing"
-    print(f"{out}: {counts}")
+    print(f"{out}: {counts_text(recorder.counts)}")
     for trouble in recorder.missing:
         print(f"not recorded: {plain(trouble)}", file=sys.stderr)
     print(f"vworkspace-operator simulate replay {out}")
