@@ -153,7 +153,7 @@ class _Definition:
         types = raw.get("types")
         schemas = SimpleSchemas(types if isinstance(types, Mapping) else {}, self._problems)
         spec = schemas.of_object(raw.get("spec", {}), "spec.schema.spec")
-        version = {
+        version: dict[str, Any] = {
             "name": str(raw.get("apiVersion", "v1alpha1")),
             "served": True,
             "storage": True,

@@ -75,9 +75,9 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     applies = {apply.ref: apply.manifest for apply in found.effects.applies}
     seen = (_with_conflict(box, parent, observation, applies) for observation in (*found.everything, *found.going))
     summary = summary_of(box.kind, manifest)
-    if is_given and summary.state is OverviewState.READY:
-        seen = map(_as_differing, seen)
-    return Branch(summary, tuple(_branch(box, parent, observation) for observation in seen))
+    is_other = is_given and summary.state is OverviewState.READY
+    shown = map(_as_differing, seen) if is_other else seen
+    return Branch(summary, tuple(_branch(box, parent, observation) for observation in shown))
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
