@@ -18,7 +18,7 @@ from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_li
 from vworkspace_app.overview.differences import Difference, difference
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
-from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
+from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, MANAGED_BY
 from vworkspace_core.clusters.decision import cluster_manifest
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
@@ -123,7 +123,8 @@ def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
 
 def test_a_job_is_compared_by_what_it_carries_and_other_kinds_are_not_ours_SEE_2() -> None:
     job = {"id": "j-1", "kind": "apply", "payload": labelled(FIRST)}
-    assert list(applied([job])) == [(APPLICATION_INSTANCE, job["payload"])]
+    assert list(applied([job])) == [(APPLICATION_INSTANCE, job["payload"], FIELD_MANAGER)]
+    assert list(applied([job["payload"]])) == [(APPLICATION_INSTANCE, job["payload"], "")]
     with pytest.raises(
         CommandError, match="ConfigMap x is neither an ApplicationInstance nor an Operation, nor of a kind of --box"
     ):

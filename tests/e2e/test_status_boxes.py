@@ -133,7 +133,7 @@ def test_an_object_of_a_box_is_compared_with_what_is_made_of_it_at_once_SEE_2() 
         async with site.running(WEBAPP):
             await held(site)
         desired = {**WEBAPP.kind.manifest("shop", NS), "spec": {**SHOP, "image": "registry.example.com/shop:2"}}
-        ((kind, manifest),) = applied([desired], [WEBAPP.kind])
+        ((kind, manifest, _),) = applied([desired], [WEBAPP.kind])
         found = await difference(site.admin, kind, manifest, NOW, WEBAPP)
         assert {change.ref.kind.kind for change in found.changes if change.before != change.after} == {
             "WebApp",

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
+from purekube.controller.appliers import estimated
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
@@ -16,9 +17,10 @@ from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.shared import plan_documents
 from vworkspace_app.commands.shared.options import Kubeconfig
 from vworkspace_app.commands.shared.session import at_cluster, now
-from vworkspace_app.overview.differences import Difference, difference, overlaid
+from vworkspace_app.overview.differences import Difference, applier_and_note, difference
 from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.own_status import unmanaged
 
 SAME, DIFFERS, FAILED = 0, 1, 2
@@ -27,33 +29,36 @@ SAME, DIFFERS, FAILED = 0, 1, 2
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
-async def _online(files: Sequence[str], box_files: Sequence[str], api: KubeApiClient) -> int:
+async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, api: KubeApiClient) -> int:
     statuses = [SAME]
     boxes = {box.kind: box for box in await boxes_of(api, box_files)}
-    for kind, manifest in applied(read_documents(files), tuple(boxes)):
+    for kind, manifest, writer in applied(read_documents(files), tuple(boxes)):
         try:
-            found = await difference(api, kind, manifest, now(), boxes.get(kind))
+            found = await difference(api, kind, manifest, now(), boxes.get(kind), manager or writer)
         except ValidationProblems as error:
             told = "; ".join(map(str, error.problems))
             raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
         print(text(found, colour=sys.stdout.isatty()), end="")
+        if found.note:
+            plan_documents.note(found.note)
         print(f"diff: {ref_of(manifest, kind)}: {diff_line(found)}", file=sys.stderr)
         statuses.append(status_of(found))
     return max(statuses)
 
 
-def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest]]:
+def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest, str]]:
     """Yield the kind and manifest of the object in each document: the document itself, or the payload of a job.
 
-    A job is a request of the control plane. Raises CommandError for a kind that is neither ApplicationInstance nor
+    The third value is the field manager that applies it, if that is known: a job is a request of the control plane,
+    which the operator applies. Raises CommandError for a kind that is neither ApplicationInstance nor
     Operation nor in `boxes`, the kinds for which boxes (operators that YAML files declare) are given.
     """
     for document in documents:
-        manifest = document
+        manifest, writer = document, ""
         for path in (("payload", "operation"), ("payload", "instance"), ("payload",)):
             inside = get_path(document, *path)
             if isinstance(inside, dict) and inside.get("apiVersion"):
-                manifest = inside
+                manifest, writer = inside, FIELD_MANAGER
                 break
         kind = next((each for each in (*_KINDS, *boxes) if _is(manifest, each)), None)
         if kind is None:
@@ -61,7 +66,7 @@ def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterat
             raise CommandError(
                 f"{named} is neither an ApplicationInstance nor an Operation, nor of a kind of --box: try kubectl diff"
             )
-        yield kind, manifest
+        yield kind, manifest, writer
 
 
 def _is(manifest: Manifest, kind: Kind) -> bool:
@@ -110,12 +115,15 @@ def status_of(found: Difference) -> int:
     )
 
 
-def _offline(files: Sequence[str], folder: Path) -> int:
+def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
     observed = _observed(folder)
     statuses = [SAME]
-    for kind, manifest in applied(read_documents(files)):
+    for kind, manifest, writer in applied(read_documents(files)):
         ref = ref_of(manifest, kind)
-        desired = overlaid(observed.get(ref, {}), manifest)
+        applier, note = applier_and_note(ref, observed.get(ref), manager or writer)
+        if note:
+            plan_documents.note(note)
+        desired = estimated(observed.get(ref), manifest, applier)
         documents = [*(each for other, each in observed.items() if other != ref), desired]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
         planned = plan_of(request, partial(tuple, documents), colour=sys.stdout.isatty())
@@ -149,12 +157,16 @@ def diff(
     box: Annotated[
         list[str] | None, Parameter(help="File with a box: objects of its kind are compared, too; repeatable.")
     ] = None,
+    field_manager: Annotated[
+        str, Parameter(help="Compare as this field manager applies; default: the one that applied the object before.")
+    ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> int:
     """Show what applying instances, Operations, jobs or objects of boxes would change in them and downstream.
 
     The changes are what the operator would decide for the present objects in the cluster. If you have the rights, they
-    are also sent to the API server as dry runs. Nothing is written.
+    are also sent to the API server as dry runs. Nothing is written. What is removed depends on who applies: the file
+    is compared as the field manager that applied the object before would apply it, server-side or not.
     Exit status 0: nothing would change; 1: something would; 2: something would be refused, or there was an error.
     Examples:
 
@@ -169,7 +181,7 @@ def diff(
         raise CommandError("--box asks a cluster; offline `box plan` says the same of a box", status=USAGE)
     try:
         if offline is not None:
-            return _offline(files, offline)
-        return at_cluster(kubeconfig, partial(_online, files, box or ()))
+            return _offline(files, offline, field_manager)
+        return at_cluster(kubeconfig, partial(_online, files, box or (), field_manager))
     except CommandError as error:
         raise CommandError(error.message, status=FAILED) from error

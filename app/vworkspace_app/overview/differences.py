@@ -8,7 +8,7 @@ that defaults, refusals and conflicts with other field managers are the API serv
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -16,15 +16,25 @@ from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound,
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
+from purekube.boxes.rollouts.applied import MANAGER as APPLIED_BOXES_MANAGER
 from purekube.composites.observe import observe_live as observe_children
+from purekube.controller.appliers import (
+    KUBECTL,
+    Applier,
+    applier_named,
+    appliers_of,
+    client_side_patch,
+    estimated,
+    overlaid,
+)
 from purekube.controller.decision import Apply, Decision
 from purekube.controller.managed_fields import other_holders
-from purekube.ports import KubeApi
+from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
+from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.labels import CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
@@ -54,13 +64,16 @@ class ObjectChange:
 class Difference:
     """The changes that applying one manifest would cause, and the operator's decision after it.
 
-    `present` is the object as it would be after the apply. `is_held` is True if the control plane wrote the object, and
-    the change affects fields of the control plane.
+    `present` is the object as it would be after the apply. `applier` is whose apply was tried, and `note` says why this
+    one, if it is not sure who applies the object. `is_held` is True if the control plane wrote the object, and the
+    change affects fields of the control plane.
     """
 
     changes: tuple[ObjectChange, ...]
     decision: Decision
     present: Manifest
+    applier: Applier
+    note: str = ""
     is_held: bool = False
     afterwards: Decision = attrs.field(factory=Decision)
     """The operator's decision after the change has taken effect: deletes of objects that were replaced."""
@@ -72,38 +85,81 @@ class DryRun:
 
     api: KubeApi
 
-    async def change(self, apply: Apply, live: Manifest | None, manager: str) -> ObjectChange:
-        """Return the change that the server-side apply `apply` would cause.
+    async def change(self, apply: Apply, live: Manifest | None, applier: Applier) -> ObjectChange:
+        """Return the change that `apply` by the applier would cause to `live`, the object as it is now.
 
-        If the user may not apply, the change is estimated. `live` is the object now, `manager` the field manager.
+        If the user may not apply, the change is estimated.
         """
+        ref, guess = apply.ref, estimated(live, apply.manifest, applier)
         try:
-            after = await self.api.apply(
-                apply.manifest, kind=apply.kind, field_manager=manager, force=apply.force, dry_run=True
-            )
+            return ObjectChange(ref, live, await self._applied(apply, live, applier))
         # Permanent: the API server answers 500 for a field that the schema lacks (S-15).
         except (Conflict, Invalid, Permanent) as error:
-            return ObjectChange(apply.ref, live, overlaid(live or {}, apply.manifest), error.message)
+            return ObjectChange(ref, live, guess, error.message)
         except (Forbidden, NotFound):  # no right, or a namespace that does not exist yet
-            return ObjectChange(apply.ref, live, overlaid(live or {}, apply.manifest))
-        return ObjectChange(apply.ref, live, after)
+            return ObjectChange(ref, live, guess)
+
+    async def _applied(self, apply: Apply, live: Manifest | None, applier: Applier) -> Manifest:
+        if live is None or not applier.is_client_side:
+            return await self.api.apply(
+                apply.manifest, kind=apply.kind, field_manager=applier.manager, force=apply.force, dry_run=True
+            )
+        patch = client_side_patch(live, apply.manifest)
+        return await self.api.patch(
+            apply.ref, patch, patch_type=PatchType.MERGE, field_manager=applier.manager, dry_run=True
+        )
 
 
-async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None) -> Difference:
+_JOB_ANNOTATIONS: Final = (*labels.JOB_ANNOTATIONS, labels.TRACEPARENT)
+_JOB_LABELS: Final = (labels.MANAGED_BY, labels.CLUSTER_ID, labels.APPLICATION_INSTANCE)
+_OPERATORS: Final = (labels.FIELD_MANAGER, labels.CLI_MANAGER, APPLIED_BOXES_MANAGER)
+"""Field managers of the operator, which is not who applies the files that people and GitOps tools keep."""
+
+
+def applier_and_note(
+    ref: ObjectRef, live: Manifest | None, manager: str = "", box: Box | None = None
+) -> tuple[Applier, str]:
+    """Return whose apply is to be tried on the object, and a note if it is not sure that this one applies it.
+
+    It is the field manager named `manager`, or without a name the one that applied the object `live` last.
+    """
+    if manager:
+        return applier_named(manager), ""
+    found = appliers_of(live, _OPERATORS if box is None else (*_OPERATORS, box.field_manager))
+    if len(found) == 1 or live is None:
+        return next(iter(found), KUBECTL), ""
+    if found:
+        names = " and ".join(each.manager for each in found)
+        told = f"applied by {names}; compared as {found[0].manager}, which applied it last"
+        return found[0], f"{ref}: {told}. To compare as another: --field-manager NAME"
+    told = "nobody but the operator is known to have applied it; compared as kubectl apply --server-side"
+    return KUBECTL, (
+        f"{ref}: {told} (manager {KUBECTL.manager}), which keeps the fields that the file omits. To compare as another:"
+        " --field-manager NAME"
+    )
+
+
+async def difference(
+    api: KubeApi, kind: Kind, manifest: Manifest, now: datetime, box: Box | None = None, manager: str = ""
+) -> Difference:
     """Return the changes that applying `manifest` would cause. `now` is the time for which the operator decides.
 
+    It is applied as the field manager named `manager`, or without a name as the one that applied the object before.
     With a `box` (an operator that a file declares), `manifest` is an object of the box's kind. Raises the errors of
     `KubeApi.get` and `KubeApi.list`, and ValidationProblems.
     """
     dry_run, ref = DryRun(api), ref_of(manifest, kind)
+    live = await find(api, ref)
+    applier, note = applier_and_note(ref, live, manager, box)
+    wanted = _with_marks(manifest, live) if applier.manager == labels.FIELD_MANAGER else manifest
     # By force, since the user means to apply it. Other holders are reported separately.
-    own = await dry_run.change(Apply(kind, manifest, force=True), await find(api, ref), CLI_MANAGER)
+    own = await dry_run.change(Apply(kind, wanted, force=True), live, applier)
     desired = _as_stored(own, now)
     if own.refused:
-        return Difference((own,), Decision(), desired)
+        return Difference((own,), Decision(), desired, applier, note)
     decision, objects, afterwards = await _decided(api, kind, desired, now, box)
-    manager = FIELD_MANAGER if box is None else box.field_manager
-    downstream = [await dry_run.change(apply, objects.get(apply.ref), manager) for apply in decision.applies]
+    operator = Applier(labels.FIELD_MANAGER if box is None else box.field_manager)
+    downstream = [await dry_run.change(apply, objects.get(apply.ref), operator) for apply in decision.applies]
     created = [ObjectChange(create.ref, None, create.manifest) for create in decision.creates]
     patched = [
         ObjectChange(patch.ref, live := objects.get(patch.ref), overlaid(live or {}, patch.patch))
@@ -113,13 +169,26 @@ async def difference(api: KubeApi, kind: Kind, manifest: Manifest, now: datetime
         ObjectChange(delete.ref, objects.get(delete.ref), None) for delete in (*decision.deletes, *afterwards.deletes)
     ]
     changes = (own, *patched, *downstream, *created, *deleted)
-    return Difference(changes, decision, desired, _takes_from_control_plane(own), afterwards)
+    return Difference(changes, decision, desired, applier, note, _takes_from_control_plane(own, applier), afterwards)
 
 
-def _takes_from_control_plane(own: ObjectChange) -> bool:
+def _with_marks(manifest: Manifest, live: Manifest | None) -> Manifest:
+    """Return the manifest of a job with what the operator adds to it: labels, annotations and finalizer, as on `live`.
+
+    Without them, the apply of a job would seem to remove them.
+    """
+    meta, there = metadata(manifest), metadata(live or {})
+    added: dict[str, Any] = {"finalizers": there.get("finalizers")}
+    for field, names in (("annotations", _JOB_ANNOTATIONS), ("labels", _JOB_LABELS)):
+        marks = {name: text for name, text in (there.get(field) or {}).items() if name in names}
+        added[field] = {**(meta.get(field) or {}), **marks}
+    return {**manifest, "metadata": {**meta, **{field: value for field, value in added.items() if value}}}
+
+
+def _takes_from_control_plane(own: ObjectChange, applier: Applier) -> bool:
     if own.before is None or get_path(own.before, "spec") == get_path(own.after, "spec"):
         return False
-    return FIELD_MANAGER in other_holders(own.before, CLI_MANAGER, "spec")
+    return labels.FIELD_MANAGER in other_holders(own.before, applier.manager, "spec")
 
 
 def _as_stored(own: ObjectChange, now: datetime) -> Manifest:
@@ -199,13 +268,9 @@ async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
         clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):
         clusters = ()
-    place = (clusters[0], "spec", "clusterId") if len(clusters) == 1 else (manifest, "metadata", "labels", CLUSTER_ID)
+    place = (
+        (clusters[0], "spec", "clusterId")
+        if len(clusters) == 1
+        else (manifest, "metadata", "labels", labels.CLUSTER_ID)
+    )
     return str(get_path(*place) or "")
-
-
-def overlaid(live: Any, desired: Any) -> Any:
-    """Return an estimate of the result of a server-side apply of `desired` on `live`: maps merged, lists replaced."""
-    if not isinstance(live, Mapping) or not isinstance(desired, Mapping):
-        return desired
-    merged = {key: overlaid(live[key], desired[key]) if key in desired else live[key] for key in live}
-    return {**merged, **{key: value for key, value in desired.items() if key not in live}}

@@ -219,15 +219,22 @@ class KubeApi:
             raise refusal from None
 
     async def patch(
-        self, ref: ObjectRef, patch: Any, *, patch_type: PatchType, field_manager: str, subresource: str = ""
+        self,
+        ref: ObjectRef,
+        patch: Any,
+        *,
+        patch_type: PatchType,
+        field_manager: str,
+        subresource: str = "",
+        dry_run: bool = False,
     ) -> Manifest:
-        """Send a JSON, merge or strategic patch, and return the resulting object.
+        """Send a JSON, merge or strategic patch, and return the resulting object; `dry_run` stores nothing.
 
-        Field validation is not strict, because the rest of the object may belong to other writers. Raises NotFound if
-        the object does not exist, Stale if it is not the one that the patch names by uid or resourceVersion, and
-        Invalid if the server refuses the patch.
+        Field validation is not strict, because the rest of the object may belong to other writers; in a dry run it is,
+        as in a patch of `kubectl apply`. Raises NotFound if the object does not exist, Stale if it is not the one that
+        the patch names by uid or resourceVersion, and Invalid if the server refuses the patch.
         """
-        params = {"fieldManager": field_manager}
+        params = _strict(field_manager, dryRun="All") if dry_run else {"fieldManager": field_manager}
         request = self._about(KubeVerb.PATCH, ref, params, subresource=subresource, body=patch, patch_type=patch_type)
         return await self.transport.send(request)
 

@@ -17,14 +17,14 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import NAMESPACE, SECRET
+from purekube.controller.appliers import Applier, estimated, overlaid, without_last_applied
 from purekube.controller.decision import Decision, Finalizer, as_data
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.overview.differences import overlaid
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.engines import engine_kinds
 
@@ -265,8 +265,8 @@ def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, M
     """
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
-        live = _plain(present.get(apply.ref))
-        before_and_after.append((apply.ref, live, overlaid(live or {}, _plain(apply.manifest))))
+        live = present.get(apply.ref)
+        before_and_after.append((apply.ref, live, estimated(live, apply.manifest, Applier(FIELD_MANAGER))))
     for create in (*decision.creates, *afterwards.creates):
         before_and_after.append((create.ref, None, _plain(create.manifest)))
     for patch in decision.patches:
@@ -298,8 +298,9 @@ def _coloured(line: str) -> str:
 
 
 def _plain(manifest: Manifest | None) -> dict[str, Any] | None:
-    """Return the manifest without its status and without the metadata that the API server sets."""
+    """Return the manifest without its status and without the metadata that the API server or kubectl sets."""
     if manifest is None:
         return None
+    manifest = without_last_applied(manifest)
     meta = {key: value for key, value in (manifest.get("metadata") or {}).items() if key not in _SERVER}
     return {key: meta if key == "metadata" else value for key, value in manifest.items() if key != "status"}
