@@ -92,6 +92,7 @@ APPLIES: dict[str, tuple[str, ...]] = {
 }
 NEXT: dict[str, dict[str, Any] | None] = {
     "a field removed": {"source": "inline", "inline": {"replicaCount": 1}},
+    "another source": SWITCHED,
     "a map emptied": {"source": "inline", "inline": {}},
     "all removed": None,
 }
@@ -154,6 +155,18 @@ def test_a_field_that_the_file_omits_is_shown_as_removed_SEE_2(manager: str) -> 
         assert "-      debug: true" in text(found, colour=False)
         assert (status_of(found), found.applier.manager, found.note) == (DIFFERS, manager, "")
         assert world.get(INSTANCE) == before
+
+    IN_PROCESS.run(story)
+
+
+@pytest.mark.parametrize("manager", WAYS)
+def test_another_source_of_values_is_not_refused_SEE_2(manager: str) -> None:
+    async def story(world: World) -> None:
+        apply(world, file(DEBUG), manager)
+        found = compared(world, file(SWITCHED))
+        assert [change.refused for change in found.changes if change.refused] == []
+        assert get_path(found.changes[0].after, "spec", "values") == SWITCHED
+        assert status_of(found) == DIFFERS
 
     IN_PROCESS.run(story)
 
