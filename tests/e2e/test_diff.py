@@ -7,15 +7,33 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.manifest import Kind, Manifest
-from purekube.apimachinery.resources import JOB
+from kubelab.inprocess import InProcessKube
+from kubelab.server import ApiServer
+from purekube.apimachinery.manifest import Kind, Manifest, ref_of
+from purekube.apimachinery.resources import JOB, NAMESPACE
+from purekube.ports import KubeApi, PatchType
 from purekube_run.process.command_line import CommandError
 from tests.support.commands import run
-from tests.support.e2e_world import CLUSTER, FIRST, INSTANCE, LATER, NAME, NS, RELEASE, World, instance, source_of
+from tests.support.e2e_world import (
+    CLUSTER,
+    FIRST,
+    INSTANCE,
+    LATER,
+    NAME,
+    NS,
+    RELEASE,
+    World,
+    install,
+    instance,
+    source_of,
+)
+from tests.support.kube_client import InProcessHands
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
+from tests.support.server_thread import wall_clock
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
+from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
 from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, MANAGED_BY
@@ -82,6 +100,35 @@ def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> 
     IN_PROCESS.run(story)
 
 
+@pytest.mark.parametrize(("reason", "flag"), [("NoAgent", " --no-agent"), ("RoundTripOK", "")])
+def test_the_advice_asks_for_no_rights_of_an_agent_that_there_is_not_SEE_2(reason: str, flag: str) -> None:
+    """`diff` said `manifests --namespace plain` where `status` said `--no-agent`: rights that were of no use."""
+    hands = InProcessHands(InProcessKube(ApiServer(now=wall_clock)))
+    install(hands, crd_manifests())
+    there: list[tuple[dict[str, Any], Kind]] = [
+        ({**NAMESPACE.manifest(NS)}, NAMESPACE),
+        (cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example"), CLUSTER_KIND),
+        (labelled(FIRST), APPLICATION_INSTANCE),
+    ]
+    for manifest, kind in there:
+        hands.do(partial(KubeApi.create, manifest=manifest, kind=kind, field_manager="setup"))
+    told = {"type": "Disconnected", "status": "False", "reason": reason, "lastTransitionTime": "2026-06-01T10:00:00Z"}
+    (cluster,) = hands.do(lambda api: api.list(CLUSTER_KIND)).items
+    status = {"status": {"conditions": [told]}}
+    act = partial(KubeApi.patch, patch_type=PatchType.MERGE, field_manager="operator", subresource="status")
+    hands.do(lambda api: act(api, ref_of(cluster, CLUSTER_KIND), status))
+    for manifest, kind in ((labelled(FIRST), APPLICATION_INSTANCE), (operation(), OPERATION)):
+        found = hands.do(partial(difference, kind=kind, manifest=manifest, now=datetime.now(UTC)))
+        assert f"manifests --namespace {NS}{flag} |" in str(found.decision.status), kind
+
+
+def operation() -> dict[str, Any]:
+    """An Operation as somebody keeps it in a file."""
+    labels = {name: LABELS[name] for name in (MANAGED_BY, CLUSTER_ID)}
+    spec = {"type": "Upgrade", "engine": "helm", "targetRef": {"name": NAME}}
+    return {**OPERATION.manifest("up", NS), "metadata": {"name": "up", "namespace": NS, "labels": labels}, "spec": spec}
+
+
 @pytest.mark.slow
 @in_both_worlds
 def test_what_another_manager_holds_is_refused_by_name_SEE_2(face: Face) -> None:
@@ -122,9 +169,10 @@ def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
 
 
 def test_a_job_is_compared_by_what_it_carries_and_other_kinds_are_not_ours_SEE_2() -> None:
-    job = {"id": "j-1", "kind": "apply", "payload": labelled(FIRST)}
-    assert list(applied([job])) == [(APPLICATION_INSTANCE, job["payload"], FIELD_MANAGER)]
-    assert list(applied([job["payload"]])) == [(APPLICATION_INSTANCE, job["payload"], "")]
+    payload = labelled(FIRST)
+    job = {"id": "j-1", "kind": "apply", "payload": payload}
+    assert list(applied([job])) == [(APPLICATION_INSTANCE, payload, FIELD_MANAGER)]
+    assert list(applied([payload])) == [(APPLICATION_INSTANCE, payload, "")]
     with pytest.raises(
         CommandError, match="ConfigMap x is neither an ApplicationInstance nor an Operation, nor of a kind of --box"
     ):

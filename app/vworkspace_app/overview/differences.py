@@ -34,6 +34,7 @@ from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
@@ -43,6 +44,7 @@ from vworkspace_core.operations.context import OperationContext, observe_operati
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
+from vworkspace_core.overview.checkup import runs_an_agent
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
@@ -236,7 +238,8 @@ async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple
     ]
     override, withdrawn = release_request(source, mine)
     observed = attrs.evolve(await observe_live(api, source, override), withdrawn=withdrawn)
-    context = Context(Settings(cluster_id=await _cluster_id(api, manifest)), now)
+    cluster_id, installation = await _of_cluster(api, manifest)
+    context = Context(Settings(cluster_id=cluster_id, installation=installation), now)
     decision = reconcile(source, observed, context)
     return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
@@ -247,9 +250,10 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
     The operator creates engine objects in the pass after the one that records the intent (OPS-1).
     """
-    cluster_id = await _cluster_id(api, manifest)
+    cluster_id, installation = await _of_cluster(api, manifest)
+    settings = OperationSettings(cluster_id, installation=installation)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
-    context = OperationContext(OperationSettings(cluster_id), now, Claims(None, cluster_id), parse_yaml=parse_yaml)
+    context = OperationContext(settings, now, Claims(None, cluster_id), parse_yaml=parse_yaml)
     source = read_operation(manifest)
     observed = await observe_operation_live(api, source, context)
     decision = reconcile_operation(source, observed, context)
@@ -260,17 +264,16 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
     return attrs.evolve(decision, creates=again.creates), observed.objects, Decision()
 
 
-async def _cluster_id(api: KubeApi, manifest: Manifest) -> str:
-    """Return the cluster's id: from the only Cluster object, or if there is not exactly one, from the label of
-    `manifest`.
+async def _of_cluster(api: KubeApi, manifest: Manifest) -> tuple[str, Installation]:
+    """Return the cluster's id, and how the operator was installed, as far as a user can read it.
+
+    Both are of the only Cluster object. If there is not exactly one, the id is that of the label of `manifest`.
     """
     try:
         clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):
         clusters = ()
-    place = (
-        (clusters[0], "spec", "clusterId")
-        if len(clusters) == 1
-        else (manifest, "metadata", "labels", labels.CLUSTER_ID)
-    )
-    return str(get_path(*place) or "")
+    if len(clusters) != 1:
+        return str(get_path(manifest, "metadata", "labels", labels.CLUSTER_ID) or ""), PRINTED
+    agent = runs_an_agent(None, clusters[0], is_alive=True)
+    return str(get_path(clusters[0], "spec", "clusterId") or ""), Installation(agent=agent)
