@@ -3,8 +3,7 @@
 A box is an operator that a YAML file declares.
 """
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -20,6 +19,7 @@ from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_ag
 from vworkspace_app.arguments.signature import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.shared.options import Crds
+from vworkspace_app.commands.shared.plan_documents import object_lines
 from vworkspace_app.commands.shared.session import at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -98,15 +98,9 @@ def _summary(box_plan: BoxPlan) -> str:
 
 
 def _diff(box_plan: BoxPlan) -> str:
-    lines = [line for obj in box_plan.objects if obj.action != "-" for line in _lines(obj)]
+    changed = [obj for obj in box_plan.objects if obj.action != "-"]
+    lines = [line for obj in changed for line in object_lines(obj.object, obj.before, obj.after)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def _lines(one: PlannedObject) -> Iterator[str]:
-    old, new = (
-        [] if manifest is None else dump([manifest], Format.YAML).splitlines() for manifest in (one.before, one.after)
-    )
-    yield from difflib.unified_diff(old, new, f"{one.object} now", f"{one.object} then", lineterm="")
 
 
 def _data(box_plan: BoxPlan) -> dict[str, Any]:

@@ -190,6 +190,8 @@ def cluster_of(manifest: Manifest) -> str:
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 """The metadata fields that only an API server sets."""
+_FIRST: Final = ("apiVersion", "kind", "metadata")
+"""The fields with which an object begins in a diff. The others follow in alphabetical order."""
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
@@ -283,13 +285,29 @@ def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | Non
     Each change has the object's reference, and the object before and after the change; None means that it does not
     exist. The status and metadata fields that only an API server sets are left out.
     """
-    lines = [line for ref, before, after in changes for line in _lines(ref, _plain(before), _plain(after))]
+    lines = [line for ref, before, after in changes for line in object_lines(str(ref), _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
 
 
-def _lines(ref: ObjectRef, before: Any, after: Any) -> Iterator[str]:
-    old, new = ([] if manifest is None else dump([manifest], Format.YAML).splitlines() for manifest in (before, after))
-    yield from difflib.unified_diff(old, new, f"{ref} now", f"{ref} then", lineterm="")
+def object_lines(name: str, before: Manifest | None, after: Manifest | None) -> Iterator[str]:
+    """Yield the lines of a unified diff of one object, called `name`. None means that it does not exist."""
+    old, new = (
+        [] if manifest is None else dump([_ordered(manifest)], Format.YAML).splitlines() for manifest in (before, after)
+    )
+    yield from difflib.unified_diff(old, new, f"{name} now", f"{name} then", lineterm="")
+
+
+def _ordered(manifest: Manifest) -> dict[str, Any]:
+    """Return the manifest with its keys in one order: otherwise a diff would show keys that only moved."""
+    ordered: dict[str, Any] = _sorted(manifest)
+    return {**{key: ordered[key] for key in _FIRST if key in ordered}, **ordered}
+
+
+def _sorted(value: Any) -> Any:
+    """Return the value with the keys of each map in alphabetical order, after the name by which people know an item."""
+    if isinstance(value, Mapping):
+        return {key: _sorted(value[key]) for key in sorted(value, key=lambda key: (key != "name", key))}
+    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _coloured(line: str) -> str:
