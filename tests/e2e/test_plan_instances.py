@@ -1,17 +1,24 @@
 """`plan` for ApplicationInstances, on what was given of a cluster (REC-6, REC-14)."""
 
+import json
 from pathlib import Path
+
+import yaml
 
 from purekube.apimachinery.manifest import canonical_json
 from tests.e2e.test_plan_operations import decision, planned
 from tests.support.instance_worlds import (
     NAMESPACE,
+    OLD_DIGEST,
     RELEASE,
     SOURCE,
     applied,
+    attempted,
     decide,
     deployed,
     fetched,
+    flux_condition,
+    history,
     instance_manifest,
     written,
 )
@@ -57,3 +64,22 @@ def test_what_an_upgrade_replaces_goes_afterwards_and_the_plan_says_so_REC_14(tm
     assert len(decided["apply"]) == 2
     assert "delete" not in decided
     assert [each["object"]["name"] for each in decided["then"]["delete"]] == [SOURCE.name]
+
+
+def test_the_plan_of_a_degraded_instance_says_that_it_is_SEE_2(tmp_path: Path) -> None:
+    """An instance whose upgrade had failed: `plan` printed `{}` and "nothing to do"."""
+    first = instance_manifest()
+    objects = applied(first)
+    message = "Helm upgrade failed: boom"
+    told = [flux_condition(kind, "False", "UpgradeFailed", message) for kind in ("Ready", "Released")]
+    tries = [history(status="failed"), history("6.5.0", OLD_DIGEST)]
+    objects[RELEASE]["status"] = attempted(told, upgradeFailures=1, failures=1, history=tries)
+    objects[SOURCE]["status"] = fetched()
+    degraded = written(first, decide(first, InstanceObserved(NAMESPACE, objects)))
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all(json.loads(canonical_json([degraded, NAMESPACE, *objects.values()]))))
+
+    told_by = plan(PlanRequest([str(file)], now="2026-01-01T00:00:00Z"))
+    assert told_by.text == "{}\n"
+    assert told_by.summary.startswith(f"nothing to do; Degraded: HelmReleaseFailed: {message}")
+    assert not told_by.is_blocked

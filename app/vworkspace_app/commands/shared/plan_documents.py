@@ -188,6 +188,8 @@ def cluster_of(manifest: Manifest) -> str:
 
 
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
+_FAULT: Final = "Degraded"
+"""The condition of an object with a fault, which does not keep the operator from its work."""
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 """The metadata fields that only an API server sets."""
 _FIRST: Final = ("apiVersion", "kind", "metadata")
@@ -210,7 +212,8 @@ def summary(decision: Decision, afterwards: Decision, present: Manifest) -> str:
     `afterwards` is the decision of the next reconcile, and `present` the planned object as it is now.
     """
     parts = [text for text in (_downstream(decision, afterwards), _own(decision)) if text]
-    return "; ".join([*parts, *_obstacles(decision, present)]) or "nothing to do"
+    troubles = list(_troubles(decision, present, (*_OBSTACLES, _FAULT)))
+    return "; ".join([*(parts or ["nothing to do"]), *troubles])
 
 
 def obstacle(decision: Decision, present: Manifest) -> bool:
@@ -218,7 +221,7 @@ def obstacle(decision: Decision, present: Manifest) -> bool:
 
     `present` is the object as it is now.
     """
-    return any(True for _ in _obstacles(decision, present))
+    return any(True for _ in _troubles(decision, present, _OBSTACLES))
 
 
 def _downstream(decision: Decision, afterwards: Decision) -> str:
@@ -247,12 +250,13 @@ def _own(decision: Decision) -> str:
     return " and ".join(parts)
 
 
-def _obstacles(decision: Decision, present: Manifest) -> Iterator[str]:
+def _troubles(decision: Decision, present: Manifest, kinds: Sequence[str]) -> Iterator[str]:
+    """Yield the first condition of the types `kinds` that is True after the decision, as text."""
     status = get_path(decision.status if decision.status is not None else present, "status", "conditions") or ()
     conditions = {str(condition.get("type")): condition for condition in status}
-    for kind in _OBSTACLES:
+    for kind in kinds:
         if kind in conditions and conditions[kind].get("status") == "True":
-            message = str(conditions[kind].get("message") or "")
+            message = " ".join(str(conditions[kind].get("message") or "").split())
             yield f"{kind}: {conditions[kind].get('reason')}" + (f": {message}" if message else "")
             return
 
