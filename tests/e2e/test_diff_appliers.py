@@ -249,6 +249,22 @@ def test_a_job_is_compared_as_the_operator_applies_it_SEE_2() -> None:
     IN_PROCESS.run(story)
 
 
+def test_from_files_too_the_annotation_tells_what_goes_SEE_2(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`kubectl get -o yaml` leaves managedFields out, and prints the annotation."""
+    observed, wanted = tmp_path / "observed.yaml", tmp_path / "file.yaml"
+    whole = file(DEBUG)
+    whole["metadata"]["annotations"] = {LAST_APPLIED: json.dumps(file(DEBUG))}
+    wanted.write_text(yaml.safe_dump(file(NEXT["a field removed"])), encoding="utf-8")
+    words = ["diff", str(wanted), "--offline", str(observed)]
+    for present, notes, removes in ((whole, 0, True), (file(DEBUG), 1, False)):
+        observed.write_text(yaml.safe_dump(present), encoding="utf-8")
+        assert run_command(words) == DIFFERS
+        told = capsys.readouterr()
+        assert (told.err.count("note: ApplicationInstance"), "-      debug: true" in told.out) == (notes, removes)
+
+
 @pytest.mark.parametrize("manager", WAYS)
 @pytest.mark.parametrize("is_reader", [False, True])
 def test_an_object_of_a_box_shows_the_default_that_takes_the_place_of_an_omission_SEE_2(
