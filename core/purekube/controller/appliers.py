@@ -130,8 +130,17 @@ def client_side_patch(live: Manifest, manifest: Manifest) -> dict[str, Any]:
     sends such a patch for all kinds that a CRD defines.
     """
     desired = without_last_applied(manifest)
-    removed = _removals(_changes(_last_applied(live), desired))
+    removed = _removals(_changes(_last_applied(live), _with_annotations(desired)))
     return _combined(removed, _values(_changes(live, desired)))
+
+
+def _with_annotations(manifest: Manifest) -> Manifest:
+    """Return the manifest with annotations, if need be empty ones.
+
+    What `kubectl` keeps and sends always has them, since one of them is its own. Without them all would be removed.
+    """
+    meta = metadata(manifest)
+    return {**manifest, "metadata": {**meta, "annotations": meta.get("annotations") or {}}}
 
 
 def without_last_applied(manifest: Manifest) -> Manifest:

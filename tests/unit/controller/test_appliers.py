@@ -123,6 +123,26 @@ def test_a_client_side_apply_removes_what_it_applied_and_the_file_omits(name: st
     assert after["metadata"] == there["metadata"]
 
 
+@pytest.mark.parametrize(
+    ("last", "desired", "patch"),
+    [
+        ({}, {}, {}),
+        ({}, {"annotations": {"a": "1"}}, {"metadata": {"annotations": {"a": "1"}}}),
+        ({"a": "1"}, {}, {"metadata": {"annotations": {"a": None}}}),
+        ({"a": "1"}, {"annotations": {}}, {"metadata": {"annotations": {"a": None}}}),
+    ],
+)
+def test_annotations_of_others_stay_although_kubectl_keeps_an_empty_map_of_its_own(
+    last: Any, desired: Any, patch: Any
+) -> None:
+    """What `kubectl apply` keeps always has annotations, also of a file without any."""
+    kept = {"metadata": {"name": "a", "annotations": last}}
+    annotations = {LAST_APPLIED: json.dumps(kept), "of/another": "x", **last}
+    there = {"metadata": {"name": "a", "annotations": annotations}}
+
+    assert client_side_patch(there, {"metadata": {"name": "a", **desired}}) == patch
+
+
 def test_without_a_readable_annotation_a_client_side_apply_removes_nothing() -> None:
     for last in (None, "{", "[" * 100_000):
         assert client_side_patch(live(last=last, spec={"a": 1}), {"spec": {}}) == {}

@@ -192,8 +192,8 @@ _FAULT: Final = "Degraded"
 """The condition of an object with a fault, which does not keep the operator from its work."""
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 """The metadata fields that only an API server sets."""
-_FIRST: Final = ("apiVersion", "kind", "metadata")
-"""The fields with which an object begins in a diff. The others follow in alphabetical order."""
+_FIRST: Final = ("apiVersion", "kind", "metadata", "name", "namespace")
+"""The fields with which a map begins in a diff. The others follow in alphabetical order."""
 
 
 def data(decision: Decision, afterwards: Decision) -> dict[str, Any]:
@@ -304,13 +304,14 @@ def object_lines(name: str, before: Manifest | None, after: Manifest | None) -> 
 def _ordered(manifest: Manifest) -> dict[str, Any]:
     """Return the manifest with its keys in one order: otherwise a diff would show keys that only moved."""
     ordered: dict[str, Any] = _sorted(manifest)
-    return {**{key: ordered[key] for key in _FIRST if key in ordered}, **ordered}
+    return ordered
 
 
 def _sorted(value: Any) -> Any:
-    """Return the value with the keys of each map in alphabetical order, after the name by which people know an item."""
+    """Return the value with the keys of each map in one order: those in `_FIRST`, then the others by the alphabet."""
     if isinstance(value, Mapping):
-        return {key: _sorted(value[key]) for key in sorted(value, key=lambda key: (key != "name", key))}
+        first = [key for key in _FIRST if key in value]
+        return {key: _sorted(value[key]) for key in (*first, *sorted(value.keys() - {*first}))}
     return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
 
 
