@@ -160,13 +160,16 @@ def test_a_secret_in_the_place_of_a_part_is_named_unless_it_holds_that_part() ->
 
 
 def test_a_store_that_has_read_nothing_yet_reads_before_it_closes_a_job() -> None:
-    """Otherwise the tombstones that it writes would replace those of the process before."""
+    """It then knows which jobs are closed already, and closes none twice."""
     cluster = Stores()
     first = cluster.store()
     run_sync(first.put(record(1)))
     run_sync(first.put(record(2)))
     run_sync(first.close("job-1", Tombstone("key-1", "Succeeded")))
     unread = KubeJobStore(cluster.faulty, NS, report=cluster.reports.append)
+    cluster.asked.clear()
+    run_sync(unread.close("job-1", Tombstone("key-1", "Succeeded")))
+    assert not [asked for asked in cluster.asked if asked.split()[0] not in ("get", "list")]
     run_sync(unread.close("job-2", Tombstone("key-2", "Succeeded")))
 
     third = cluster.store()
