@@ -14,8 +14,8 @@ import yaml
 from kubelab.http.serving import kubeconfig
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Manifest, get_path
-from purekube.controller.appliers import LAST_APPLIED, Applier
+from purekube.apimachinery.manifest import LAST_APPLIED, Manifest, get_path
+from purekube.controller.appliers import Applier
 from purekube.ports import KubeApi, KubeRequest
 from purekube.ports.kube import WRITES, Send
 from purekube_http import KubeApiClient, load_config

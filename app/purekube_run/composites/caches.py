@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import LAST_APPLIED, Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.composites.composite import Composite, External, SecretUse, wants_metadata
 from purekube.composites.rights import remedy
@@ -28,7 +28,6 @@ READS: Final = "composite-reads"
 """The name of the index of parents by the externals (objects of other owners) that they read."""
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def own_uid(manifest: Manifest) -> Iterator[str]:
@@ -81,9 +80,9 @@ def slim_child(manifest: Manifest) -> Manifest:
     """Return a child without fields that are never read: managedFields, and the annotation of `kubectl apply`."""
     plain = without_managed_fields(manifest)
     annotations = metadata(plain).get("annotations") or {}
-    if _LAST_APPLIED not in annotations:
+    if LAST_APPLIED not in annotations:
         return plain
-    left = {key: value for key, value in annotations.items() if key != _LAST_APPLIED}
+    left = {key: value for key, value in annotations.items() if key != LAST_APPLIED}
     return {**plain, "metadata": {**metadata(plain), "annotations": left}}
 
 

@@ -216,11 +216,8 @@ async def read_object_context(
     With a `box`, all objects that the box's decision reads are included. Without a `box`, an object of an applied box
     is read with the OperatorBox in the cluster. Raises the errors of `KubeApi.list` except Forbidden.
     """
-    reader, is_given, uid = (
-        PermittedReader(api),
-        box is not None,
-        bounded_name(str(get_path(manifest, "metadata", "uid") or "")),
-    )
+    reader, is_given = PermittedReader(api), box is not None
+    uid = bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
     if kind == APPLICATION_INSTANCE:
         await _read_children(reader, INSTANCE_UID, uid, objects)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import LAST_APPLIED, Manifest, get_path
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.secret_material import REDACTED, is_secret_key, redact
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -26,7 +26,7 @@ _VALUES: Final = frozenset({"values", "valuesPatch"})
 _OF_INSTANCES: Final = frozenset({"inline", "valuesPatch"})
 """The fields of an instance that contain only chart values. Its field `values` also names their source."""
 _DIGESTS: Final = frozenset({"configDigest", "lastAttemptedConfigDigest", "specHash"})
-_DROPPED: Final = frozenset({"managedFields", "kubectl.kubernetes.io/last-applied-configuration"})
+_DROPPED: Final = frozenset({"managedFields", LAST_APPLIED})
 _TEXTS: Final = frozenset({"message", "note", "reason"})
 """The fields whose texts may quote a chart value."""
 _SHORTEST_QUOTED: Final = 4

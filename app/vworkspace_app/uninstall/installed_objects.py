@@ -79,11 +79,7 @@ class Inventory:
 
         Their releases are uninstalled with them.
         """
-        return tuple(
-            manifest
-            for manifest in self.instances
-            if FINALIZER in (metadata(manifest).get("finalizers") or ()) and not is_abandoned(read_meta(manifest))
-        )
+        return tuple(each for each in self.instances if _has_application(each) and not is_abandoned(read_meta(each)))
 
     @property
     def abandoned(self) -> tuple[Manifest, ...]:
@@ -93,8 +89,9 @@ class Inventory:
     @property
     def without_application(self) -> tuple[Manifest, ...]:
         """The instances for which no operator here has deployed anything, such as those of other clusters."""
-        others = (*self.applications, *self.abandoned)
-        return tuple(manifest for manifest in self.instances if manifest not in others)
+        return tuple(
+            each for each in self.instances if not _has_application(each) and not is_abandoned(read_meta(each))
+        )
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
         """Return the HelmReleases that the uninstallation does not delete, including those of other owners.
@@ -186,3 +183,8 @@ async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:
     ref = ObjectRef(NAMESPACE, None, name)
     labels = get_path(await find(api, ref), "metadata", "labels") or {}
     return ref if INSTANCE_LABELS.items() <= labels.items() else None
+
+
+def _has_application(instance: Manifest) -> bool:
+    """Report whether an operator has put its finalizer on the instance, before it deployed anything."""
+    return FINALIZER in (metadata(instance).get("finalizers") or ())

@@ -24,6 +24,8 @@ Manifest: TypeAlias = Mapping[str, Any]
 """A full Kubernetes object as the API server sends it, in decoded JSON. Treat it as read-only."""
 
 _LEAVES: Final = frozenset((int, float, bool, type(None)))
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""The annotation in which `kubectl apply` without `--server-side` keeps the configuration that it applied last."""
 _NO_VERSION = "1"
 
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -163,6 +165,23 @@ def merge_patch(target: Any, patch: Any) -> Any:
         else:
             patched[key] = merge_patch(patched.get(key), value)
     return patched
+
+
+def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the JSON merge patch that turns `target` into `desired`.
+
+    `desired` must not add a null, since a merge patch cannot express that.
+    """
+    patch: dict[str, Any] = {key: None for key in target if key not in desired}
+    for key, value in desired.items():
+        under = target.get(key)
+        if key in target and same_json(under, value):  # for `==`, 1 is True, in lists and below mappings too
+            continue
+        if isinstance(under, Mapping) and isinstance(value, Mapping):
+            patch[key] = patch_between(under, value)
+        else:
+            patch[key] = value
+    return patch
 
 
 def same_json(first: Json, second: Json) -> bool:

@@ -10,11 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, get_path, merge_patch, metadata, same_json
+from purekube.apimachinery.manifest import LAST_APPLIED, Manifest, get_path, merge_patch, metadata, patch_between
 from purekube.controller.managed_fields import entries
 
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which `kubectl apply` without `--server-side` keeps the configuration that it applied last."""
 _HOLDERS_OF_THE_ANNOTATION: Final = ("kubectl-last-applied",)
 """The managers with which `kubectl apply --server-side` holds that annotation alone."""
 
@@ -130,8 +128,8 @@ def client_side_patch(live: Manifest, manifest: Manifest) -> dict[str, Any]:
     sends such a patch for all kinds that a CRD defines.
     """
     desired = without_last_applied(manifest)
-    removed = _removals(_changes(_last_applied(live), _with_annotations(desired)))
-    return _combined(removed, _values(_changes(live, desired)))
+    removed = _removals(patch_between(_last_applied(live), _with_annotations(desired)))
+    return _combined(removed, _values(patch_between(live, desired)))
 
 
 def _with_annotations(manifest: Manifest) -> Manifest:
@@ -161,19 +159,6 @@ def _last_applied(live: Manifest | None) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {}
-
-
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the merge patch from `before` to `after`."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        old = before.get(key)
-        if key in before and isinstance(old, Mapping) and isinstance(value, Mapping):
-            if beneath := _changes(old, value):
-                patch[key] = beneath
-        elif key not in before or not same_json(old, value):
-            patch[key] = value
-    return patch
 
 
 def _removals(patch: Mapping[str, Any]) -> dict[str, Any]:

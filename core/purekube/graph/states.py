@@ -95,7 +95,7 @@ class Observation:
 
     @property
     def is_written(self) -> bool:
-        """Report whether the object is written in this pass."""
+        """True if the object is written in this pass."""
         return self.state is NodeState.PENDING
 
     @property

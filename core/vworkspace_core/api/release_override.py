@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from purekube.apimachinery.manifest import content_hash, merge_patch, same_json
+from purekube.apimachinery.manifest import content_hash, merge_patch, patch_between
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -61,23 +61,6 @@ def overlay(beneath: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, A
             value = overlay(under, value)
         merged[key] = value
     return merged
-
-
-def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch that turns `target` into `desired`.
-
-    `desired` must not add a null, since a merge patch cannot express that.
-    """
-    patch: dict[str, Any] = {key: None for key in target if key not in desired}
-    for key, value in desired.items():
-        under = target.get(key)
-        if key in target and same_json(under, value):  # for `==`, 1 is True, in lists and below mappings too
-            continue
-        if isinstance(under, Mapping) and isinstance(value, Mapping):
-            patch[key] = patch_between(under, value)
-        else:
-            patch[key] = value
-    return patch
 
 
 _BETWEEN = "-"

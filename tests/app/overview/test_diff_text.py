@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import LAST_APPLIED, ObjectRef
 from purekube.apimachinery.resources import SERVICE
-from purekube.controller.appliers import LAST_APPLIED
 from vworkspace_app.commands.shared.plan_documents import diff_text, object_lines
 
 REF = ObjectRef(SERVICE, "team", "shop")

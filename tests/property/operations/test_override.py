@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kubelab.flux import Action, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.inprocess import run_sync
-from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch
+from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, merge_patch, patch_between
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import run_pass
@@ -22,7 +22,7 @@ from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.api.release_override import effective_override, patch_between
+from vworkspace_core.api.release_override import effective_override
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.operations.context import OperationContext, OperationObserved, observe_operation_live

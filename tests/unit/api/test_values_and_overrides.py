@@ -5,7 +5,7 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import canonical_json, merge_patch
+from purekube.apimachinery.manifest import canonical_json, merge_patch, patch_between
 from tests.support.instance_worlds import instance_manifest
 from vworkspace_core.api.application_instance import ReleaseOverride, ReplacedOverride
 from vworkspace_core.api.codec import read_application_instance
@@ -16,7 +16,6 @@ from vworkspace_core.api.release_override import (
     is_overtaken,
     is_retry_request,
     overlay,
-    patch_between,
     spec_hash,
     summed_patch,
 )

@@ -7,7 +7,7 @@ import pytest
 
 from kubelab.model.failure import ApiFailure
 from kubelab.model.scale import scale_of
-from kubelab.ssa.last_applied import LAST_APPLIED
+from purekube.apimachinery.manifest import LAST_APPLIED
 from tests.support.ssa_world import World, thing
 
 SCALED = thing(scale=True)

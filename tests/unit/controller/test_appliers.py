@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.manifest import merge_patch
+from purekube.apimachinery.manifest import LAST_APPLIED, merge_patch
 from purekube.controller.appliers import (
     KUBECTL,
     KUBECTL_CLIENT_SIDE,
-    LAST_APPLIED,
     Applier,
     applier_named,
     appliers_of,

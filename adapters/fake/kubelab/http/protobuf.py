@@ -216,14 +216,9 @@ def _integer(value: Any) -> int:
     return value - (1 << 64 if value >> 63 else 0)
 
 
-def _positive(value: Any) -> int | None:
-    """Return an integer, or None for 0, which the JSON of these fields leaves out."""
-    return _integer(value) or None
-
-
-def _set_flag(value: Any) -> bool | None:
-    """Return True, or None for false, which the JSON of these fields leaves out."""
-    return bool(value) or None
+def _unless_zero(read: Read) -> Read:
+    """Return a decoder that leaves the field out if its value is 0 or false, as its JSON does."""
+    return lambda value: read(value) or None
 
 
 def _int_or_string(value: Any) -> Any:
@@ -276,7 +271,7 @@ _SERVICE_PORT: Final = _message(
     f2=WireField("protocol", _text),
     f3=WireField("port", _integer),
     f4=WireField("targetPort", _int_or_string),
-    f5=WireField("nodePort", _positive),
+    f5=WireField("nodePort", _unless_zero(_integer)),
     f6=WireField("appProtocol", _text),
 )
 _SERVICE_SPEC: Final = _message(
@@ -288,14 +283,14 @@ _SERVICE_SPEC: Final = _message(
     f7=WireField("sessionAffinity", _text),
     f10=WireField("externalName", _text),
     f11=WireField("externalTrafficPolicy", _text),
-    f13=WireField("publishNotReadyAddresses", _set_flag),
+    f13=WireField("publishNotReadyAddresses", _unless_zero(_flag)),
 )
 _INGRESS_BACKEND: Final = _message(
     f4=WireField(
         "service",
         _message(
             f1=WireField("name", _text),
-            f2=WireField("port", _message(f1=WireField("name", _text), f2=WireField("number", _positive))),
+            f2=WireField("port", _message(f1=WireField("name", _text), f2=WireField("number", _unless_zero(_integer)))),
         ),
     )
 )
@@ -361,7 +356,7 @@ _KINDS: Final[Mapping[tuple[str, str], Read]] = {
     ("scheduling.k8s.io/v1", "PriorityClass"): _message(
         f1=_METADATA,
         f2=WireField("value", _integer),
-        f3=WireField("globalDefault", _set_flag),
+        f3=WireField("globalDefault", _unless_zero(_flag)),
         f4=WireField("description", _text),
         f5=WireField("preemptionPolicy", _text),
     ),

@@ -6,7 +6,7 @@ manager `kubectl` may take over these fields without conflict, and updates the a
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -16,8 +16,7 @@ from kubelab.ssa.conform import misfits
 from kubelab.ssa.fieldset import EMPTY, FieldSet, difference
 from kubelab.ssa.ownership import Clash, conflict
 from kubelab.ssa.typed import field_set
-
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+from purekube.apimachinery.manifest import LAST_APPLIED
 
 Manifest = Mapping[str, Any]
 

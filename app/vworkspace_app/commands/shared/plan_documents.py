@@ -301,18 +301,15 @@ def object_lines(name: str, before: Manifest | None, after: Manifest | None) -> 
     yield from difflib.unified_diff(old, new, f"{name} now", f"{name} then", lineterm="")
 
 
-def _ordered(manifest: Manifest) -> dict[str, Any]:
-    """Return the manifest with its keys in one order: otherwise a diff would show keys that only moved."""
-    ordered: dict[str, Any] = _sorted(manifest)
-    return ordered
+def _ordered(value: Any) -> Any:
+    """Return the value with the keys of each map in one order: those in `_FIRST`, then the others by the alphabet.
 
-
-def _sorted(value: Any) -> Any:
-    """Return the value with the keys of each map in one order: those in `_FIRST`, then the others by the alphabet."""
+    Otherwise a diff would show keys that only moved.
+    """
     if isinstance(value, Mapping):
         first = [key for key in _FIRST if key in value]
-        return {key: _sorted(value[key]) for key in (*first, *sorted(value.keys() - {*first}))}
-    return [_sorted(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _ordered(value[key]) for key in (*first, *sorted(value.keys() - {*first}))}
+    return [_ordered(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _coloured(line: str) -> str:
