@@ -113,7 +113,7 @@ class RealShell(Shell):
     async def wait(self, text: str) -> None:
         """Wait until nothing is under way, or until the operator waits for Flux, which acts afterwards."""
         if text == _GLANCE:
-            _until(lambda: get_path(self._find(_INSTANCE), "status", "conditions"), "the operator's first word")
+            _until(self._events, "the Event about the work under way, which is written after the status")
             return
         self._signal_flux(signal.SIGCONT)
         _until(self._is_quiet, f"nothing under way after {text}")
