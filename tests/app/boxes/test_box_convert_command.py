@@ -182,7 +182,7 @@ def test_crds_that_are_given_are_no_guess(tmp_path: Path, capsys: pytest.Capture
     assert "kinds:" not in capsys.readouterr().out
 
 
-def test_parents_are_trusted_where_somebody_says_so_and_with_no_more_than_the_original_needs(
+def test_parents_are_trusted_as_in_the_original_and_never_silently_or_with_more(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "k.yaml"
@@ -192,8 +192,12 @@ def test_parents_are_trusted_where_somebody_says_so_and_with_no_more_than_the_or
     document = {"kind": "ResourceGraphDefinition", "metadata": {"name": "team"}, "spec": spec}
     file.write_text(yaml.safe_dump(document), encoding="utf-8")
 
-    assert run_command(["box", "convert", str(file)]) == 1
+    assert run_command(["box", "convert", str(file), "--no-trust-parents"]) == 1
     assert "say `trustParents: [Namespaces]`" in capsys.readouterr().err
-    assert run_command(["box", "convert", str(file), "--trust-parents"]) == 0
-    box, _ = documents(capsys.readouterr().out)
+    assert run_command(["box", "convert", str(file)]) == 0
+    shown = capsys.readouterr()
+    box, _ = documents(shown.out)
     assert read_box(box).spec.trust_parents == ("Namespaces",)
+    notice, summary = shown.err.splitlines()
+    assert notice.startswith("team.yaml: trustParents: [Namespaces]: whoever writes its objects decides this")
+    assert summary == "convert: 1 box, everything converted and checked"

@@ -48,13 +48,15 @@ class ConvertedFile:
     """The result of converting a file of another framework (Orkestra or kro) to boxes.
 
     `boxes` is the number of boxes and `files` the files to write. `problems` has a line for each part that could not be
-    converted. `refused` has the problems that `box check` finds in the new boxes.
+    converted. `refused` has the problems that `box check` finds in the new boxes. `trusts` has a line for each box with
+    the powers that it gives to the authors of its parents.
     """
 
     boxes: int
     files: tuple[Written, ...]
     problems: tuple[str, ...]
     refused: tuple[str, ...] = ()
+    trusts: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -66,14 +68,14 @@ class ConvertedFile:
 
 
 def convert_file(
-    file: str, crds: Sequence[Path] = (), *, trusting: bool = False, output: Path | None = None
+    file: str, crds: Sequence[Path] = (), *, trusting: bool = True, output: Path | None = None
 ) -> ConvertedFile:
     """Convert a file of another framework (a Katalog of Orkestra, a ResourceGraphDefinition of kro) to boxes.
 
     `crds` are files with CRDs of kinds that the boxes use. Some files let users choose namespaces, names or accounts of
-    children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`. `output` is
-    the folder into which the files are written, which the lines of `refused` name. Raises CommandError if a file cannot
-    be read.
+    children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`, so that they
+    mean what the file means; else these choices are among the `refused`. `output` is the folder into which the files
+    are written, which the lines of `refused` and `trusts` name. Raises CommandError if a file cannot be read.
     """
     marked_documents = read_marked(file)
     if not marked_documents:
@@ -85,6 +87,7 @@ def convert_file(
     files: dict[str, str] = {}
     problems: list[str] = []
     refused: list[str] = []
+    trusts: list[str] = []
     further = list(further_crds(crds))
     for document in marked_documents:
         conversion = convert(document.value, _definitions(document.value, folder), Schemas(further))
@@ -96,13 +99,13 @@ def convert_file(
             of_box, checked = _checked(made, file, folder, further, output)
             if trusting and (powers := sorted(set(_POWER.findall("\n".join(map(str, checked.problems)))))):
                 of_box, checked = _checked(_trusting(made, powers), file, folder, further, output)
+                trusts.append(_trust_line(made, powers, output))
             files |= of_box
             lacking = {name for problem in conversion.problems for name in _UNCONVERTED.findall(problem.message)}
             refused += [str(problem) for problem in checked.problems if not _is_about(problem, lacking)]
             further += [checked.crd] if checked.crd is not None else []
-    return ConvertedFile(
-        boxes, tuple(Written(*entry) for entry in files.items()), tuple(problems), tuple(dict.fromkeys(refused))
-    )
+    written = tuple(Written(*entry) for entry in files.items())
+    return ConvertedFile(boxes, written, tuple(problems), tuple(dict.fromkeys(refused)), tuple(trusts))
 
 
 def _checked(
@@ -128,6 +131,14 @@ def _trusting(made: ConvertedBox, powers: Sequence[str]) -> ConvertedBox:
     note = "whoever writes these objects may decide this, as the original lets them: take away what tenants must not"
     box = {**made.box, "spec": {**made.box["spec"], "trustParents": list(powers)}}
     return attrs.evolve(made, box=box, notes={**made.notes, ("spec", "trustParents"): note})
+
+
+def _trust_line(made: ConvertedBox, powers: Sequence[str], output: Path | None) -> str:
+    box = (output or Path()) / f"{made.name}.yaml"
+    return (
+        f"{box}: trustParents: [{', '.join(powers)}]: whoever writes its objects decides "
+        "this, as in the original; where they are tenants, convert with --no-trust-parents, which names each place"
+    )
 
 
 def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
@@ -204,8 +215,8 @@ def convert_box(
     *,
     crds: Crds = None,
     trust_parents: Annotated[
-        bool, Parameter(help="Let the authors of the objects decide what the original lets them decide.", negative="")
-    ] = False,
+        bool, Parameter(help="Let the authors of the objects decide what the original lets them decide.")
+    ] = True,
     output: Annotated[
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
     ] = None,
@@ -215,8 +226,9 @@ def convert_box(
     Boxes are made even of a file that cannot be converted completely. Each part without a counterpart in a box is then
     printed on standard error with its line, as is each problem that `box check` finds in the new boxes, and the exit
     status is 1. A CRD that a Katalog names is read from the file next to it. Give the CRDs of other kinds with --crds,
-    or their plurals are guessed. With --trust-parents a box gets `trustParents` wherever the original lets an instance
-    choose a namespace, a name or an account. Examples:
+    or their plurals are guessed. Where the original lets an instance choose a namespace, a name or an account, the box
+    has `trustParents`, and a line on standard error says so; with --no-trust-parents each such place is a problem.
+    Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/
@@ -227,7 +239,7 @@ def convert_box(
     else:
         for path in write_files(converted_file.files, output):
             print(path)
-    for problem in (*converted_file.problems, *converted_file.refused):
-        print(problem, file=sys.stderr)
+    for line in (*converted_file.problems, *converted_file.refused, *converted_file.trusts):
+        print(line, file=sys.stderr)
     print(converted_file.told, file=sys.stderr)
     return int(bool(converted_file.problems or converted_file.refused))
