@@ -27,9 +27,11 @@ class LiveReads:
     lenient: bool = False
 
     async def get(self, ref: ObjectRef, *, resource_version: str = "", metadata_only: bool = False) -> Manifest | None:
-        """Return the object; None if it does not exist, its kind is not served, or its name is not valid.
+        """Return the object `ref`; None if it does not exist, its kind is not served, or its name is not valid.
 
-        With `metadata_only` only apiVersion, kind and metadata are read. Raises the other errors of `KubeApi.get`.
+        With `resource_version` the server may answer from its cache if the cache is at least as recent; without it, the
+        object is read as it is now. With `metadata_only` only apiVersion, kind and metadata are read. Raises the other
+        errors of `KubeApi.get`.
         """
         try:
             if ref.name:
@@ -44,18 +46,24 @@ class LiveReads:
         return None
 
     async def add(self, ref: ObjectRef, *, metadata_only: bool = False) -> None:
-        """Read one object by name, and add it to `objects` if it exists. Raises the same errors as `get`."""
+        """Read the object `ref`, and add it to `objects` if it exists. Raises the same errors as `get`.
+
+        With `metadata_only` only apiVersion, kind and metadata are read.
+        """
         if (live := await self.get(ref, metadata_only=metadata_only)) is not None:
             self.objects[ref] = live
 
     async def add_full(self, ref: ObjectRef) -> None:
-        """Read one object by name, unless `objects` already has it in full. Raises the same errors as `get`."""
+        """Read the object `ref` and add it to `objects` if it exists. Raises the same errors as `get`.
+
+        Nothing is read if `objects` already has the whole object, not only an outline (its small parts).
+        """
         known = self.objects.get(ref)
         if known is None or is_outline(known):
             await self.add(ref)
 
     async def add_labelled(self, kind: Kind, namespace: str, selector: str) -> None:
-        """Read all objects of a kind that match the label `selector`, and add them to `objects`.
+        """Read all objects of a kind in `namespace` that match the label `selector`, and add them to `objects`.
 
         Of each large object, only an outline (its small parts) is kept. Raises the errors of `KubeApi.list`.
         """
@@ -78,10 +86,11 @@ class LiveReads:
     async def add_selected(
         self, kind: Kind, namespace: str, *, label_selector: str = "", field_selector: str = "", limit: int = 0
     ) -> None:
-        """Read up to `limit` objects (0: all) that match both selectors; none if the kind is missing or forbidden.
+        """Read up to `limit` objects (0: all) of a kind in `namespace` that match both selectors, and add them to
+        `objects`.
 
-        This is for objects that are helpful but not required, such as Events. Raises the other errors of
-        `KubeApi.list`.
+        Nothing is added if the server does not serve the kind, or if the kind may not be listed. This is for objects
+        that are helpful but not required, such as Events. Raises the other errors of `KubeApi.list`.
         """
         try:
             page = await self.api.list(

@@ -137,7 +137,8 @@ def with_written_annotations(manifest: Manifest, live: Manifest, annotations: It
 class StatusHolder:
     """Another field manager that holds a field of a status, with the kubectl command that takes the field back.
 
-    `manager` is its name, and `field` the path of the field. `command` may be empty.
+    `manager` is its name, and `field` the path of the field. `command` is empty if the object's managedFields have no
+    entry to remove.
     """
 
     manager: str
@@ -205,7 +206,7 @@ class StatusOwner:
         return frozenset(path[1] for _, path in self._held(live) if path[1] != "conditions")
 
     def holder(self, live: Manifest) -> StatusHolder | None:
-        """Return a manager that holds a field of this status and so prevents the operator's writes.
+        """Return another manager that holds a field of the status of `live` and so prevents the operator's writes.
 
         Return None if there is no such manager.
         """
@@ -299,9 +300,11 @@ def _other_managers(error: Conflict, manager: str) -> tuple[FieldConflict, ...]:
 
 
 def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
-    """Return a message that names the other managers, their fields, and the command that releases the fields (REC-8).
+    """Return the message about a write by `manager` that the API server refused because other managers hold fields.
 
-    The command is needed because a field stays with its manager even if people edit it.
+    `failure` is the write, and `error` the server's answer. The message names the other managers, their fields, and the
+    kubectl command that releases the fields (REC-8). The command is needed because a field stays with its manager even
+    if people edit it.
     """
     by_manager: dict[str, list[str]] = {}
     for conflict in _other_managers(error, manager):

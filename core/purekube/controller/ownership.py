@@ -1,4 +1,5 @@
-"""Ownership of live downstream objects: how it is checked, gained and given up (REC-4, REC-10).
+"""The ownership of objects that a controller makes for another object, the owner: how it is checked, gained and given
+up (REC-4, REC-10).
 
 Ownership is checked before any apply or delete. An owner is identified by its uid, not by its name.
 """
@@ -47,7 +48,10 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
 
 
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
-    """Return the controller reference to the owner for the `ownerReferences` of its children."""
+    """Return the owner reference, with `controller: true`, that the children of an object have in `ownerReferences`.
+
+    `kind` and `meta` are the kind and the metadata of that object, the owner.
+    """
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -59,9 +63,10 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
 
 
 def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], labels: Mapping[str, str]) -> MergePatch:
-    """Return the patch that adds the owner reference `owner` and `labels` to an object without a controller.
+    """Return the patch that adds the owner reference `owner` and `labels` to the object `ref`, which has no controller.
 
-    From then on the object is deleted together with its owner.
+    From then on the object is deleted together with its owner. `manifest` is the object as last read: the API server
+    refuses the patch if the object has changed since then.
     """
     owners = metadata(manifest).get("ownerReferences") or ()
     meta = {

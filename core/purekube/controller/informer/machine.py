@@ -115,8 +115,9 @@ def resume_or_relist(
 ) -> InformerStep:
     """Return the step (state and effects) that waits and then resumes a broken watch.
 
-    `trouble` is the report of the failure, which the effects include. The wait is at least `at_least` seconds. If the
-    wait is too long to resume, the informer lists again.
+    `trouble` is the report of the failure, which the effects include. The wait is at least `at_least` seconds. If it
+    would end more than the policy's `resume_within` seconds after the watch broke, the informer instead lists all
+    objects again after the wait.
 
     A failure after a long-lived stream counts as the first failure, since load balancers and proxies cut idle
     connections. The stream is long-lived if it lasted for at least the longest backoff.
@@ -132,7 +133,10 @@ def resume_or_relist(
 
 
 def wait_for(state: InformerState, seconds: float, moment: InformerContext) -> InformerStep:
-    """Return the step (state and effects) that waits for `seconds` before the present phase (list or watch) goes on."""
+    """Return the step (state and effects) that waits for `seconds` before the present phase (list or watch) goes on.
+
+    `moment` has the present time, from which the wait counts.
+    """
     return attrs.evolve(state, wake_at=moment.now + seconds), (Wait(seconds),)
 
 

@@ -107,7 +107,10 @@ class InformerState:
     misses: int = 0
 
     def after_event(self, resource_version: str, now: float, *, bookmark: bool) -> "InformerState":
-        """Return the state after an event of the watch at `resource_version`. `bookmark` marks a BOOKMARK event."""
+        """Return the state after an event of the watch at `resource_version`, received at `now` (monotonic seconds).
+
+        `bookmark` is True for a BOOKMARK event, which only reports the position of the watch.
+        """
         # Each field explicitly: `attrs.evolve` takes three times as long, and this runs for every event.
         return InformerState(
             phase=self.phase,

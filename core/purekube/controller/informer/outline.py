@@ -44,7 +44,7 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
 
 
 def bounded(manifest: Manifest) -> Manifest:
-    """Return the object, or its outline (only its small parts) if it is large.
+    """Return the object, or its outline (only its small parts) if its JSON is longer than `HELD_WHOLE` bytes.
 
     An object nested too deeply to be encoded is returned unchanged.
     """
@@ -118,10 +118,11 @@ def owners(raw: bytes, kind: Kind) -> Iterator[ObjectRef]:
 
 
 def is_in_progress(raw: bytes) -> bool:
-    """Report whether the object's controller is still working on its present generation, by the usual conditions.
+    """Report whether the object's controller is still working on its present generation, as its status says.
 
-    This is so if Ready is missing or Unknown, if the status belongs to an older generation, or if Reconciling is True.
-    An object that is being deleted, or whose status is malformed, is not in progress.
+    `raw` is the object's JSON. The result is True if Ready is missing or Unknown, if the status belongs to an older
+    generation, or if Reconciling is True. An object that is being deleted, or whose status is malformed, is not in
+    progress.
     """
     try:
         partial = _decode_status(raw)

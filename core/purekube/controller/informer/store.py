@@ -110,12 +110,12 @@ class _Difference:
 class ObjectStore:
     """The cached objects of `kind`. Only the informer writes; any number of tasks read between awaits.
 
-    `transform` is applied to every incoming object and must not change its argument; `indexers` name further indexes,
-    in addition to `namespace` and `owner`. `wanted` selects the namespaces whose objects are kept; changes in other
-    namespaces are not reported. An object whose JSON is longer than `whole` bytes is held as an outline, its small
-    parts (None: never); to act on one, read it live (`Informers.whole`). The newest objects, up to `unpacked` bytes of
-    JSON, are held uncompressed. `resource_version` is the version that the store has seen last, "" before the first
-    list.
+    `transform` is applied to every incoming object and must not change its argument; `indexers` maps the names of
+    further indexes, in addition to `namespace` and `owner`, to functions from an object to its values there. `wanted`
+    selects the namespaces whose objects are kept; changes in other namespaces are not reported. An object whose JSON is
+    longer than `whole` bytes is held as an outline, its small parts (None: never); to act on one, read it live
+    (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held uncompressed. `resource_version`
+    is the version that the store has seen last, "" before the first list.
     """
 
     def __init__(
@@ -180,11 +180,17 @@ class ObjectStore:
         return self.indexed("owner", uid)
 
     def indexed(self, index: str, value: str) -> list[dict[str, Any]]:
-        """Return copies of the objects that have `value` in the index named `index`, sorted by name."""
+        """Return copies of the objects that have `value` in the index named `index`, sorted by name.
+
+        Indexes are `namespace`, `owner` (the uids of owners), and those that the store was given.
+        """
         return [_decode(self._entries[name].raw) for name in self.indexed_names(index, value)]
 
     def indexed_names(self, index: str, value: str) -> list[Name]:
-        """Return namespace and name of the objects that have `value` in the index named `index`, sorted."""
+        """Return namespace and name of the objects that have `value` in the index named `index`, sorted.
+
+        Indexes are `namespace`, `owner` (the uids of owners), and those that the store was given.
+        """
         return sorted(self._index.find(index, value))
 
     def has_seen(self, ref: ObjectRef, version: str) -> bool:

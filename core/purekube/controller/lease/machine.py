@@ -64,7 +64,7 @@ LeaseStep: TypeAlias = tuple[LeaseState, tuple[LeaseEffect, ...]]
 
 def timeout(state: LeaseState, moment: LeaseContext) -> float:
     """Return how many seconds to wait for a response to a request about the Lease. A holder of the Lease waits only as
-    long as it may still write.
+    long as it may still write. `moment` holds the time and the policy.
     """
     longest = moment.policy.request_timeout
     holds = state.role in (Role.LEADER, Role.CONFIRMING)
@@ -72,19 +72,24 @@ def timeout(state: LeaseState, moment: LeaseContext) -> float:
 
 
 def standby_wait(moment: LeaseContext) -> float:
-    """Return how many seconds a standby waits before it reads the Lease again; jitter spreads the candidates."""
+    """Return how many seconds a standby waits before it reads the Lease again: the policy's retry period and more.
+
+    The jitter in `moment` decides how much more, so that the standbys do not all send requests together.
+    """
     policy = moment.policy
     return policy.retry_period * (1 + policy.jitter_factor * moment.jitter)
 
 
 def renewal_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds a leader waits after a successful renewal before the next one."""
+    """Return how many seconds a leader waits after a successful renewal before the next one: the policy's retry period,
+    but no longer than the leader may write. `moment` holds the time and the policy.
+    """
     return max(0.0, min(moment.policy.retry_period, state.held_until - moment.now))
 
 
 def retry_wait(state: LeaseState, moment: LeaseContext) -> float:
-    """Return how many seconds a leader waits after a failed renewal. The wait becomes shorter as the Lease's expiry
-    nears.
+    """Return how many seconds a leader waits after a failed renewal. The wait becomes shorter as the end of the
+    leader's right to write nears. `moment` holds the time and the policy.
     """
     left, period = state.held_until - moment.now, moment.policy.retry_period
     return min(left, max(period / 8, min(period, left / 2)))

@@ -1,5 +1,7 @@
 """The content of Leases: the Lease for which this shard's replicas compete, and the Leases of the other shards (RUN-4,
 RUN-13).
+
+A shard is the share of the cluster's namespaces that one process reconciles.
 """
 
 import re
@@ -97,7 +99,7 @@ def acquired(
     """Return the manifest of the lease with `identity` as its holder: new (`lease` is None), taken over, or renewed.
 
     Labels, annotations and resourceVersion of `lease` are kept. `policy` gives the duration, and `times` the time of
-    the renewal that is written.
+    the renewal that is written. `namespace` and `name` are those of a new Lease.
     """
     before = dict(get_path(lease, "spec") or {})
     spec = {
@@ -113,7 +115,9 @@ def acquired(
 
 
 def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
-    """Return the manifest of the Lease without a holder, so that a standby may take it at once."""
+    """Return the manifest of the Lease without a holder, so that a standby may take it at once. `times` gives the time
+    of the renewal that is written.
+    """
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 
@@ -136,7 +140,10 @@ def lease_name(base: str, shard: Shard) -> str:
 
 
 def is_lease_of(base: str, name: str) -> bool:
-    """Report whether `name` is the Lease of any shard of the operator whose first Lease is `base`."""
+    """Report whether `name` is the name of the Lease of any shard of one operator.
+
+    `base` is the name of the Lease of that operator's first shard.
+    """
     return name == base or re.fullmatch(re.escape(base + _BETWEEN) + "[0-9]+", name) is not None
 
 
@@ -177,13 +184,17 @@ class _Seen:
 
 @attrs.frozen
 class Peers:
-    """The Leases of all other shards as last listed. A deleted Lease counts until it expires."""
+    """The Leases of all other shards as last listed, each with the time when its present content was first seen.
+
+    A Lease that was deleted meanwhile is kept, since its holder may be active until the Lease expires.
+    """
 
     leases: Mapping[str, _Seen] = attrs.field(factory=dict)
 
     def observed(self, leases: Iterable[Manifest], *, base: str, own: str, now: float) -> "Peers":
         """Return the other shards' Leases as updated by `leases`, a list that has just arrived. `own` is the name of
-        this candidate's Lease, which is omitted; `base` is the Lease's name in an operator without shards.
+        this candidate's Lease, which is omitted; `base` is the Lease's name in an operator without shards. `now` is the
+        local monotonic time in seconds, which is recorded for each Lease whose content has changed.
         """
         seen = dict(self.leases)
         for lease in leases:
