@@ -1,8 +1,9 @@
 """Patterns of secrets in text: the rules by which they are hidden (RES-7).
 
 Guarantees
-    Every rule takes time linear in the length of the text (RUN-11), since charts and tenants write it. So within a run
-    of letters a match can begin at one letter only: otherwise each letter would start a new search for the match's end.
+    Every rule takes time linear in the length of the text (RUN-11), since charts and tenants write the text. So within
+    a run of letters a match can begin at one letter only: otherwise each letter would start a new search for the
+    match's end.
 Shape
     A rule is a pattern that ignores case. The hidden part of a match begins after the groups `head` and `open`, and
     ends before the group `close`, if the pattern has these groups. Rules are applied one after the other, each to the

@@ -59,7 +59,8 @@ def _check(value: Any, old: Any, path: str, problems: list[Problem]) -> None:
 def check_parts(cls: type[Any], body: Mapping[str, Any], path: str) -> Iterator[Problem]:
     """Yield the problems of each readable part of `body` (JSON), for a `body` that cannot be read as `cls` as a whole.
 
-    A wrong type in one field thus does not hide the problems of other fields.
+    A wrong type in one field thus does not hide the problems of other fields. `path` is the path of `body`, with which
+    the paths of the problems begin.
     """
     types = {camel(field.name): field.type for field in attrs.fields(cls)}
     for field in _PLANS[cls].fields:

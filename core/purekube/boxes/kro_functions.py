@@ -1,4 +1,6 @@
-"""Functions that expressions of kro have in addition to CEL's, with the same results: hashes, seeds, JSON, merging."""
+"""Functions that expressions of kro, the Kube Resource Orchestrator, have in addition to CEL's, for boxes: hashes,
+seeds, JSON, merging. They have the same results as in kro.
+"""
 
 import hashlib
 from collections.abc import Callable, Mapping

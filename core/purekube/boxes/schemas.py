@@ -159,7 +159,11 @@ _NAMED: Final = {(kind.api_version, kind.kind): KnownKind(kind) for kind in KNOW
 
 
 def stored(schema: Schema, kind: Kind) -> Schema:
-    """Return the schema of objects as the API server returns them: fields that the server fills in are required."""
+    """Return `schema`, the schema of the objects of `kind`, for objects as the API server returns them.
+
+    The metadata fields that the server fills in, such as the uid, are required; so is the namespace for a namespaced
+    kind.
+    """
     metadata = schema.properties.get("metadata", OBJECT_META)
     fields = {name: attrs.evolve(field, nullable=False) for name, field in metadata.properties.items()}
     required = (*_STORED, "namespace") if kind.namespaced else _STORED

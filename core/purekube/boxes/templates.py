@@ -1,4 +1,4 @@
-"""Templates: values with expressions in them, compiled to functions of a scope (PH-6).
+"""Templates: values with expressions in them, compiled to functions of a scope, the variables with their values (PH-6).
 
 A text that consists of one `${…}` becomes the value of the expression, of any type; an expression within a longer text
 must return text. An optional value that is absent removes its field, or its item of a list. `$${` writes `${`. The end

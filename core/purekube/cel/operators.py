@@ -101,7 +101,11 @@ def comparison(operator: str, left: Evaluator, right: Evaluator) -> Evaluator:
 
 
 def contained(value: Any, where: Any, budget: Budget) -> bool:
-    """Evaluate `value in where`: whether `value` is an item of a list or a key of a map."""
+    """Report whether `value in where` in CEL: `value` is an item of the list, or a key of the map, `where`.
+
+    The search spends steps of `budget`. Raises EvaluationError if `where` is neither a list nor a map, or if no map can
+    have the key `value`.
+    """
     if isinstance(where, list):
         budget.spend(len(where))
         return any(cel_equal(value, item, budget) for item in where)
@@ -125,7 +129,12 @@ def negated(value: Any) -> Any:
 
 
 def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
-    """Evaluate `+ - * / %` on numbers of the same type, texts, lists and times."""
+    """Return the result of CEL's `operator`: `+ - * / %` on numbers of one type, `+` on texts and lists, `+ -` on
+    times.
+
+    The length of a new text or list is subtracted from `budget`. Raises EvaluationError for operands of other types, an
+    overflow and a division by zero.
+    """
     if isinstance(left, int) and isinstance(right, int):
         return _integers(operator, left, right)
     if isinstance(left, float) and isinstance(right, float):

@@ -1,7 +1,7 @@
 """The resolution of names with dots: which part of `a.b.c` is a variable, and which are fields of it.
 
-The longest name that is a variable wins, looked up in the container first and then in its parents. A variable of a
-macro hides all of them, unless a dot precedes the name.
+The longest name that is a variable wins. It is looked up in the container (a namespace of CEL, such as `a.b`) first,
+and then in the container's parents. A variable of a macro hides all of them, unless a dot precedes the name.
 """
 
 from collections.abc import Iterator

@@ -101,7 +101,8 @@ def function(
     """Make a function of the expression language from its overloads.
 
     All `signatures` must have the same name and number of arguments. `run` computes the result, and `cost` the steps
-    that a call takes. With `with_budget`, `run` is also passed the budget.
+    that a call takes. With `with_budget`, `run` is also passed the evaluation's `Budget`, so that it can subtract a
+    further cost.
     """
     read = [_read(text) for text in ([signatures] if isinstance(signatures, str) else signatures)]
     name, method, arity, _ = read[0]
@@ -147,23 +148,30 @@ def named(functions: FunctionTable, name: str, method: bool, count: int) -> Func
 
 
 def text_cost(*arguments: Any) -> int:
-    """Return the cost of reading texts: one step for every 16 characters."""
+    """Return the steps of a call that reads the texts among its `arguments`: one for every 16 characters, plus one."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (str, bytes))) // _CHARACTERS_A_STEP
 
 
 def list_cost(*arguments: Any) -> int:
-    """Return the cost of visiting lists and maps: one step for every item."""
+    """Return the steps of a call that visits the lists and maps among its `arguments`: one for each item, plus one."""
     return 1 + sum(len(argument) for argument in arguments if isinstance(argument, (list, Mapping)))
 
 
 def square_cost(*arguments: Any) -> int:
-    """Return the cost of comparing every item with every other: one step for each pair."""
+    """Return the steps of a call that compares every item of one list with every item of another: one for each pair,
+    plus one.
+
+    The lists are the first and the last among the `arguments`; a single list is compared with itself.
+    """
     sizes = [len(argument) for argument in arguments if isinstance(argument, list)] or [1]
     return 1 + sizes[0] * sizes[-1]
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Return `value`, which an expression has created, after subtracting its size from the budget."""
+    """Return `value`, a new value of an expression, after subtracting the length of a text, list or map from `budget`.
+
+    Raises LimitExceeded if too little of the budget remains.
+    """
     if isinstance(value, (str, bytes)):
         budget.build_text(len(value))
     elif isinstance(value, (list, Mapping)):

@@ -153,7 +153,11 @@ def is_number(value: Any) -> bool:
 
 
 def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
-    """Evaluate `==`. Numbers compare by value and containers by member; values of different types are never equal."""
+    """Report whether `left == right` in CEL: numbers compare by value, lists and maps by their members. Apart from
+    numbers, values of different types are never equal.
+
+    A comparison of lists or maps spends steps of `budget`, and raises LimitExceeded if too few remain.
+    """
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
@@ -198,7 +202,7 @@ def _maps_equal(left: Mapping[Any, Any], right: Mapping[Any, Any], budget: Budge
 
 
 def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
-    """Return the entry under `key`. True and 1 are different keys, unlike in Python.
+    """Return the value under `key` in the map `entries`. True and 1 are different keys, unlike in Python.
 
     Raises Missing if the key does not exist, and EvaluationError for a value that cannot be a key.
     """

@@ -1,9 +1,9 @@
 """The decisions about a parent: reconcile its children, tear them down, or orphan them (PH-1 to PH-3).
 
 Expected flow
-    namespace not selected → report that; being deleted → run the hooks (resources that run before any deletion), delete
-    the children wave by wave, then remove the finalizer; otherwise → add the finalizer, write what the graph requires
-    now, and report the progress as status.
+    The parent is being deleted → run the hooks (resources that run before any deletion), delete the children wave by
+    wave (a wave is a depth in the graph of children), then remove the finalizer; its namespace is not selected → report
+    that; otherwise → add the finalizer, write what the graph requires now, and report the progress as status.
 Guarantees
     Pure. Once a decision is carried out, the next one, on the resulting objects, is empty. Prune and teardown read
     labels and annotations only. The kinds of the children are recorded on the parent before a child is created.
@@ -59,7 +59,7 @@ A change is minor if it only gives details of the obstacle that already keeps th
 
 def is_in_scope(composite: Composite, observed: Snapshot) -> bool:
     """Report whether the controller reconciles the parents in the namespace that `observed` has: the composite's
-    selector `namespaces` matches its labels, or is None.
+    selector `namespaces` matches the labels of that namespace, or is None.
     """
     return selects(composite.namespaces, observed.namespace)
 
@@ -115,9 +115,8 @@ def _annotations(
 
 
 def out_of_scope(composite: Composite, parent: Parent, now: datetime) -> Decision:
-    """Return a decision (the writes to make) that only reports that the parent is out of scope.
-
-    The selector `namespaces` does not choose the parent's namespace.
+    """Return a decision (the writes to make) that only reports that the parent is out of scope: the composite's
+    selector `namespaces` does not match its namespace. `now` is the time of the conditions.
     """
     name = parent.metadata.namespace
     message = f"the {composite.title} does not look after namespace {name}: spec.namespaces asks for other labels"
@@ -231,9 +230,10 @@ def with_status(
 ) -> Decision:
     """Return the decision with the parent's whole status (the conditions `wanted`, and `fields`) and its Events.
 
-    No status is added if the status is up to date, or if its change may wait, as a change of counts shortly after the
-    last write; the parent is then requeued. The message for a missing right includes the command that grants it. A
-    parent with kinds that the operator may not list is requeued too, since no watch reports that a right was granted.
+    No status is added if the status is up to date. None is added either if its change may wait, such as a change of
+    counts shortly after the last write; the parent is then requeued. The message for a missing right includes the
+    command that grants it. A parent with kinds that the operator may not list is requeued too, since no watch reports
+    that a right was granted.
     """
     live = _live(composite, parent)
     wanted = tuple(with_remedies(composite, parent, observed.hidden_kinds, (*wanted, *parent.notes)))
@@ -309,7 +309,9 @@ def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[Desire
 
 
 def condition_as_written(condition: Condition) -> Mapping[str, Any]:
-    """Return the condition with only the standard fields, because CRDs of other authors declare no others."""
+    """Return the condition as JSON for a status, with only the standard fields, because CRDs of other authors declare
+    no others.
+    """
     return {key: value for key, value in condition_json(condition).items() if key != "reasonTransitionTime"}
 
 

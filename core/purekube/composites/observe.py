@@ -16,7 +16,10 @@ from purekube.ports import KubeApi
 
 
 def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
-    """Report whether the selector matches the labels of an object. A selector of None matches every object."""
+    """Report whether the label selector (`matchLabels` and `matchExpressions`) matches the labels of an object.
+
+    A selector that is None or empty matches every object. An object that is None counts as one without labels.
+    """
     if not selector:
         return True
     labels = get_path(manifest, "metadata", "labels") or {}
@@ -81,7 +84,7 @@ async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Sn
 
 
 def snapshot_of(reading: LiveReads, namespace: Manifest | None, peers: frozenset[str]) -> Snapshot:
-    """Return a snapshot (the input of a decision) with the objects that were read.
+    """Return a snapshot (the input of a decision) with the objects that `reading` holds.
 
     `namespace` is the parent's Namespace. `peers` are the names of other namespaces that admit children of the parent.
     """

@@ -110,7 +110,10 @@ _SYSTEM_NAMESPACE: Final = "vworkspace-system"
 
 
 def not_permitted(composite: Composite, right: Right) -> str:
-    """Return the message about the missing right `right`, with the command that grants it."""
+    """Return the message that the composite's controller, or the ServiceAccount that acts for a parent, lacks `right`.
+
+    It ends with the command that grants the right.
+    """
     who = right.user.removeprefix(SERVICE_ACCOUNT_USERS).replace(":", "/")
     subject = f"ServiceAccount {who}" if is_of_account(composite, right) else f"the {composite.title}"
     return f"{subject} may not {right}. To fix: {remedy(composite, right)}"
@@ -129,7 +132,8 @@ def is_of_account(composite: Composite, right: Right) -> bool:
 def remedy(composite: Composite, right: Right, former: Iterable[Kind] = ()) -> str:
     """Return the shell command that grants the missing right `right`, by printing a role and applying it.
 
-    The role also covers the kinds in `former`, which only an earlier definition used.
+    The role is that of the composite's controller, or of the parent's ServiceAccount if that lacks the right. It also
+    covers the kinds in `former`, which only an earlier definition used.
     """
     of_former = "".join(f" --former {shlex.quote(kinds_annotation((kind,)))}" for kind in former)
     if is_of_account(composite, right) or (composite.impersonates and of_former):
@@ -161,7 +165,8 @@ def _account(user: str, default: str) -> str:
 def with_remedies(
     composite: Composite, parent: Parent, hidden: Mapping[Kind, Right], desired: Iterable[DesiredCondition]
 ) -> Iterator[DesiredCondition]:
-    """Yield the conditions `desired`. Append to each message about a missing right the command that grants the right.
+    """Yield the parent's conditions `desired`, with a command added to each message about a missing right: the command
+    grants that right.
 
     Objects of the kinds in `hidden` cannot be pruned, because the operator may not list these kinds. As long as there
     are such kinds, Stalled is True; Ready is not changed, since all desired objects may be ready.

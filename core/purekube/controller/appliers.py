@@ -1,4 +1,4 @@
-"""The hand that applied an object, and what the object becomes when the same hand applies it again (SEE-2).
+"""The field manager that applied an object, and an estimate of the object after that manager applies it again (SEE-2).
 
 A server-side apply removes the fields that its manager alone held and now omits. `kubectl apply` without
 `--server-side` removes the fields that its annotation has and the new configuration omits.
@@ -38,9 +38,9 @@ def applier_named(manager: str) -> Applier:
 
 
 def appliers_of(live: Manifest | None, operators: Collection[str] = ()) -> tuple[Applier, ...]:
-    """Return who applied the object, the latest first. The field managers `operators` do not count.
+    """Return the field managers that applied the object `live`, the latest first. Those in `operators` are left out.
 
-    If any of them holds fields of the spec, only these are returned: others apply labels of their own.
+    If any of them holds fields of the spec, only such managers are returned: others apply labels of their own.
     """
     found = [
         (str(get_path(entry, "time") or ""), index, applier, entry)
@@ -66,7 +66,7 @@ def _applier(entry: Any, operators: Collection[str]) -> Applier | None:
 
 def estimated(live: Manifest | None, manifest: Manifest, applier: Applier) -> Manifest:
     """Return an estimate of the object after the applier applied `manifest` to `live`, without the API server's
-    defaults.
+    defaults. `live` is None if the object does not exist.
     """
     if live is None:
         return manifest
@@ -122,10 +122,11 @@ def _is_map(beneath: Any) -> bool:
 
 
 def client_side_patch(live: Manifest, manifest: Manifest) -> dict[str, Any]:
-    """Return the merge patch that `kubectl apply` sends for `manifest`, without the annotation in which it keeps it.
+    """Return the merge patch that `kubectl apply` without `--server-side` sends for `manifest`.
 
-    It changes what differs from `live`, and removes what the last configuration has and `manifest` omits. `kubectl`
-    sends such a patch for all kinds that a CRD defines.
+    The patch changes what differs from `live`, and removes what the configuration applied last has and `manifest`
+    omits. kubectl also writes `manifest` into an annotation, which the result leaves out. It sends such a patch for all
+    kinds that a CRD defines.
     """
     desired = without_last_applied(manifest)
     removed = _removals(patch_between(_last_applied(live), _with_annotations(desired)))

@@ -56,7 +56,10 @@ class Requeue:
 
     @classmethod
     def at_latest(cls, seconds: float | None) -> "Requeue":
-        """Return a requeue after at most `seconds` that does not count as a failure; `Requeue.NO` for None."""
+        """Return a requeue after at most `seconds` that does not count as a failure.
+
+        For None, return `Requeue.NO`, which sets no time.
+        """
         return cls.NO if seconds is None else cls(after=seconds)
 
     def no_later_than(self, seconds: float | None) -> "Requeue":
@@ -76,8 +79,9 @@ Requeue.REFUSED = Requeue(RequeuePace.REFUSED)
 def requeue_for(error: OperatorError | None) -> Requeue:
     """Return the requeue after a request that failed with `error`.
 
-    The result is `Requeue.NO` if `error` is None, or is an error that a retry cannot fix. It is IMMEDIATE for Stale,
-    REFUSED for a missing right, and otherwise BACKOFF, not before the server's `Retry-After`.
+    The result is `Requeue.NO` (no time is set) if `error` is None, or is an error that a retry cannot fix. Its pace is
+    IMMEDIATE for Stale, REFUSED (a backoff of at most half a minute) for a missing right, and otherwise BACKOFF, not
+    before the server's `Retry-After`.
     """
     match error:
         case None | Invalid() | Permanent() | Forbidden(namespace_terminating=True):

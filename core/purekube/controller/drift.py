@@ -19,15 +19,15 @@ class DriftBySchema:
     """A comparison of desired with live objects that allows for what the API server changes when it stores an object.
 
     For example, the server adds defaults and rewrites quantities (1000m as 1). The schema that is passed to each method
-    says which lists are keyed, and which values are quantities; it is None if unknown. `drops_empty` says that the
-    server drops empty fields, as it does for built-in kinds.
+    says in which lists a key identifies the items, and which values are quantities; it is None if unknown.
+    `drops_empty` says that the server drops empty fields, as it does for built-in kinds.
     """
 
     drops_empty: bool
 
     def covers_field(self, live: Manifest, key: str, desired: Any, schema: Schema | None) -> bool:
         """Report whether the field `key` of `live` already contains `desired`, apart from what the server changes when
-        it stores a value.
+        it stores a value. `schema` is the schema of the field, None if unknown.
         """
         if key not in live:
             # A null requests nothing. An empty value requests nothing if the server drops empty fields.
@@ -42,7 +42,7 @@ class DriftBySchema:
 
     def covers(self, live: Any, desired: Any, schema: Schema | None) -> bool:
         """Report whether the value `live` already contains `desired`, apart from what the server changes when it stores
-        a value.
+        a value. `schema` is the schema of the value, None if unknown.
         """
         if isinstance(desired, dict):
             return isinstance(live, dict) and self._covers_fields(live, desired, schema)
@@ -114,10 +114,10 @@ def needs_apply(
 ) -> bool:
     """Report whether applying `desired` over `live` would change anything.
 
-    `schema` describes the whole object: which texts are quantities, and which lists are keyed, so that items of other
-    managers are ignored. With `drops_empty` an absent field equals an empty value (false, 0, empty), because the server
-    omits such values in built-in kinds. `encoded` may hold top-level fields of `desired` as canonical JSON, to save
-    time.
+    `schema` describes the whole object: which texts are quantities, and in which lists a key identifies the items, so
+    that items of other managers are ignored. With `drops_empty` an absent field equals an empty value (false, 0,
+    empty), because the server omits such values in built-in kinds. `encoded` may hold top-level fields of `desired` as
+    canonical JSON, to save time.
     """
     if live is None:
         return True

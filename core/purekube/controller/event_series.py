@@ -233,8 +233,8 @@ class EventSeries:
         """Count `event` in the series of equal events (REPEATED), or start a new series with it (NEW). Return DROPPED
         if the event will not be written, because its object has used up its rate limit or the buffer is full.
 
-        An event that is not about progress first removes the Events about its object's progress that still wait to be
-        created; they are counted in `superseded`.
+        An event is about progress if it reports only unfinished work (`is_progress`). Any other event first removes the
+        Events about the same object's progress that still wait to be created; they are counted in `superseded`.
         """
         self._forget(now)
         event = attrs.evolve(event, note=note_of(event.note))
@@ -273,9 +273,10 @@ class EventSeries:
     def take(self, now: datetime, *, waited: timedelta | None = timedelta(0)) -> Write | None:
         """Return the next write among Events that have waited for at least `waited`; None if no write is possible now.
 
-        A new Event about progress waits for at least two seconds. A new warning does not wait, since it may be the last
-        message of a process that is about to be killed. If `waited` is None, no Event has to wait, whatever it is
-        about; this is for a process that is about to end. The caller must report the result with `wrote` or `failed`.
+        A new Event that reports only unfinished work waits for at least two seconds, since an Event about the end of
+        that work would replace it. A new warning does not wait, since it may be the last message of a process that is
+        about to be killed. If `waited` is None, no Event has to wait, whatever it is about; this is for a process that
+        is about to end. The caller must report the result with `wrote` or `failed`.
         """
         for event, since in self._due.items():
             series = self._series[event]

@@ -39,11 +39,11 @@ V = TypeVar("V", bound=Snapshot)
 class PassRules(Generic[S, V]):
     """The rules of a reconcile pass for one kind: how to read its objects, decide, and write.
 
-    `manager` is the field manager of all writes. `finalizer` is the one that decisions add or remove.
-    `idempotent` promises that the next decision is empty once everything was written (REC-6). `rounds` limits the
-    decisions in one pass. With `looks_up`, an object that the snapshot lacks is read live if its apply is refused, and
-    the next decision sees it; this is for caches that hold only labelled objects. `entropy` is needed if objects are
-    created with random text.
+    `manager` is the field manager of all writes. `finalizer` is the one that decisions add or remove. `idempotent`
+    promises that the next decision is empty once everything was written (REC-6). `rounds` limits the decisions in one
+    pass. With `looks_up`, an object that the snapshot lacks is read live if its apply is refused, and the next decision
+    sees it; this is for caches that hold only labelled objects. `entropy`, the source of random texts, is needed if
+    objects are created with such texts.
     """
 
     kind: Kind
@@ -106,8 +106,8 @@ class ReconcilePass(Generic[S, V]):
     ) -> None:
         """Add a refused write of the object `ref` to the snapshot for the next decision.
 
-        `verb` is the kind of write, `live` the object as last read, and `manifest` the manifest that was refused. The
-        failure replaces an earlier failure of the same object.
+        `verb` is the kind of write, `error` the reason of the refusal, `live` the object as last read, and `manifest`
+        the manifest that was refused. The failure replaces an earlier failure of the same object.
         """
         earlier = tuple(failure for failure in self.observed.failures if failure.ref != ref)
         failures = (*earlier, Failure(ref, verb, error, live, manifest))
@@ -120,8 +120,8 @@ class ReconcilePass(Generic[S, V]):
 
 
 async def write_downstream(work: ReconcilePass[S, V], decision: Decision) -> bool:
-    """Execute all writes of `decision` except the status and its Events. Return True if the finalizer of the source
-    (the reconciled object) was removed. The pass must then end, because the source may be gone.
+    """Execute all writes of `decision`, except the status and its Events, in the pass `work`. Return True if the
+    finalizer of the source (the reconciled object) was removed. The pass must then end, because the source may be gone.
     """
     work.downstream = work.api if decision.account is None else work.api.impersonating(decision.account)
     if decision.only_if_current:

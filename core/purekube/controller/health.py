@@ -31,12 +31,12 @@ class InformerVitals:
 
 @attrs.frozen
 class WorkerPoolVitals:
-    """The state of one worker pool for health checks. `active` is False on a standby, whose keys wait for leadership.
+    """The state of one worker pool for health checks. A key identifies an object to reconcile.
 
-    `ready` is the number of keys that could be taken now, `running` the number of keys being reconciled. `oldest` is
-    for how many seconds the longest of these reconciles has run; `unfinished` is the sum over all of them. A reconcile
-    is cancelled after `time_limit` seconds. `moved_ago` is the number of seconds since a key was last taken or
-    finished.
+    `active` is False on a standby, whose keys wait until the process is the leader. `ready` is the number of keys that
+    could be taken now, `running` the number of keys being reconciled. `oldest` is for how many seconds the longest of
+    these reconciles has run; `unfinished` is the sum over all of them. A reconcile is cancelled after `time_limit`
+    seconds. `moved_ago` is the number of seconds since a key was last taken or finished.
     """
 
     name: str
@@ -123,8 +123,8 @@ def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -
     """Check whether the process may continue to run (`/healthz`).
 
     The report has one result for the event loop, and one for each informer and each worker pool. `age` is how many
-    seconds ago the event loop published these vitals. A missing CRD, a refused request and a short outage of the API
-    server are no reasons to restart.
+    seconds ago the event loop published these vitals. `bounds` are the longest delays and silences that still count as
+    healthy. A missing CRD, a refused request and a short outage of the API server are no reasons to restart.
     """
     informers = (
         HealthResult(f"informer {informer.name}", _stuck(informer, bounds) or _lost(informer, bounds))
@@ -137,7 +137,8 @@ def healthy(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -
 def ready(vitals: Vitals, age: float, bounds: HealthBounds = DEFAULT_BOUNDS) -> HealthReport:
     """Check whether the caches are complete and recent (`/readyz`). The report also fails during startup and shutdown.
 
-    `age` is how many seconds ago the event loop published these vitals.
+    `age` is how many seconds ago the event loop published these vitals. `bounds` are the longest delays and silences
+    that still count as healthy.
     """
     return HealthReport((_loop(age, bounds), *_beginning_and_end(vitals), *_caches(vitals, bounds)))
 

@@ -19,7 +19,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
-    """Yield the entries of the object's managedFields, each with its index."""
+    """Yield the entries of the managedFields of the object `live`, each after its index; nothing if `live` is None."""
     managed_fields = get_path(live, "metadata", _HELD)
     yield from enumerate(managed_fields) if isinstance(managed_fields, list | tuple) else ()
 

@@ -35,8 +35,8 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
     """Report whether the owner with `uid` may apply over the object `manifest`.
 
     The owner may if it is the object's controller. It may too if the object has no controller and carries one of the
-    `marks`. A mark maps label names to values; None means that the label must be absent. Thus an object of a
-    deleted owner of the same name, which `--cascade=orphan` kept, is adopted.
+    marks that `marks` returns. A mark maps label names to values; None means that the label must be absent. Thus an
+    object of a deleted owner of the same name, which `--cascade=orphan` kept, is adopted.
     """
     controller = controller_of(manifest)
     if controller is not None:
@@ -85,7 +85,11 @@ def owners_without(manifest: Manifest, uid: str) -> list[Any]:
 def controlled(
     objects: Mapping[ObjectRef, Manifest], uid: str, kinds: Sequence[Kind]
 ) -> Iterator[tuple[ObjectRef, Manifest]]:
-    """Yield the objects that the owner with `uid` controls, in the order of `kinds`."""
+    """Yield those of `objects` that the owner with `uid` controls and that are of one of `kinds`, in the order of
+    `kinds`.
+
+    Each comes with its reference.
+    """
     refs: dict[Kind, list[ObjectRef]] = {}
     for ref in objects:
         refs.setdefault(ref.kind, []).append(ref)

@@ -282,9 +282,9 @@ class ImpersonatedTemplate:
 class PowerGuard:
     """A check of each value of an expression in an object of `kind`, in a field whose content no schema limits.
 
-    A value may not give a power, such as the choice of an account, that the box does not trust the users with who
-    write parents, the objects of the kind `parent`. `steps` is the path of the field. `refused` has the powers by the
-    keys that lead to a part of the value.
+    A value may not give a power, such as the choice of an account, that the box does not trust the users with who write
+    parents, the objects of the kind `parent`. `steps` is the path of the field. `refused` maps the path of a part of
+    the value to the powers that this part may not give; the empty path means the whole value.
     """
 
     kind: Kind

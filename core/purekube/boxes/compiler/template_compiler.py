@@ -227,12 +227,13 @@ class TemplateCompiler:
         secret_below: Sequence[str] = (),
         judge: Judge | None = None,
     ) -> Template:
-        """Compile a template, checking each expression against the schema.
+        """Compile a template, checking each expression against `schema`, the schema of its value (None: unchecked).
 
         `raw` is the template's content in the file, `path` its path there. `variables` are those that its expressions
         may read. `wanted` is the type of every expression that is the whole of its text; None for any type.
         `secret_below` are paths below which values are permitted to reveal data of Secrets. `judge` is called for each
-        expression, with the schema of its field if known.
+        expression, with the schema of its field if known. It reports a problem if the expression gives power to the
+        authors of parents (objects of the box's kind), and returns a guard if only its values can show this.
         """
         leaves = dict(leaf_schemas(raw, schema, path)) if schema is not None else {}
 

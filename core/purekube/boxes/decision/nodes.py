@@ -42,10 +42,11 @@ from purekube.readiness import Readiness, State
 
 
 def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None, place: Place) -> Hold | None:
-    """Return a Hold (a reason to wait) if the box may not write into the namespace that an expression computed.
+    """Return a Hold (a reason to wait) if the box may not use objects in `namespace`, which an expression computed.
 
-    Return None if the namespace is the parent's own, was created by the box, or consents by its annotation. `place` is
-    the place in the file to name in the Hold.
+    Return None if the namespace is the parent's own, was created by the box for this parent, or consents by its
+    annotation. `evaluation` has the parent and the observed namespaces, and `scope` the resources evaluated so far.
+    `place` is the place in the file to name in the Hold.
     """
     own = get_path(evaluation.parent, "metadata", "namespace")
     if (

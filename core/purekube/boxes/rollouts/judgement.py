@@ -59,7 +59,7 @@ class Judgement:
 
     @property
     def fields(self) -> Mapping[str, Any]:
-        """The results in the form of the field `status.judgement`."""
+        """The results in the form of the field `status.judgement` of an OperatorBox."""
         refused = [verdict for verdict in self.verdicts if verdict.refused]
         return {
             "revision": self.revision,
@@ -74,7 +74,10 @@ class Judgement:
 
 
 def first_refusal(judgement: Mapping[str, Any]) -> str:
-    """Return the first object of `status.judgement` that would be refused, with the reason, as text; "" if none."""
+    """Return the first object for which a write would be refused, with the reason, as text; "" if there is none.
+
+    `judgement` is the field `status.judgement` of an OperatorBox.
+    """
     first = next(iter(judgement.get("refusals") or ()), None)
     return "" if first is None else f"{first['object']} would fail: {first['message']}"
 

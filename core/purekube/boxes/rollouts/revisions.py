@@ -1,5 +1,7 @@
 """The revisions of an applied box: its definitions as ControllerRevisions, and the revision of each parent (PH-10).
 
+An applied box is an OperatorBox object in the cluster. Parents are the objects of the box's kind.
+
 A definition is a box's spec without `rollout` and `deletionPolicy`, which concern all of the box's objects together.
 Equal definitions are one revision, even if another definition was applied between them.
 """
@@ -134,7 +136,7 @@ def _read(manifest: Manifest) -> Revision | None:
 def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, Any], number: int) -> Manifest:
     """Return the ControllerRevision that stores the definition of a box as its revision number `number`.
 
-    It is owned by the box, and so deleted with the box.
+    The ControllerRevision is in `namespace`. It is owned by the box, and so deleted with the box.
     """
     manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
     owner = {
@@ -205,7 +207,8 @@ def record_of(revision: str, now: datetime) -> str:
 def move(ref: ObjectRef, meta: ObjectMeta, revision: str, now: datetime) -> MergePatch:
     """Return the patch that gives the parent `ref` (object of the box's kind) the revision `revision`.
 
-    The API server refuses the patch if the parent has changed since it was read.
+    The parent gets the revision, with the time `now`, as an annotation. `meta` is the parent's metadata as last read:
+    the API server refuses the patch if the parent has changed since then.
     """
     changed = {BROUGHT_TO: record_of(revision, now)}
     return MergePatch(ref, {"metadata": {"resourceVersion": meta.resource_version, "annotations": changed}})

@@ -1,5 +1,8 @@
 """The roll-out of a box's revision over its parents: which of them move now, and what delays the others (PH-10).
 
+A revision is one stored definition of a box. Parents are the objects of the box's kind. A parent moves when it gets the
+new revision, by which it is reconciled from then on.
+
 Guarantees
     Pure. Parents move in a fixed order, by wave and age. At most `maxUnavailable` of them are not Ready. No parent
     moves before dry runs have tried the revision on all of them, or while it would be refused for one of them. A parent

@@ -1,4 +1,5 @@
-"""The admission policies of an applied box: its checks and computed values without a webhook (PH-10).
+"""The admission policies of an applied box (an OperatorBox object): its checks and computed values without a webhook
+(PH-10).
 
 A ValidatingAdmissionPolicy checks rules, and a MutatingAdmissionPolicy fills in computed values. Both see objects as
 the box's webhooks do: in the stored version, with defaults, and times as text.

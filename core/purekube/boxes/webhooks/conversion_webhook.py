@@ -1,8 +1,8 @@
 """The conversion webhook of a box's kind, as it is registered in the kind's CRD (PH-8, PH-10).
 
-The operator applies the CRD of an applied box itself. The webhook that converts is served by the same processes as the
-webhook that validates OperatorBoxes. So its address and CA bundle are those of the ValidatingWebhookConfiguration
-that is installed for OperatorBoxes.
+An applied box is an OperatorBox object in the cluster; the operator applies the CRD of its kind itself. The webhook
+that converts is served by the same processes as the webhook that validates OperatorBoxes. So its address and CA bundle
+are those of the ValidatingWebhookConfiguration that is installed for OperatorBoxes.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -170,10 +170,10 @@ class WebhookDuties:
 
 
 def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
-    """Yield a problem for each computed value that an admission policy cannot compute, with what to write instead.
+    """Yield a problem for each computed default that an admission policy cannot compute, with what to write instead.
 
-    An applied box has no webhook that computes values (PH-10). Two values also give a problem if one field lies within
-    the other.
+    This is for a box that is applied to the cluster as an OperatorBox object: it has no webhook that computes values
+    (PH-10). Two values also give a problem if one field lies within the other.
     """
     admission = BoxAdmission.of(box)
     for mutation in admission.mutations:
@@ -190,7 +190,7 @@ def refused_where_applied(box: Box) -> Iterator[BoxProblem]:
 def converter_of(box: Box, crd: CrdVersions | None = None) -> Converter | None:
     """Return the converter between the versions of a box's kind; None if the box declares no other version.
 
-    `crd` is the CRD of that kind.
+    `crd` has the versions of the kind's CRD; if it is None, they are read from the CRD that the box holds.
     """
     spokes = [version for version in box.versions if not version.is_storage]
     if not spokes:
