@@ -125,8 +125,8 @@ def client_side_patch(live: Manifest, manifest: Manifest) -> dict[str, Any]:
     """Return the merge patch that `kubectl apply` without `--server-side` sends for `manifest`.
 
     The patch changes what differs from `live`, and removes what the configuration applied last has and `manifest`
-    omits. kubectl also writes `manifest` into an annotation, which the result leaves out. It sends such a patch for all
-    kinds that a CRD defines.
+    omits. kubectl also writes `manifest` into an annotation, which the result leaves out. kubectl sends such a patch
+    for all kinds that a CRD defines.
     """
     desired = without_last_applied(manifest)
     removed = _removals(patch_between(_last_applied(live), _with_annotations(desired)))

@@ -102,7 +102,8 @@ def powers_below(
     """Return the powers (such as the choice of an account or a Secret) that a value at the path `steps` may give.
 
     Each power comes with the path of a field that gives it. The value's type and schema limit which fields are
-    possible. The second answer is True if they leave some fields open, so that only the value itself shows its powers.
+    possible. The second item of the result is True if they leave some fields open, so that only the value itself shows
+    its powers.
     """
     found: dict[Power, Steps] = {}
     is_open = _powers_below(kind, steps, cel_type, schema, found, set())

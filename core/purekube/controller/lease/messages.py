@@ -215,7 +215,7 @@ class LeaderObserved:
 
 @attrs.frozen
 class ReportLeaseError:
-    """A note for the log that a request has failed and will be retried."""
+    """A note for the log that a request about a Lease has failed and will be retried."""
 
     reason: str
 
