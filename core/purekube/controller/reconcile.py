@@ -2,8 +2,8 @@
 
 Expected flow
     decide → finalizer → patches → applies → creates → deletes → decide again on the result → … → status → events.
-    The second round finds nothing more to write downstream (REC-6); its status is the one that is written, so that
-    the status always describes the cluster after the writes.
+    The second round finds nothing more to write downstream, to objects other than the reconciled one (REC-6); its
+    status is the one that is written, so that the status always describes the cluster after the writes.
 Guarantees
     The finalizer is set before the first downstream write. The status is sent in one apply with the
     resourceVersion it was decided on (REC-7). An apply carries the uid and resourceVersion that it was decided on: one
@@ -54,10 +54,10 @@ class ResultLabel(StrEnum):
 class ReconcileResult:
     """The outcome of a reconcile pass, and the time of the next one.
 
-    `written` holds each written object with the resourceVersion that the server returned; the key is not reconciled
-    again from a cache that has not seen these versions. `executed` holds verb and object of each write; the verb is
-    `STATUS` for the reconciled object's own status. `error` is for the log and the metrics; by default `requeue` is
-    derived from it.
+    `written` holds each written object with the resourceVersion that the server returned; the source (the reconciled
+    object) is not reconciled again from a cache that has not seen these versions. `executed` holds verb and object of
+    each write; the verb is `STATUS` for the source's own status. `error` is for the log and the metrics; by default
+    `requeue` is derived from it.
     """
 
     decision: Decision = attrs.field(factory=Decision)
@@ -116,8 +116,8 @@ async def run_pass(
     first decision is made. `events` receives the Events once the status is written.
 
     `on_write` is called as soon as the server answers a write, because the pass may be cancelled before it ends
-    (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass. What the
-    rules would decide now is not even computed then, if they are idempotent.
+    (RUN-3). If `is_backlogged` returns True after a write, a status that may wait is left to a later pass. If the rules
+    promise that nothing else is left to write (`PassRules.idempotent`), the next decision is not even computed then.
     """
     work = ReconcilePass(reconciler, api, source, observed, on_write)
     decision = reconciler.decide(work.source, work.observed)

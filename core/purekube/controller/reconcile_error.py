@@ -80,8 +80,8 @@ def reconcile_error_of(
 ) -> ReconcileError:
     """Return the ReconcileError by which an object's status reports `error`, which ended a reconcile pass.
 
-    `not_permitted` returns the message for a missing right, with the command that grants it. `transient` is True for an
-    error of the network or a time limit.
+    `not_permitted` returns the message for a missing right, with the command that grants it. `log_id` identifies the
+    log line about the error. `transient` is True for an error of the network or a time limit.
     """
     if isinstance(error, Forbidden) and error.right is not None:
         return ReconcileError(ReconcileErrorCause.FORBIDDEN, not_permitted(error.right), right=error.right)
@@ -141,8 +141,10 @@ def standard_words(
 
 
 def standard_conditions(before: Mapping[str, Condition], blocked: ReconcileError) -> Iterator[DesiredCondition]:
-    """Yield the conditions that report the error `blocked`, which stopped a reconcile pass. Ready is not changed, since
-    running workloads keep running.
+    """Yield the conditions that report the error `blocked`, which stopped a reconcile pass.
+
+    `before` has the object's present conditions by type. If it has Ready, Ready is not changed, since running workloads
+    keep running.
     """
     text = blocked.message_over(before.get(_STALLED))
     if blocked.is_transient:

@@ -132,8 +132,9 @@ def status_change(
 ) -> StatusChange | None:
     """Return the change that gives the status the conditions `wanted` and the `fields`; None if it has both already.
 
-    `not_compared` holds fields that are written with a change but cause none, such as the time of the last write.
-    `minor` names the parts whose change may be written later (`StatusChange.is_minor`).
+    `live` is the present status. `not_compared` holds fields that are written with a change but cause none, such as the
+    time of the last write. `minor` names the parts whose change may be written later (`StatusChange.is_minor`).
+    `write_condition` returns a condition as JSON.
     """
     wanted = tuple(wanted)
     if _is_current(live, wanted, fields):
@@ -175,10 +176,11 @@ def _without(fields: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, A
 def event_of(
     change: Transition, live: LiveStatus, *, warning: bool | None = None, reason: str = "", action: str = "Reconcile"
 ) -> KubernetesEvent:
-    """Return the Kubernetes Event for a transition of a condition of the object with the status `live` (REC-1).
+    """Return the Kubernetes Event for `change`, the transition of a condition of the object with the status `live`
+    (REC-1).
 
     `warning` makes the Event's type `Warning`; by default it is one for a bad condition. `reason`, if given, replaces
-    the condition's reason.
+    the condition's reason. `action` is the Event's field of that name.
     """
     condition = change.condition
     return KubernetesEvent(

@@ -167,7 +167,11 @@ class OnImmutable(Enum):
 
 
 class HoldCause(Enum):
-    """The reasons why a graph node must wait, or should not exist."""
+    """The reasons why a graph node must wait, or should not exist.
+
+    NO: the answer is no. MISSING: a value is not there yet. FAULT: the expression cannot be evaluated. DENIED: a
+    permission is missing. LIMIT: a limit is exceeded.
+    """
 
     NO = "the answer is no: like False, with a message that says why"
     MISSING = "a value that is not there yet: it is waited for"

@@ -25,8 +25,8 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 class CreateRecord:
     """The owner's record of an object that is created only once in the owner's life.
 
-    `node` is the graph node's id, `item` the item's key. `uid` is empty until the object has been created, and then the
-    uid of the created object.
+    `node` is the graph node's id. `item` is the key that distinguishes the object from the others of its node. `uid` is
+    empty until the object has been created, and then the uid of the created object.
     """
 
     node: str
@@ -53,7 +53,8 @@ def label_text(text: str) -> str:
 class Marks:
     """The names of the labels and annotations by which an owner's objects are identified.
 
-    All except `applied_hash` begin with `domain`. Prune and teardown read only these and the owner references.
+    All begin with `domain`, except `applied_hash`, the name of the annotation with the hash of the content that was
+    last applied. Prune and teardown read only these and the owner references.
     """
 
     domain: str

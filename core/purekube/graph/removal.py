@@ -60,7 +60,8 @@ def teardown_writes(
     """Return the deletes of the objects in `step`, by their observed uids, and the patches that must precede the
     deletes.
 
-    Objects in `failed`, whose deletion was refused in this pass, are left out.
+    `before_delete` returns the patch for an object, None if it needs none. Objects in `failed`, whose deletion was
+    refused in this pass, are left out.
     """
     writable = tuple(prune_candidate for prune_candidate in step if prune_candidate.ref not in failed)
     patches = tuple(

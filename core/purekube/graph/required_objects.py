@@ -1,7 +1,8 @@
 """The first half of planning: the objects that each node requires, evaluated in graph order (PH-1, PH-4).
 
-A node is a resource of the graph, with its child objects. Later nodes see in the scope what earlier ones rendered. The
-second half (`judge`) determines the states and the gates (conditions for writes), once the scope is complete.
+A node is a resource of the graph, with its child objects. What earlier nodes rendered is added to the scope (the values
+that expressions read), where later nodes see it. The second half (`judge`) determines the states and the gates
+(conditions for writes), once the scope is complete.
 """
 
 import re

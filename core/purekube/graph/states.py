@@ -68,8 +68,8 @@ class Observation:
 
     `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
     nodes that block the object; an unready object without any is itself the obstacle. `counts` is False if the object
-    does not affect whether the owner is ready, for example because it is excluded, or its gate is closed by choice
-    (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file that declares the
+    does not affect whether the owner is ready, for example because it is excluded, or its gate (a condition for the
+    write) is closed by choice (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file that declares the
     graph, if there is one. `is_external` says that the object belongs to another owner and is only read.
     """
 
@@ -160,7 +160,7 @@ def is_immutable(failure: Failure) -> bool:
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
     """Return one requeue that combines all of `requeues`; `Requeue.NO` if there are none.
 
-    It has the most urgent pace among them, and the lowest limit `after`.
+    It has the most urgent pace (the rule for the delay, such as a backoff) among them, and the lowest limit `after`.
     """
     found = tuple(requeues)
     if not found:

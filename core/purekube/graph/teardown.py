@@ -1,8 +1,9 @@
 """Removal of all objects of an owner, found by labels and annotations alone (PH-3).
 
-Expected flow: hooks (nodes to run before any deletion) run to completion → the highest recorded wave is deleted → it is
-gone → the next → … → the objects that the hooks created → done. Each step follows from the observed state, so it
-continues after a restart at any point. Objects that shall outlive their owner are orphaned first.
+Expected flow: hooks (nodes to run before any deletion) run to completion → the objects of the highest recorded wave
+(depth in the graph) are deleted → they are gone → the next wave → … → the objects that the hooks created → done. Each
+step follows from the observed state, so it continues after a restart at any point. Objects that shall outlive their
+owner are orphaned first.
 """
 
 from collections.abc import Iterable
@@ -85,8 +86,8 @@ def teardown(
 ) -> Teardown:
     """Return the next step of removing the owner's objects.
 
-    Without `hooks` (nodes to run first), for example if the file can no longer be read, nothing runs before the
-    deletions. `before_delete` returns the patch that an object needs before it is deleted.
+    Without `hooks` (nodes to run first), for example because the file that declares them can no longer be read, nothing
+    runs before the deletions. `before_delete` returns the patch that an object needs before it is deleted.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
         return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)

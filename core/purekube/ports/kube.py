@@ -128,7 +128,7 @@ class KubeTransport(Protocol):
         ...
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
-        """Yield the events of a watch until the server ends it."""
+        """Send a watch request, and yield its events until the server ends the watch."""
         ...
 
 
@@ -163,5 +163,5 @@ class LayeredTransport:
         return await self.layer(request, self.inner.send)
 
     def watch(self, request: KubeRequest) -> AsyncIterator[WatchEvent]:
-        """Yield the events of a watch through `watch_layer`."""
+        """Send a watch request through `watch_layer`, and yield its events."""
         return self.inner.watch(request) if self.watch_layer is None else self.watch_layer(request, self.inner.watch)

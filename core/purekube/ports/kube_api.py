@@ -58,7 +58,8 @@ class KubeApi:
         """Read one object as it is now.
 
         With `resource_version` the server may answer from its cache if the cache is at least as recent ("0": however
-        old). Raises NotFound if the object does not exist.
+        old). With `metadata_only` the server sends only apiVersion, kind and metadata. Raises NotFound if the object
+        does not exist.
         """
         params = {"resourceVersion": resource_version} if resource_version else {}
         return await self.transport.send(self._about(KubeVerb.GET, ref, params, metadata_only=metadata_only))
@@ -77,8 +78,9 @@ class KubeApi:
     ) -> ListPage:
         """Read one page of a list; `namespace=None` lists all namespaces. Raises Expired for an old continue token.
 
-        With `metadata_only` the server sends only apiVersion, kind and metadata of each object. A continue token
-        determines the resourceVersion already, so `resource_version` is not sent with it (W-04).
+        A page has at most `limit` objects (0: the list has only one page). With `metadata_only` the server sends only
+        apiVersion, kind and metadata of each object. A continue token determines the resourceVersion already, so
+        `resource_version` is not sent with it (W-04).
         """
         params: dict[str, str | int | None] = {
             "labelSelector": label_selector,
@@ -182,7 +184,8 @@ class KubeApi:
     ) -> Manifest:
         """Send a server-side apply to `/status`, and return the resulting object.
 
-        Raises NotFound if the object does not exist; otherwise the same errors as `apply`.
+        With `force` the apply takes over fields of other managers. Raises NotFound if the object does not exist;
+        otherwise the same errors as `apply`.
         """
         params = _strict(field_manager, force="true" if force else None)
         ref = _target(manifest, kind)
@@ -230,6 +233,7 @@ class KubeApi:
     ) -> Manifest:
         """Send a JSON, merge or strategic patch, and return the resulting object; `dry_run` stores nothing.
 
+        `patch_type` is the type of `patch`, and `subresource`, if not empty, is patched in place of the object itself.
         Field validation is not strict, because the rest of the object may belong to other writers; in a dry run it is,
         as in a patch of `kubectl apply`. Raises NotFound if the object does not exist, Stale if it is not the one that
         the patch names by uid or resourceVersion, and Invalid if the server refuses the patch.
@@ -248,7 +252,8 @@ class KubeApi:
     ) -> Manifest | None:
         """Delete the object. Return the object if finalizers keep it; None if it is gone.
 
-        Raises NotFound if it does not exist, and Stale if its uid or resourceVersion differs from the given one.
+        `propagation` says what happens to its dependents. Raises NotFound if the object does not exist, and Stale if
+        its uid or resourceVersion differs from a given one.
         """
         request = self._about(KubeVerb.DELETE, ref, body=_options(uid, resource_version, propagation))
         return left_of(await self.transport.send(request))

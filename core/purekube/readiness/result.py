@@ -35,22 +35,27 @@ class Readiness:
 
 
 def ready(reason: str = "Ready", message: str = "") -> Readiness:
-    """Return the result for an object that is ready."""
+    """Return the Readiness of an object that is ready, with this reason and message."""
     return Readiness(State.READY, reason, message)
 
 
 def progressing(reason: str, message: str) -> Readiness:
-    """Return the result for an object that will become ready without intervention."""
+    """Return the Readiness of an object that is not ready and will become ready without intervention.
+
+    `reason` and `message` say what it waits for.
+    """
     return Readiness(State.PROGRESSING, reason, message)
 
 
 def failed(reason: str, message: str) -> Readiness:
-    """Return the result for an object that will not become ready without intervention."""
+    """Return the Readiness of an object that will not become ready without intervention. `reason` and `message` say
+    why.
+    """
     return Readiness(State.FAILED, reason, message)
 
 
 def unknown(reason: str, message: str) -> Readiness:
-    """Return the result for an object whose status cannot be read."""
+    """Return the Readiness of an object whose status cannot be read. `reason` and `message` say why."""
     return Readiness(State.UNKNOWN, reason, message)
 
 

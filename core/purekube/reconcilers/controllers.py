@@ -25,8 +25,10 @@ STANDARD: Final = ("Ready", "Reconciling", "Stalled")
 
 
 class Feature(StrEnum):
-    """The features that a controller has by default. The controller's attribute `plain` switches some or all of them
-    off.
+    """The features that a controller has by default, such as a finalizer, retries after errors, and conditions in the
+    status.
+
+    The controller's attribute `plain` switches some or all of them off.
     """
 
     FINALIZER = "finalizer"

@@ -3,7 +3,7 @@
 Expected flow
     in a namespace that is not selected → report it; being deleted → run the nodes that the user's function
     `drain` returns, then remove the children wave by wave (by depth in the graph), then the finalizer; otherwise the
-    user's main function is called, and the graph engine reconciles the nodes that it returns.
+    user's main function is called, and the graph engine (`purekube.graph`) reconciles the nodes that it returns.
 Guarantees
     Pure if the function is. If the function raises, returns an invalid answer, or the object cannot be read, nothing is
     applied and nothing is deleted, since the desired state is unknown. A teardown does not need the function.

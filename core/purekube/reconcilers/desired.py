@@ -1,4 +1,6 @@
-"""The input and output of a pure reconciler: an object and children as they are, nodes and status as they should be."""
+"""The input and output of a pure reconciler's function: an object and its children as they are, and the nodes (objects
+that should exist) and the status that are desired for it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -116,10 +118,10 @@ def _as_tuple(nodes: Iterable[Node]) -> tuple[Node, ...]:
 
 @attrs.frozen(eq=False)
 class Desired(Generic[Status]):
-    """The objects that should exist, and the status. The framework adds conditions and the observed generation.
+    """The result of a pure reconciler's function: `nodes`, which are the objects that should exist, and the status.
 
-    `requeue_after` is the number of seconds after which the function is called again at the latest, even if nothing has
-    changed.
+    The framework adds conditions and the observed generation to the status. `requeue_after` is the number of seconds
+    after which the function is called again at the latest, even if nothing has changed.
     """
 
     nodes: Sequence[Node] = attrs.field(converter=_as_tuple)

@@ -32,7 +32,11 @@ class ReviewWebhook:
 
 
 def reviewers(kind: Resource[Any, Any]) -> tuple[ReviewWebhook, ...]:
-    """Return the reviewers of a kind, in the order in which an API server calls them: defaults before validation."""
+    """Return the webhooks that call the user's review functions of a kind, in the order in which an API server calls
+    them.
+
+    The webhook that fills in defaults comes before the one that validates. A webhook without a function is left out.
+    """
     known = (
         (kind.reviews.default, ReviewWebhook(True, partial(answer_defaulting, kind))),
         (kind.reviews.validate, ReviewWebhook(False, partial(answer_validation, kind))),

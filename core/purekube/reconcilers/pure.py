@@ -1,8 +1,8 @@
 """Pure reconcilers: controllers made from a function that returns the objects which should exist for an object (PH-7).
 
 The decorator `@pure_reconciler(SHOP, owns=[…])` makes the controller. The function decides which objects should exist;
-the graph engine applies those that differ, in order, waits for readiness, prunes, and tears down, as for boxes
-(operators that a file declares).
+the graph engine (`purekube.graph`) applies those that differ, in the order of their dependencies, waits for readiness,
+prunes, and tears down, as for boxes (operators that a file declares).
 """
 
 import base64
@@ -147,13 +147,16 @@ def pure_reconciler(
     across_namespaces: bool = False,
     strict_order: bool = False,
 ) -> Callable[[DesiredOf[Spec, Status]], PureReconciler[Spec, Status]]:
-    """Return a decorator that makes a controller from a pure function.
+    """Return a decorator that makes a controller from a pure function, which is called for each object of `kind`, the
+    parent.
 
-    `owns` are the kinds of the function's nodes; they are watched, and roles for them are printed. For a kind given as
-    a `Resource` the schema is known, so the controller waits for a status if the schema has one. `drain` returns nodes
-    that run to completion before a deletion. `namespaces` is a label selector of the namespaces whose objects are
-    reconciled. With `across_namespaces` nodes may be in other namespaces than the parent. With `strict_order` there are
-    no owner references, so that only this controller deletes objects.
+    The function returns nodes (objects that should exist for the parent) and a status. `owns` are the kinds of the
+    nodes; they are watched, and roles for them are printed. For a kind given as a `Resource` the schema is known, so
+    the controller waits for a status if the schema has one. `reads` are objects of other owners that the function
+    reads. `drain` returns nodes that run to completion before a deletion. `resync` is the number of seconds after which
+    a parent is reconciled again even without a change. `namespaces` is a label selector of the namespaces whose objects
+    are reconciled. With `across_namespaces` nodes may be in other namespaces than the parent. With `strict_order` there
+    are no owner references, so that only this controller deletes objects.
 
     `name` is by default the function's name. Finalizers, labels, field managers, metrics and logs contain the name, so
     a renamed controller does not recognize the objects that it made before.

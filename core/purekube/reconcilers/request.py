@@ -21,8 +21,11 @@ _LONGEST_REASON: Final = 128
 
 
 class Cause(StrEnum):
-    """The reason why an object is reconciled. If several reasons apply, the first of these is given: CREATED, SYNCED,
-    CHANGED, WOKEN, RETRIED, RESYNCED.
+    """The reason why an object is reconciled. If several reasons apply, the first of these is given.
+
+    CREATED: the object is new. SYNCED: it existed before this process started. CHANGED: it has changed, or is being
+    deleted. WOKEN: an object that it owns or reads has changed. RETRIED: the last call failed. RESYNCED: the time for
+    the next regular call has come.
     """
 
     CREATED = "created"

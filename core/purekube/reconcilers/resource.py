@@ -130,7 +130,10 @@ class Resource(Generic[Spec, Status]):
         return UnreadableObject(self.kind, read_meta(manifest), problems, _conditions(manifest), manifest)
 
     def new(self, name: str, spec: Spec, *, namespace: str = "", **meta: Any) -> Object[Spec, Status]:
-        """Return an object that is not stored yet. `meta` are other fields of ObjectMeta, such as `labels`."""
+        """Return an object of the kind with this name and spec, which is not stored in a cluster yet.
+
+        `meta` are other fields of ObjectMeta, such as `labels`.
+        """
         return Object(self.kind, ObjectMeta(name, namespace, **meta), spec, self.status())
 
     def manifest(self, given: Object[Spec, Status]) -> dict[str, Any]:
@@ -202,8 +205,9 @@ def rule(cel: str, message: str, *, field_path: str = "", reason: str = "FieldVa
     """Return a CEL validation rule, which the API server checks.
 
     Use it in `schema_field(rules=…)` for one field, or in `CEL_RULES` of a class for the whole class. In the CEL
-    expression, `self` is the value and `oldSelf` its former value. `field_path`, such as `.replicas`, is the field of
-    that value to which the API server attributes the error.
+    expression `cel`, `self` is the value and `oldSelf` its former value. If the result is false, the API server refuses
+    the object with `message` and `reason`. `field_path`, such as `.replicas`, is the field of that value to which the
+    API server attributes the error.
     """
     return CelRule(cel, message, _asked_by_the_schema, field_path, reason)
 

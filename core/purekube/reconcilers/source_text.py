@@ -95,7 +95,7 @@ def docstring(text: str, indent: int = 0) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """Return a string literal in double quotes, or in single quotes if these need fewer escapes."""
+    """Return `text` as a Python string literal in double quotes, or in single quotes if these need fewer escapes."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     body = _escaped(text).replace(quote, f"\\{quote}")
     return f"{quote}{body}{quote}"

@@ -58,9 +58,10 @@ class Filters:
     """A filter that drops updates of an object unless they change a selected part. Adds and deletes always pass.
 
     `generation` lets an update with a new generation pass. For a kind without generations it lets an update pass that
-    changes anything except metadata and status. `labels` and `annotations` are True for all, or a selection of names.
-    `finalizers` are names whose addition or removal lets an update pass, in addition to the controller's own
-    finalizers. `predicate` is called last; if it raises, the update passes.
+    changes anything except metadata and status. `labels` and `annotations` select the names whose change lets an update
+    pass: True selects all, False none. `finalizers` are names whose addition or removal lets an update pass, in
+    addition to the controller's own finalizers. `predicate` is called last with the old and the new object, and lets
+    the update pass by returning True; if it raises, the update passes.
     """
 
     generation: bool = True

@@ -1,4 +1,4 @@
-"""The execution of a pattern: all states are followed at once, so that the time is linear in the text.
+"""The execution of a pattern (regular expression): its states are all followed at once, in time linear in the text.
 
 `matches_in` only decides whether there is a match: it runs an automaton whose states are created on demand and cached
 up to a limit. `find` also locates the match: it runs the instructions as threads that remember where they began.

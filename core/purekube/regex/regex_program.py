@@ -21,14 +21,18 @@ _MOST: Final = 5_000
 
 @attrs.frozen
 class Consume:
-    """An instruction that consumes one character in `ranges` and continues with the next instruction."""
+    """An instruction of a pattern's automaton that consumes one character in `ranges` and continues with the next
+    instruction.
+    """
 
     ranges: Ranges
 
 
 @attrs.frozen
 class Split:
-    """An instruction that continues at two other instructions, of which `first` is preferred."""
+    """An instruction of a pattern's automaton that continues at two other instructions. `first` is preferred to
+    `second`.
+    """
 
     first: int
     second: int
@@ -36,14 +40,16 @@ class Split:
 
 @attrs.frozen
 class Assert:
-    """An instruction that continues only at a text position of a kind such as line start (`Assertion.kind`)."""
+    """An instruction of a pattern's automaton that continues only at a text position of a kind such as line start
+    (`Assertion.kind`).
+    """
 
     kind: str
 
 
 @attrs.frozen
 class Accept:
-    """The instruction that ends a match."""
+    """The instruction of a pattern's automaton that ends a match."""
 
 
 _LATER: Final = Split(0, 0)

@@ -1,4 +1,4 @@
-"""The parser of patterns. The grammar is RE2's, except for Unicode classes (`\\p{…}`)."""
+"""The parser of patterns (regular expressions). The grammar is RE2's, except for Unicode classes (`\\p{…}`)."""
 
 import re
 from collections.abc import Iterable
@@ -25,15 +25,16 @@ class PatternError(ValueError):
 
 @attrs.frozen
 class Characters:
-    """A node that matches one character in these ranges."""
+    """A node of a pattern's syntax tree that matches one character in the ranges of code points `ranges`."""
 
     ranges: Ranges
 
 
 @attrs.frozen
 class Assertion:
-    """A node that matches a position: `start`, `end`, `line_start`, `line_end`, a word `boundary`, or `inside` (no
-    boundary).
+    """A node of a pattern's syntax tree that matches a position and no character.
+
+    Its `kind` is `start` or `end` of the text, `line_start`, `line_end`, a word `boundary`, or `inside` (no boundary).
     """
 
     kind: str
@@ -41,21 +42,27 @@ class Assertion:
 
 @attrs.frozen
 class Sequence:
-    """A node whose parts match one after the other. Without parts it matches the empty text."""
+    """A node of a pattern's syntax tree whose parts match one after the other.
+
+    Without parts it matches the empty text.
+    """
 
     parts: tuple["Node", ...]
 
 
 @attrs.frozen
 class Alternatives:
-    """A node that matches one of its branches: the first branch with which the whole pattern matches."""
+    """A node of a pattern's syntax tree that matches one of its branches: the first with which the whole pattern
+    matches.
+    """
 
     branches: tuple["Node", ...]
 
 
 @attrs.frozen
 class Repeat:
-    """A node that matches its `body` at least `least` times and at most `most` times (None: any number).
+    """A node of a pattern's syntax tree that matches its `body` at least `least` times and at most `most` times (None:
+    any number).
 
     It prefers as many as possible if `greedy`, otherwise as few as possible.
     """

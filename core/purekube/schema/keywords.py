@@ -71,7 +71,7 @@ class KeywordReader:
         return {}
 
     def refuse_unstructural(self, raw: Mapping[str, Any], path: str) -> None:
-        """Record a problem for each keyword that a structural schema may not have."""
+        """Record a problem for each keyword of the node `raw` that a structural schema may not have."""
         for keyword in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
             if raw.get(keyword) is not None:
                 self.problem(f"{path}.{keyword}", "is not supported")

@@ -54,7 +54,8 @@ def _check_place(rule: CompiledRule, node: Schema, *, correlatable: bool) -> Non
 
 
 def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> CompiledRule:
-    """Compile one rule for values of `self_type`. `typed` says that values must be converted before the rule runs.
+    """Compile one rule, `raw` in `x-kubernetes-validations`, for values of `self_type`. `typed` says that values must
+    be converted before the rule runs.
 
     Raises CelSyntaxError if an expression or another field of the rule is invalid.
     """

@@ -73,7 +73,7 @@ def check_scalar(schema: Schema, checks: ValueChecks, value: Any, path: str) -> 
 
 
 def check_format(schema: Schema, value: str, path: str) -> list[StatusCause]:
-    """Return one cause if a string lacks the format that `schema` names.
+    """Return one cause if a string lacks the format that `schema` names. `path` is the string's place in the object.
 
     The result is empty if the string has the format, or if the schema names none or one that is not checked.
     """
@@ -117,7 +117,10 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
-    """Return one cause if a value, even null, is not in the enumeration. Return none if there is no enumeration."""
+    """Return one cause if a value, even null, is not in the enumeration that `checks` has.
+
+    Return none if there is no enumeration. `path` is the value's place in the object.
+    """
     if checks is None or checks.enum is None or any(equal(value, allowed) for allowed in checks.enum):
         return []
     return [not_supported(path, value, checks.enum)]

@@ -70,7 +70,7 @@ class Converter:
     ) -> "Converter":
         """Return the converter of a kind from its conversions. `hub` is the storage version.
 
-        Raises ValueError if a version is given twice.
+        `schemas` maps versions to their schemas; a version may lack one. Raises ValueError if a version is given twice.
         """
         names = [hub, *(conversion.version for conversion in conversions)]
         if twice := sorted({name for name in names if names.count(name) > 1}):

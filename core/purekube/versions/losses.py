@@ -23,7 +23,8 @@ class BrokenRoundTrip(ValueError):
 
 
 def check_round_trips(converter: Converter, version: str, examples: Iterable[Manifest]) -> int:
-    """Convert each example between the hub and the spoke `version`, there and back. Return the number of examples.
+    """Convert each example between the storage version (the hub) and `version` (a spoke), there and back. Return the
+    number of examples.
 
     An example may be of either version. Raises BrokenRoundTrip, with the field, for the first example that the round
     trip changes or that is invalid in the other version.

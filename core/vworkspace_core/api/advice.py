@@ -71,9 +71,10 @@ def given_up(source: str = "", version: str = "the version that is deployed") ->
 
 
 def values_missing(command: str = "") -> Advice:
-    """Return the advice for a release whose values Flux cannot read.
+    """Return the advice for a release whose chart values Flux cannot read, because a Secret or ConfigMap lacks them.
 
-    `command` is how to store them, with FILE for the file that holds them. It is empty where no object is known.
+    `command` is the shell command that stores the values, with FILE for the file that holds them. It is empty if the
+    object that lacks them is not known.
     """
     which = f", from FILE: {command}" if command else " that the message names, with the key of spec.values"
     return Advice(f"Whoever knows the values creates the Secret or ConfigMap{which}. Flux tries again by itself.")

@@ -65,8 +65,9 @@ PRINTED: Final = Installation()
 def installation_of(account: Manifest | None, namespace: str, *, agent: bool) -> Installation:
     """Return the installation that the labels of the operator's own service account describe.
 
-    `account` is the manifest of that service account; with None, no managing tool is assumed. `agent` says that the
-    operator fetches jobs from a control plane.
+    `account` is the manifest of that service account; with None, no managing tool is assumed. `namespace` is the
+    operator's namespace. `agent` says that the operator fetches jobs from a control plane, for which its roles have
+    further rights.
     """
     keeper, name, place = managing_tool(account)
     if keeper is InstallTool.NOBODY and (application := _mark(account, "labels", _INSTANCE)):

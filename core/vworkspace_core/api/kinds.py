@@ -1,4 +1,4 @@
-"""The registry of kinds that the operator uses; its informers, RBAC and engines are derived from it."""
+"""The registry of the kinds that the operator uses. The operator's informers, RBAC and engines are derived from it."""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """The remedies that the operator advises, as sentences to read and commands to paste.
 
-The order of advice is: what has to be installed, then rights, then credentials. A command changes only what it names:
-it prints roles, never workloads. If a tool such as Helm or Argo CD manages the operator's objects, the advice is the
-change to make in that tool. The module `advice` says who can help where no command does.
+The order of advice is: what has to be installed, then rights, then credentials. A command changes only what it names: a
+command that grants a right creates roles, never workloads. If a tool such as Helm or Argo CD manages the operator's
+objects, the advice is the change to make in that tool. The module `advice` says who can help where no command does.
 """
 
 import re

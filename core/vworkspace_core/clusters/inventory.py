@@ -105,9 +105,10 @@ DAMPING_SECONDS: Final = 10.0
 
 @attrs.frozen
 class PendingDeliveries:
-    """The numbers of results, statuses and events that wait for the control plane.
+    """The numbers of messages that wait to be sent to the control plane: results of jobs, status reports of jobs, and
+    events.
 
-    `dropped` is the number of events lost since the buffer was last empty.
+    Acknowledgements of jobs count as results. `dropped` is the number of events lost since the buffer was last empty.
     """
 
     results: int = 0

@@ -64,7 +64,7 @@ class Outbox:
 
     @property
     def owes_snapshot(self) -> bool:
-        """True if events were dropped and no snapshot has replaced them yet."""
+        """True if events were dropped and no snapshot (events with the present conditions) has replaced them yet."""
         return self.dropped > self.made_up
 
     def put(self, events: Sequence[Event]) -> "Outbox":
@@ -103,9 +103,10 @@ class Outbox:
         return (self.ahead or self.events)[: (self.suspect + 1) // 2 or BATCH]
 
     def sent(self, batch: Sequence[Event]) -> "Outbox":
-        """Return the outbox after `batch` was accepted.
+        """Return the outbox without the events in `batch`, which the control plane has accepted.
 
-        Newer events may have displaced part of the batch in the meantime.
+        Events of the batch that are no longer in the outbox, because newer events displaced them meanwhile, are
+        ignored.
         """
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 

@@ -290,9 +290,10 @@ def _refused(state: CredentialState, message: str, now: datetime) -> CredentialS
 
 
 def intend(state: CredentialState, requests: tuple[str, ...]) -> CredentialStep:
-    """Return the step (state and effects) that records in the Secret that a rotation for `requests` begins.
+    """Return the step (state and effects) that records in the Secret that a rotation of the credential begins.
 
-    This write also proves that the Secret is writable.
+    The rotation serves `requests`, the due requests for a new credential, such as `job/<key>`; the Secret names the
+    first. This write also proves that the Secret is writable.
     """
     writing = attrs.evolve(state.stored, requested=requests[0])
     return write(attrs.evolve(state, stage=RotationStage.RECORDING_INTENT, requests=requests, writing=writing))

@@ -194,7 +194,7 @@ class UseToken:
 
 @attrs.frozen
 class RequestsServed:
-    """The effect that reports that these requests for a new credential are done.
+    """The effect that reports to the requesters, such as a job, that these requests for a new credential are done.
 
     A new credential is stored and has worked.
     """
@@ -204,7 +204,11 @@ class RequestsServed:
 
 @attrs.frozen
 class RequestsFailed:
-    """The effect that reports that these requests for a new credential cannot be done. `message` is the reason."""
+    """The effect that reports to the requesters, such as a job, that these requests for a new credential cannot be
+    done.
+
+    `message` is the reason.
+    """
 
     requests: tuple[str, ...]
     message: str

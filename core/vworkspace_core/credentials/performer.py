@@ -1,6 +1,7 @@
-"""The interpreter of the effects that the credential machine returns to renew the agent's credential (PULL-8).
+"""The interpreter of the effects by which the agent's credential is renewed (PULL-8).
 
-It performs each effect by calling the API server or the control plane, and returns the outcome as one event.
+An effect is an action that the credential machine requests: a write of the Secret, or a call of the control plane. The
+interpreter performs it, and returns the outcome as one event.
 """
 
 import re
@@ -99,7 +100,7 @@ class CredentialPerformer:
 def registration_body(token: str, cluster_id: str = "", display_name: str = "") -> dict[str, str]:
     """Return the JSON body of the request `POST register` to the control plane, by which a cluster gets its credential.
 
-    `token` is the one-time token.
+    `token` is the one-time token. The cluster's id and display name are left out if they are empty.
     """
     optional = {"clusterId": cluster_id, "displayName": display_name}
     return {"registrationToken": token, **{name: text for name, text in optional.items() if text}}
@@ -108,7 +109,8 @@ def registration_body(token: str, cluster_id: str = "", display_name: str = "") 
 def issued_by(answer: Mapping[str, Any], cluster_id: str = "") -> r.Issued:
     """Return the credential in an answer to `register` or `rotate`.
 
-    Raises Unavailable if the answer is malformed, and Invalid if it is for another cluster. No message shows the token.
+    Raises Unavailable if the answer is malformed, and Invalid if it is for another cluster than `cluster_id`, unless
+    that is empty. No message shows the token.
     """
     token, ends = answer.get("token"), answer.get("expiresAt")
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):

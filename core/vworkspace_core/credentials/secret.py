@@ -26,9 +26,10 @@ _MOST_SERVED: Final = 64
 
 
 class CredentialKey(StrEnum):
-    """The keys of the credentials Secret.
+    """The keys of the credentials Secret's data.
 
-    The last three are the operator's own; with them a rotation survives a crash.
+    The last three are written and read only by the operator; with them a rotation (replacement of the token) survives a
+    crash.
     """
 
     URL = "control-plane-base-url"
@@ -66,7 +67,9 @@ class StoredCredential:
         return content_hash(what) in self.served.get(sort, ())
 
     def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """Return the value of `served` after a rotation that serves `requests`."""
+        """Return the value that the attribute `served`, the record of served requests, has after a rotation for
+        `requests`.
+        """
         hashes: dict[str, tuple[str, ...]] = {}
         for request in requests:
             sort, _, what = request.partition("/")
@@ -167,9 +170,10 @@ def _annotations(stored: StoredCredential) -> dict[str, str | None]:
 
 
 def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredential, ca: str = "") -> dict[str, Any]:
-    """Return the Secret for a cluster that was just registered.
+    """Return the agent's credentials Secret in `namespace` for a cluster that was just registered.
 
-    `ca` is the certificate authority (PEM) to trust at `url`.
+    `url` is the address of the control plane, and `cluster_id` the cluster's id there. `stored` has the token. `ca` is
+    the certificate authority (PEM) to trust at `url`, or an empty string.
     """
     ref = secret_ref(namespace)
     manifest = SECRET.manifest(ref.name, namespace)

@@ -43,10 +43,11 @@ AT_REST: Final = frozenset({RotationStage.IDLE, RotationStage.VERIFYING})
 class CredentialState:
     """The state of the credential machine. `stored` is the Secret's present content, `writing` its next content.
 
-    `requests` wait for a rotation. `cluster_requests` are further requests, valid only while the Cluster object has
-    them. `locked_out` says that the control plane accepts no token of the operator. `effect_number` is the number of
-    the last effect, whose answer is expected. `not_before` is when a failed rotation is retried. `jitter` in [0, 1)
-    spreads renewals.
+    `in_use` is the token that calls use. `requests` are the requests for a new credential, such as `job/<key>`, that
+    wait for a rotation (replacement of the credential). `cluster_requests` are further requests, valid only while the
+    Cluster object has them. `locked_out` says that the control plane accepts no token of the operator. `effect_number`
+    is the number of the last effect, whose answer is expected. `not_before` is when a failed rotation is retried.
+    `jitter` in [0, 1) spreads renewals.
     """
 
     stored: StoredCredential = attrs.field(factory=StoredCredential)

@@ -193,8 +193,8 @@ def meaning(
     """Return what a refused write means for the instance.
 
     The result is a `TransientFailure` if the write is to be retried, and a `BlockingReason` otherwise.
-    `released_before` says that a release of the instance was deployed before. `installation` is used for the help in
-    messages about missing rights.
+    `released_before` says that a release of the instance was deployed before: the reason is then that of an upgrade,
+    not of an installation. `installation` is used for the help in messages about missing rights.
     """
     what, error = f"{failure.verb} {failure.ref}", failure.error
     message = safe(error.message if error.message.startswith(what) else f"{what}: {error.message}")

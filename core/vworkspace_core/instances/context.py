@@ -13,8 +13,9 @@ from vworkspace_core.api.installation import PRINTED, RELEASE_ACCOUNT, Installat
 
 @attrs.frozen
 class Settings:
-    """The operator's settings that affect decisions about instances. Durations for manifests are Go
-    durations (`5m`).
+    """The operator's settings that affect decisions about instances.
+
+    Durations that are written into manifests are Go durations (`5m`); the others are numbers of seconds.
     """
 
     cluster_id: str

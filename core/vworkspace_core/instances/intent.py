@@ -1,9 +1,9 @@
 """A cache for results that depend only on the user-set part of an ApplicationInstance, its intent (RUN-11).
 
 Flux reports several times on one request, and each time the status of the instance changes, but not its spec. Without
-the cache, checking the spec and building manifests from it took half of the time of a decision. The functions do not
-know of the cache: their callers call `recall`. A function gets the instance reduced to its intent, so that its result
-cannot depend on anything else.
+the cache, checking the spec and building manifests from it took half of the time of a decision. The functions whose
+results are cached do not know of the cache: their callers call `recall`. Such a function gets the instance reduced to
+its intent, so that its result cannot depend on anything else.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,10 @@ def recall(work: Callable[[ApplicationInstance, *Rest], T], source: ApplicationI
 
 
 def forget() -> None:
-    """Clear the caches of `recall` and of shared specs. A performance measurement must begin with this call."""
+    """Clear the caches of `recall`, and that of the specs that were read from JSON (`codec.shared_spec`).
+
+    A performance measurement must begin with this call.
+    """
     for cache in (shared_spec, *_CACHES.values()):
         cache.cache_clear()
 
@@ -57,8 +60,8 @@ def intent_of(meta: ObjectMeta, spec: ApplicationInstanceSpec) -> ApplicationIns
 class CallKey:
     """The key of a cached function call: the function and its arguments.
 
-    Specs are compared by identity, which is cheap and sufficient, since the codec returns the same object for equal
-    copies. Other arguments except texts are compared by identity too, because comparing their content would cost more
+    Specs are compared by identity, which is cheap and sufficient, since `api.codec` returns the same object for equal
+    specs. Other arguments except texts are compared by identity too, because comparing their content would cost more
     than the cache saves.
     """
 

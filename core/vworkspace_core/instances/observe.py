@@ -36,10 +36,11 @@ _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 async def release_records(
     api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
-    """Return the metadata of Helm's Secrets for the release, read only before the operator first creates its
-    HelmRelease.
+    """Return the metadata of the Secrets in which Helm stores the instance's release, by their references.
 
-    Otherwise the result is empty. Raises the errors of `KubeApi.list`.
+    They are read only in a managed namespace, before the operator first creates the HelmRelease, to find a release that
+    another owner installed. Otherwise the result is empty. `observed` has the live objects so far. Raises the errors of
+    `KubeApi.list`.
     """
     if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
         return {}
@@ -87,8 +88,8 @@ def _records(instance: ApplicationInstance, observed: InstanceObserved) -> Itera
 
 
 def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -> str:
-    """Return a message if Helm already has a release of this name that another owner installed, or an empty string
-    otherwise.
+    """Return a message if Helm already has a release of the instance's release name that another owner installed, or an
+    empty string otherwise.
     """
     if not _is_first(instance, observed):
         return ""

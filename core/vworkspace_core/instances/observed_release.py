@@ -202,7 +202,7 @@ def deployed_chart(release: Manifest | None) -> DeployedChart | None:
 
 
 def was_released(status: Mapping[str, Any]) -> bool:
-    """Report whether any release of this HelmRelease was ever deployed."""
+    """Report whether any release of a HelmRelease was ever deployed. `status` is the HelmRelease's status."""
     history = status.get("history")
     if not isinstance(history, list):
         return False
@@ -210,7 +210,7 @@ def was_released(status: Mapping[str, Any]) -> bool:
 
 
 def is_first_pass(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux is still in the pass that first installs the release.
+    """Report whether Flux is still in the pass that first installs the release. `status` is the HelmRelease's status.
 
     In that pass Flux records the release first and the observed generation last. A first pass over an existing release,
     for a HelmRelease that was recreated, does not count: its status shows an upgrade.

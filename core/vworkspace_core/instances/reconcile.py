@@ -1,10 +1,11 @@
 """The whole decision about an ApplicationInstance (REC-1 to REC-13).
 
 Expected flow
-    not ours → nothing; being deleted → `deletion`; an obstacle → Blocked, nothing applied; a placeholder → Ready;
-    otherwise the finalizer, applies of source, values and HelmRelease if they differ, deletes of objects no longer
-    desired, and the status that follows from Flux's reports on exactly this request. If others hold fields of the
-    HelmRelease, its apply is sent as a dry run before anything is written.
+    being deleted → `deletion`; not ours (without the managed-by label, or of another cluster's operator) → nothing; an
+    obstacle → Blocked, nothing applied; a placeholder (an instance without a release) → Ready; otherwise the finalizer,
+    applies of source, values and HelmRelease if they differ, deletes of objects no longer desired, and the status that
+    follows from Flux's reports on exactly this request. If others hold fields of the HelmRelease, its apply is sent as
+    a dry run before anything is written.
 Guarantees
     Pure: the same input gives the same output, byte for byte. Decided again after its execution, the decision is
     empty. Objects of others are never applied over, fields of others never forced. No object of the
@@ -69,7 +70,10 @@ from vworkspace_core.instances.status import StatusFields, endpoints, own_condit
 
 
 def unreadable_instance(manifest: Manifest, error: ValidationProblems) -> Unreadable[ApplicationInstance]:
-    """Return the readable part of a malformed instance: its metadata, and its status if that can be read."""
+    """Return what can be read of a malformed instance: its metadata, and its status if that can be read.
+
+    The result also has the problems in `error` as text.
+    """
     status = read_status(ApplicationInstanceStatus, manifest) or ApplicationInstanceStatus()
     stub = ApplicationInstance(read_meta(manifest), ApplicationInstanceSpec(AppRef("unreadable")), status)
     return Unreadable(stub, problem_text(error))

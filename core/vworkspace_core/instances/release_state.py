@@ -1,8 +1,8 @@
 """The meaning of Flux's report for the operator's latest request (REC-5).
 
-`classify` is the table of REC-5: the first row that matches wins. Flux reports on its last attempt. A Ready, Stalled or
-failure counts only if that attempt was made for the latest request (`is_ours`); otherwise it belongs to the request
-before, and the latest request is under way.
+`classify` is the table of REC-5: the first row that matches wins. Flux reports on its last attempt. A report of Ready,
+of Stalled or of a failure counts only if that attempt was made for the latest request (`is_ours`); otherwise it belongs
+to the request before, and the latest request is under way.
 """
 
 from collections.abc import Mapping

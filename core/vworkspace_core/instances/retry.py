@@ -1,11 +1,13 @@
-"""Requests to Flux for another try (REC-14): the token, when it is sent, and whether Flux has handled it.
+"""Requests to Flux for another try of a release (REC-14): the token that names a request, when it is sent, and whether
+Flux has handled it.
 
-A request consists of annotations that are patched, never applied: an earlier requester causes no conflict, and they
-stay on the object. One is sent at most every ten seconds, whatever its origin.
+A request consists of annotations of the HelmRelease that are patched, never applied: an earlier requester causes no
+conflict, and they stay on the object. One is sent at most every ten seconds, whatever its origin.
 
-Flux resets its counts of failures for a `resetAt` that equals `requestedAt`, and only at the start of an attempt. A
-pass that fails at the chart or the values still handles `requestedAt`: the reset of that token is lost, and another
-token has to request it once the attempt can be made.
+The token is the value of the annotations `requestedAt` and `resetAt` of Flux. Flux resets its counts of failures for a
+`resetAt` that equals `requestedAt`, and only at the start of an attempt. A pass that fails at the chart or the values
+still handles `requestedAt`: the reset of that token is lost, and another token has to request it once the attempt can
+be made.
 """
 
 from collections.abc import Mapping
@@ -38,7 +40,8 @@ _UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNot
 def token_of(instance: ApplicationInstance, chart: ChartSource, override: ReleaseOverride | None) -> str:
     """Return the token of the requested retry, or an empty string if no retry is requested.
 
-    A retry is requested by an annotation, by an Upgrade Operation that changes nothing, or by both. The token changes
+    A retry is requested by an annotation, by an Upgrade Operation that changes nothing, or by both. `override` has the
+    changes of that Operation, and `chart` is the chart in the spec, with which they are compared. The token changes
     with every new request.
     """
     token = retry_token(instance.metadata) or ""
@@ -50,8 +53,9 @@ def token_of(instance: ApplicationInstance, chart: ChartSource, override: Releas
 def is_handled(status: Mapping[str, Any], token: str) -> bool:
     """Report whether Flux's status shows an attempt for the retry token `token`.
 
-    A longer token that includes `token` counts too, since part of a former token may have been withdrawn. The answer is
-    True for an empty token.
+    A token has up to two parts, one from an annotation and one from an Operation (see `token_of`). An attempt for a
+    longer token that includes `token` counts too, since the other part may have been withdrawn after it was sent. The
+    answer is True for an empty token.
     """
     handled = status.get("lastHandledResetAt")
     if not token or not isinstance(handled, str):

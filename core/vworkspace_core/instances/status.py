@@ -103,10 +103,11 @@ def with_status(
     fields: StatusFields,
     context: Context,
 ) -> Decision:
-    """Return `decision` with the new status (the conditions `wanted`, and `fields`) and an Event for each important
-    change.
+    """Return `decision` with the new status of `source` (the conditions `wanted`, and `fields`) and an Event for each
+    condition that changes.
 
-    If the status is up to date, return the decision unchanged.
+    A change of Reconciling gets no Event if Ready changes too, or if Blocked becomes True. If the status is up to date,
+    return the decision unchanged. If only Flux's progress messages differ, the write may be left to a later pass.
     """
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
     why = headline(APPLICATION_INSTANCE, wanted)

@@ -1,4 +1,6 @@
-"""Events for the control plane about objects that belong to no open job, which is a request from there (PULL-6).
+"""Events for the control plane about objects that belong to no open job (PULL-6).
+
+A job is a request of the control plane. It is open until it has a result, and reports the changes of its own object.
 
 ConditionTransition events report a change of status. In addition there are life-cycle events of Operations (a run
 started, and how it ended), so that a control plane that counts runs need not know the conditions. The key of such an
@@ -46,7 +48,9 @@ def transitions(old_status: Any, new_status: Any) -> tuple[Mapping[str, Any], ..
 
 
 def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
-    """Return status, reason and time of each condition of `live`, keyed by condition type."""
+    """Return the status and reason of each condition of `live`, and the time at which both began, keyed by condition
+    type.
+    """
     return {
         str(condition["type"]): (*_condition_is(condition), began_at(condition)) for condition in conditions_of(live)
     }
@@ -158,10 +162,10 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
 def event_body(
     kind: str, key: str, now: datetime, live: Manifest, conditions: Iterable[Mapping[str, Any]], **beside: Any
 ) -> dict[str, Any]:
-    """Return the body of an event about `live` for the request `POST events`.
+    """Return the body of an event about the object `live` for the request `POST events`.
 
-    `kind` is the kind of event, such as `ConditionTransition`, and `key` identifies the event. Further keyword
-    arguments become fields of the body.
+    `kind` is the kind of event, such as `ConditionTransition`, and `key` identifies the event. `conditions` are the
+    conditions that the event reports. Further keyword arguments become fields of the body.
     """
     return {
         "kind": kind,

@@ -1,4 +1,6 @@
-"""Event handlers, which map a change in the cluster to the keys to reconcile, with their urgency (REC-1)."""
+"""Event handlers, which map a change in the cluster to the keys (references of objects) to reconcile, with their
+urgency (REC-1).
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias

@@ -1,5 +1,5 @@
 """Records of a controller's own writes: which the cache does not show yet, which watch events they cause, and which
-form hot loops (RUN-3).
+form hot loops, which are reconcile passes that repeat without end (RUN-3).
 """
 
 from collections import OrderedDict, deque
@@ -18,9 +18,10 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class HotLoopEvidence:
-    """The evidence of a hot loop: status writes in the last `window` seconds, and how many repeat an earlier status.
+    """The evidence of a hot loop, which is a series of reconcile passes that repeats without end.
 
-    A repeat shows that the status alternates, or that another writer keeps changing it back.
+    It has the number of status writes in the last `window` seconds, and how many of them repeat an earlier status. A
+    repeat shows that the status alternates, or that another writer keeps changing it back.
     """
 
     writes: int
@@ -29,17 +30,20 @@ class HotLoopEvidence:
 
 
 def fingerprint(status: Manifest) -> str:
-    """Return a hash of the conditions in a manifest's status, without their times and messages."""
+    """Return a hash of the conditions in a manifest's status, without their times and messages, to recognize a repeated
+    status.
+    """
     conditions = get_path(status, "status", "conditions") or ()
     return content_hash([[condition["type"], condition["status"], condition["reason"]] for condition in conditions])
 
 
 class HotLoopDetector(Generic[K]):
-    """A detector of reconcile loops, which remembers the status writes of the last `window` seconds.
+    """A detector of hot loops (reconcile passes that repeat without end), which remembers the status writes of the last
+    `window` seconds.
 
-    A key is in a hot loop after `repeats` writes of a status that was already written within the window, or after
-    `writes` writes of any status. Each loop is reported once, then the count restarts. A new `generation` restarts the
-    count too, because then people or another controller are changing the object.
+    A key (reconciled object) is in a hot loop after `repeats` writes of a status that was already written within the
+    window, or after `writes` writes of any status. Each loop is reported once, then the count restarts. A new
+    `generation` restarts the count too, because then people or another controller are changing the object.
     """
 
     def __init__(self, *, window: float = 60.0, repeats: int = 5, writes: int = 30) -> None:
@@ -49,7 +53,8 @@ class HotLoopDetector(Generic[K]):
         self._history: OrderedDict[K, deque[tuple[float, str, int]]] = OrderedDict()
 
     def record(self, key: K, now: float, fingerprint: str, generation: int = 0) -> HotLoopEvidence | None:
-        """Record one status write with this fingerprint, for an object of this `generation`.
+        """Record one status write for `key`, an object of this `generation`. `fingerprint` is a hash of the written
+        conditions.
 
         Return the evidence if the key is now in a hot loop, None otherwise.
         """
@@ -96,7 +101,7 @@ class _Unseen:
 
 
 class PendingWrites(Generic[K]):
-    """The writes that the cache has not shown yet, by the key for which they were made.
+    """The writes that the cache has not shown yet, by the key (reconciled object) for which they were made.
 
     A key waits for the cache for `timeout` seconds after its last write. After that its objects must be read live. Of
     several writes to an object, only the latest counts.
@@ -150,7 +155,9 @@ class PendingWrites(Generic[K]):
 
 
 class EventOrigin(Enum):
-    """The origin of a watch event that concerns a key: the key's own last reconcile pass, others, or not known yet."""
+    """The origin of a watch event that concerns a key (reconciled object): the key's own last reconcile pass, others,
+    or not known yet.
+    """
 
     FOREIGN = "somebody else's: look at the key"
     OWN = "that of the key's last pass: it knows the answer already"
@@ -159,8 +166,8 @@ class EventOrigin(Enum):
 
 @attrs.frozen
 class ObjectEvent:
-    """A watch event that concerns one key: the changed object, its version (None for a deletion), the key's priority,
-    and the longest delay in seconds before the key is reconciled.
+    """A watch event that concerns one key (object to reconcile): the changed object, its version (None for a deletion),
+    the key's priority, and the longest delay in seconds before the key is reconciled.
     """
 
     ref: ObjectRef
@@ -170,7 +177,8 @@ class ObjectEvent:
 
 
 class OwnWrites(Generic[K]):
-    """A record of the writes of each key's last pass, and of watch events that arrive during a pass.
+    """A record of the writes that the last reconcile pass of each key (reconciled object) made, and of watch events
+    that arrive during a pass.
 
     The record distinguishes watch events caused by the key's own writes from changes by others.
     """

@@ -1,4 +1,4 @@
-"""The work queue: which key is reconciled next, and when a failed one is tried again (RUN-2).
+"""The work queue: which key (an object to reconcile) is reconciled next, and when a failed one is tried again (RUN-2).
 
 A deterministic data structure: time is an argument, jitter a hash of key and attempt. It holds keys, not events: a key
 that is added twice before it is taken is handed out once.
@@ -57,7 +57,10 @@ class Processing:
 
 @attrs.frozen
 class QueueStats:
-    """Counts for metrics: keys ready per priority, delayed, and being processed; adds and retries since the start."""
+    """Counts of keys (objects to reconcile) for metrics: keys ready per priority, delayed, and being processed.
+
+    `adds` and `retries` are the numbers of adds and retries since the start.
+    """
 
     ready: dict[Priority, int]
     delayed: int
@@ -67,7 +70,8 @@ class QueueStats:
 
 
 class PriorityLevel(Generic[K]):
-    """The ready keys of one priority, in groups (namespaces) that take turns so that none starves another.
+    """The ready keys (objects to reconcile) of one priority, in groups (namespaces) that take turns so that none
+    starves another.
 
     Keys are kept in two orders: by group for the turns, and by age to find keys that have waited too long. All calls
     take constant time.
@@ -114,8 +118,10 @@ _OVERTAKEN: Final = Backoff(base=0.05, cap=30.0)
 
 
 class RateLimiter(Generic[K]):
-    """The failure count of each key since its last success, and the delays that follow from it. `total` counts all
-    retries.
+    """The number of failures of each key (object to reconcile) since its last success, and the delay that follows from
+    it.
+
+    `total` counts all retries.
     """
 
     def __init__(self, backoff: Backoff) -> None:
@@ -130,8 +136,8 @@ class RateLimiter(Generic[K]):
     def delay(self, key: K, requeue: Requeue) -> float | None:
         """Return the seconds until the key is reconciled again as `requeue` says; None if it is not requeued.
 
-        The call updates the key's failure count: according to the pace it counts a failure, resets the count, or keeps
-        it.
+        The call updates the key's failure count: the pace of `requeue` says whether it counts a failure, resets the
+        count, or keeps it.
         """
         match requeue.pace:
             case RequeuePace.NONE:
@@ -185,11 +191,11 @@ class _QueuedKey:
 
 
 class WorkQueue(Generic[K]):
-    """A queue of keys to reconcile, with priorities, delays, backoff, and turns between groups of keys.
+    """A queue of keys (objects to reconcile), with priorities, delays, backoff, and turns between groups of keys.
 
-    `group_of` returns the group of a key. `exclusion_key` returns the lock that a key needs, None for no lock: of keys
-    with the same lock only one is processed at a time. `exclusion_key` is called when the key's turn comes. Keys that
-    have waited for `ageing` seconds get one turn in four, whatever their priority.
+    `group_of` returns the group of a key, such as its namespace. `exclusion_key` returns the lock that a key needs,
+    None for no lock: of keys with the same lock only one is processed at a time. `exclusion_key` is called when the
+    key's turn comes. Keys that have waited for `ageing` seconds get one turn in four, whatever their priority.
     """
 
     def __init__(
@@ -221,7 +227,8 @@ class WorkQueue(Generic[K]):
     def add(self, key: K, now: float, *, priority: Priority = Priority.LIVE, after: float = 0.0) -> bool:
         """Add `key` to the queue, due in at most `after` seconds, and return True.
 
-        After `shutdown`, return False and add nothing.
+        If the key is in the queue already, the earlier time and the higher `priority` count. After `shutdown`, return
+        False and add nothing.
         """
         if self._closed:
             return False
