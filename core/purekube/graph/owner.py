@@ -187,8 +187,10 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.removal) == _ORPHAN)
 
     def rendered(self, node: GraphNode, item: Item, ref: ObjectRef, wave: int, roll: str = "") -> dict[str, Any]:
-        """Return the manifest to send for the object `ref`: the manifest of `item`, with labels, wave (depth in the
-        graph), owner reference and hash added. `roll` is the hash for the pod template, or "" for none.
+        """Return the manifest to send for the object `ref` of the graph node `node`.
+
+        It is the manifest of `item`, with labels, wave (depth in the graph), owner reference and the hash of its
+        content added. `roll` is the hash of other objects to put into its pod template, or "" for none.
         """
         meta = {**metadata(item.manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         item_label = {self.marks.item: label_text(item.key)} if item.key else {}

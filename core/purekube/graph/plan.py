@@ -3,11 +3,11 @@
 A node of the graph is a resource with its child objects, which exist for the graph's owner.
 
 Expected flow
-    evaluate all nodes → judge the state of each → prune. The result are the writes, the state of each object, and the
+    evaluate all nodes → judge the state of each → prune. The results are the writes, the state of each object, and the
     records of objects that are created only once, which the caller stores on the owner.
 Guarantees
-    Pure. Once all objects are as desired, the next decision writes nothing. Objects of a node that cannot be evaluated are not
-    deleted. Only objects of the owner with this uid are written or deleted, and these by their own uid.
+    Pure. Once all objects are as desired, the next decision writes nothing. Objects of a node that cannot be evaluated
+    are not deleted. Only objects of the owner with this uid are written or deleted, and these by their own uid.
 """
 
 from collections.abc import Iterator, Mapping

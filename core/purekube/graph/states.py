@@ -69,8 +69,9 @@ class Observation:
     `reason` and `message` explain the state; the message does not repeat the object's name. `waits_for` are ids of the
     nodes that block the object; an unready object without any is itself the obstacle. `counts` is False if the object
     does not affect whether the owner is ready, for example because it is excluded, or its gate (a condition for the
-    write) is closed by choice (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the file that declares the
-    graph, if there is one. `is_external` says that the object belongs to another owner and is only read.
+    write) is closed by choice (`GraphNode.is_choice`). `place` is the position of the node or of its expression in the
+    file that declares the graph, if there is one. `is_external` says that the object belongs to another owner and is
+    only read.
     """
 
     node: str

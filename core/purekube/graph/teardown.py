@@ -27,7 +27,7 @@ _MOST_NAMES: Final = 8
 
 @attrs.frozen
 class Hooks:
-    """Graph nodes that must run to completion before any deletion. Use `of` to make them."""
+    """Graph nodes that must run to completion before any object of their owner is deleted. Use `of` to make them."""
 
     graph: Graph
     scope: Scope

@@ -72,7 +72,9 @@ class Resource(Generic[Spec, Status]):
 
     @property
     def needs_webhooks(self) -> bool:
-        """Report whether the API server has to call webhooks for the kind."""
+        """Report whether the API server has to call webhooks for the kind: to convert, to default or to validate its
+        objects.
+        """
         return bool(self.versions or self.reviews.validate or self.reviews.default)
 
     def crd(self) -> dict[str, Any]:

@@ -35,7 +35,9 @@ class KeywordReader:
         return kind
 
     def json_type(self, raw: Mapping[str, Any], path: str) -> JsonType:
-        """Return the value of the keyword `type`; ANY if it is absent. Record a problem for an unknown value."""
+        """Return the value of the keyword `type` of the node `raw`; ANY if it is absent. Record a problem for an
+        unknown value.
+        """
         text = raw.get("type") or ""
         try:
             return JsonType(text)
@@ -44,7 +46,10 @@ class KeywordReader:
             return JsonType.ANY
 
     def list_type(self, raw: Mapping[str, Any], path: str) -> ListType:
-        """Return the value of `x-kubernetes-list-type`; ATOMIC if absent. Record a problem if the value is unknown."""
+        """Return the value of `x-kubernetes-list-type` of the node `raw`; ATOMIC if it is absent.
+
+        Record a problem if the value is unknown.
+        """
         text = raw.get("x-kubernetes-list-type", "atomic")
         try:
             return ListType(text)
@@ -53,7 +58,9 @@ class KeywordReader:
             return ListType.ATOMIC
 
     def pattern(self, text: str, path: str) -> Pattern | None:
-        """Return the compiled pattern `text`; for an invalid pattern, record a problem and return None."""
+        """Return the compiled pattern `text`. If the pattern is invalid, record a problem of the node at `path` and
+        return None.
+        """
         try:
             return compile_pattern(text)
         except PatternError as error:
@@ -61,8 +68,9 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """Return the object under `key` of the schema `raw`; {} if absent. Record a problem if the value is
-        no object.
+        """Return the JSON object under `key` of the schema node `raw`; {} if the value is absent or no object.
+
+        A value that is no object is recorded as a problem of the node at `path`.
         """
         value = raw.get(key) or {}
         if isinstance(value, Mapping):

@@ -24,8 +24,8 @@ def compile_rules(
 
     `declared` are the rules as in `x-kubernetes-validations`. `root` says that the node describes a whole object, so
     that the rules can read its apiVersion, kind and metadata. `correlatable` says that a value of the node can be
-    matched with its old value. It is False for items of a list that is not a map list. A transition rule would never
-    run there, so it is a problem.
+    matched with its old value. It is False for items of a list that is not a map list. A transition rule (one that
+    reads `oldSelf`) would never run there, so it is a problem.
     """
     rules: list[CompiledRule] = []
     problems: list[tuple[int, str]] = []

@@ -31,10 +31,11 @@ class Names:
 
 
 def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str, Any], uid: str) -> Names:
-    """Return the names of source and ConfigMap. Each name contains a hash, since changed content needs a new object.
+    """Return the names of the source and the ConfigMap of `release`.
 
-    `fetched` is the part of the source's spec that decides which artifact is fetched. `fragment` are the values in the
-    ConfigMap. The hash in the ConfigMap's name includes the instance's `uid`, so that the name is unique.
+    Each name contains a hash, since changed content needs a new object. `fetched` is the part of the source's spec that
+    decides which artifact is fetched. `fragment` are the values in the ConfigMap. The hash in the ConfigMap's name
+    includes the instance's `uid`, so that the name is unique.
     """
     return Names(
         source=closed_name(release.name, content_hash(fetched)[:_HASH_DIGITS]),
@@ -45,8 +46,9 @@ def names_of(release: Release, fetched: Mapping[str, Any], fragment: Mapping[str
 
 
 def former_names(release: Release) -> Names:
-    """Return the names that earlier versions of the operator used. They have no hash, since those versions changed a
-    source in place.
+    """Return the names that earlier versions of the operator gave to the source and the ConfigMap of `release`.
+
+    They have no hash, since those versions changed a source in place.
     """
     return Names(source=release.name, fragment=f"{release.name}{_INTEGRATIONS}")
 

@@ -135,8 +135,9 @@ class PendingWrites(Generic[K]):
         return tuple(versions)
 
     def next_check(self, key: K, now: float) -> float | None:
-        """Return the seconds until the next check of the cache; None once the timeout has passed and a live read is
-        needed.
+        """Return the seconds until the next check whether the cache shows the key's writes.
+
+        Return None once the timeout has passed and a live read is needed.
         """
         pending = self._unseen[key]
         if now >= pending.until:
