@@ -80,7 +80,7 @@ FAST.register_structure_hook(ApplicationInstanceSpec, _read_or_share)
 def structure_strict(cls: type[T], value: Any) -> T:
     """Read `value` as an object of the class `cls`. Raises ValidationProblems with every problem.
 
-    Unlike `structure`, this function also counts unknown fields as problems, except in metadata.
+    Unlike `structuring.structure`, this function also counts unknown fields as problems, except in metadata.
     """
     if cls not in CLASSES or not isinstance(value, Mapping):
         return structure_patiently(STRICT, cls, value)

@@ -78,7 +78,7 @@ def cluster_name(cluster_id: str) -> str:
 
 
 def downstream_labels(instance: ApplicationInstance, cluster_id: str) -> dict[str, str]:
-    """Return the labels of all objects created for `instance`: its name, its uid, and the cluster."""
+    """Return the labels of all objects created for `instance`: the instance's name and uid, and its cluster's id."""
     return _target_labels(instance.metadata.name, instance.metadata.uid, cluster_id)
 
 
@@ -87,7 +87,8 @@ def operation_labels(
 ) -> dict[str, str]:
     """Return the labels of all objects created for an Operation.
 
-    They name the application on which it acts (`target_name`, and `target_uid` unless empty), and the Operation itself.
+    They name the application on which it acts (`target_name`, and `target_uid` unless empty), its cluster, and the
+    Operation itself.
     """
     return {
         **_target_labels(target_name, target_uid, cluster_id),

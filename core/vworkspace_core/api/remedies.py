@@ -312,8 +312,8 @@ def approve_command(ref: ObjectRef, installation: Installation = PRINTED) -> str
 def approval_remedy(installation: Installation) -> str:
     """Return how to add the key by which approvals are verified to the operator's credentials Secret (OPS-4).
 
-    It is a command. If the operator has an agent, it is the advice that the people who run the control plane add the
-    key.
+    Without an agent, the result is a command. With one, it is the advice that the people who run the control plane add
+    the key.
     """
     name, namespace = CREDENTIALS_SECRET, installation.namespace
     if installation.agent:

@@ -34,7 +34,7 @@ class RotationRequested:
 
 @attrs.frozen
 class ClusterRequests:
-    """The event that the Cluster object requests these rotations of the credential now.
+    """The event that has all rotations (replacements) of the agent's credential that the Cluster object requests now.
 
     Each request is a text `cluster/<uid>/<generation>`.
     """

@@ -79,10 +79,11 @@ class StoredCredential:
 
 @attrs.frozen
 class Credentials:
-    """The operator's identity and shared keys at the control plane. A `repr` shows no secret.
+    """The credentials with which the operator calls the control plane, and the keys that both use to check messages.
 
-    `token` is the token in use, `stored` the Secret's record of tokens. Certificates and keys are PEM texts
-    (`signing_key` and `decryption_key` may be JWK), empty if absent.
+    A `repr` shows no secret. `token` is the token in use, `stored` the Secret's record of tokens. Certificates and keys
+    are PEM texts (`signing_key` and `decryption_key` may be JWK), empty if absent. `approval_secret` is the key by
+    which approvals are verified.
     """
 
     url: str = attrs.field(default="", repr=lambda url: repr(redact(url)))
