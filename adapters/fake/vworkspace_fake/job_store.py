@@ -15,7 +15,7 @@ from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 
 @attrs.define
 class MemoryJobStore:
-    """A store of the control plane's jobs in memory, with a record of each open job.
+    """A store of the control plane's jobs in memory, with a record of each open job (a job without a final result).
 
     A record is refused if it has more than `longest` bytes as JSON. A tombstone is what remains of a finished job. If
     there are more than `remembered` tombstones, the oldest are forgotten.
@@ -27,7 +27,7 @@ class MemoryJobStore:
     tombstones: dict[str, Tombstone] = attrs.field(factory=dict)
 
     async def load(self) -> Sequence[JobRecord]:
-        """Return the record of every open job, oldest first."""
+        """Return the record of every open job (a job without a final result), oldest first."""
         return list(self.records.values())
 
     async def put(self, record: JobRecord) -> None:
@@ -38,7 +38,7 @@ class MemoryJobStore:
         self.records[record.job_id] = record
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record of a job, and store the tombstone if given."""
+        """Remove the record of a job, and store its `tombstone` (what remains of a finished job) if there is one."""
         if tombstone is not None:
             self.tombstones.pop(tombstone.idempotency_key, None)
             self.tombstones[tombstone.idempotency_key] = tombstone

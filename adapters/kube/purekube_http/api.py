@@ -71,7 +71,10 @@ class KubeApiClient(KubeApi):
     async def pod_log(
         self, pod: ObjectRef, container: str, *, follow: bool = False, tail_lines: int | None = None
     ) -> AsyncIterator[str]:
-        """Yield the lines of a container's log. With `follow`, wait for further lines."""
+        """Yield the lines of a container's log: all of them, or the last `tail_lines` if given.
+
+        With `follow`, wait for further lines; otherwise stop at the present end of the log.
+        """
         params = {"container": container, "follow": "true" if follow else "", "tailLines": tail_lines}
         request = self._about(KubeVerb.GET, pod, params, subresource="log")
         async for line in self._http.lines(request, follow=follow):

@@ -30,10 +30,10 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """Return the reloader of the configured CA file for `context`.
+    """Return the configured CA file, which adds its new authorities to `context` when the file changes.
 
-    Return None if no file is configured or `context` is None. The reloader checks the file for changes at most once in
-    `max_age` seconds.
+    Return None if no file is configured or `context` is None. The file is checked for changes at most once in `max_age`
+    seconds.
     """
     path = config.cluster.certificate_auth
     return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None

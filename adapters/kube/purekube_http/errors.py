@@ -1,8 +1,9 @@
 """The translation of an API server's answers, and of failures to get one, into an `OperatorError`.
 
-`error_of` translates an HTTP answer, `transport_error` a failure below HTTP. Both are pure. They rest on the measured
-rules S-15 to S-19, S-77 to S-81, W-05, W-11 and W-30 to W-38. lightkube's own errors (raw `HTTPStatusError`, `KeyError`
-without a content type) cannot occur, as its requests are not used.
+`error_of` translates an HTTP answer, `transport_error` a failure below HTTP. Both are pure. They rest on how a real API
+server was observed to answer: the rules S-15 to S-19, S-77 to S-81, W-05, W-11 and W-30 to W-38 of the specification.
+lightkube's own errors (raw `HTTPStatusError`, `KeyError` without a content type) cannot occur, as its requests are not
+used.
 """
 
 import re

@@ -32,8 +32,12 @@ A decoded page takes six times as much memory, and the operator lists several ki
 class HttpTransport:
     """The transport to the API server in `config` over HTTP.
 
-    It has one pool of connections for requests and one for watches. The other parameters have the same meaning as those
-    of `KubeApiClient`.
+    It has one pool of connections for requests (at most `connections`) and one for watches. All times are in seconds.
+    `request_timeout` limits connecting, sending, and each silence while reading; `connect_timeout` limits the opening
+    of a connection. A watch may be silent for its own timeout plus `watch_grace`. Token and CA files are read again
+    after `credential_max_age`. `observe` is called for every request, with its method, the status code or `<error>`,
+    and the time until the answer began. `before_write` is called before every write, and may stop it by raising an
+    error.
     """
 
     def __init__(

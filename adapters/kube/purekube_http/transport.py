@@ -70,9 +70,10 @@ class FencedBody(aiohttp.Payload):
 class ConnectionPool:
     """The connections to one API server. `before_write` raises an error to stop the writes of a former leader.
 
-    There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s. `observe` is
-    called for every request, with its method, the status code or `<error>`, and the seconds until the answer began.
-    Raises Permanent if the configured address is unusable, or if certificates or keys cannot be loaded.
+    There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s, otherwise
+    each connection serves one request. `observe` is called for every request, with its method, the status code or
+    `<error>`, and the seconds until the answer began. Raises Permanent if the configured address is unusable, or if
+    certificates or keys cannot be loaded.
     """
 
     def __init__(

@@ -125,7 +125,10 @@ class HttpControlPlane:
                     raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report progress of an open job. `body` has the phase, a message and conditions."""
+        """Report progress of an open job, which has no final result yet.
+
+        `body` has the phase of the work, a message for users, and conditions.
+        """
         await self._done("POST", f"jobs/{quote(job_id, safe='')}/status", body)
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
@@ -140,7 +143,10 @@ class HttpControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send the control plane a batch of events, none of which belongs to an open job."""
+        """Send the control plane a batch of events, each a JSON object.
+
+        None of them belongs to an open job (a job without a final result).
+        """
         await self._done("POST", "events", {"events": list(batch)})
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:

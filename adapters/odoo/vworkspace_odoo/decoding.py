@@ -43,7 +43,10 @@ _JSON_TYPES: Final = re.compile(r"application/(?:[\w.+-]*\+)?json\b", re.IGNOREC
 
 
 def is_json(content_type: str) -> bool:
-    """Report whether a content type is JSON: our own media type, or plain JSON, which web frameworks send."""
+    """Report whether a content type is JSON: `application/json`, or a type that ends in `+json`.
+
+    Our own media type ends in `+json`. Web frameworks send `application/json`.
+    """
     return _JSON_TYPES.match(content_type.strip()) is not None
 
 
@@ -70,7 +73,7 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
 
 
 def jobs_of(body: bytes, where: str) -> list[Any]:
-    """Return the jobs in an answer that is small enough to be decoded as a whole (`fits`), at most MOST_JOBS.
+    """Return the jobs in an answer that is small enough to be decoded as a whole (`fits`), at most MOST_JOBS (1000).
 
     Raises Unavailable if the answer has no list of jobs; `where` names the request in the message.
     """
@@ -81,7 +84,7 @@ def jobs_of(body: bytes, where: str) -> list[Any]:
 
 
 def fits(body: bytes) -> bool:
-    """Report whether an answer is small enough to be decoded as a whole: True if it has at most MOST_VALUES values."""
+    """Report whether an answer is small enough to be decoded as a whole: True if it has at most 400,000 JSON values."""
     return _values(body) <= MOST_VALUES
 
 

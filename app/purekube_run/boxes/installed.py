@@ -20,7 +20,7 @@ from purekube_run.process.command_line import CommandError
 def missing_definitions(loaded: Iterable[LoadedBox]) -> tuple[str, ...]:
     """Return the names of the CRDs that the boxes in `loaded` need, and that no file contained.
 
-    If the plural of a kind is unknown, the CRD's name is guessed.
+    A CRD's name begins with the plural of its kind. If the plural is unknown, it is guessed from the kind.
     """
     return tuple(
         sorted(

@@ -186,8 +186,9 @@ class ServedBoxes:
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:
     """Return the assignments of a box: the names of all revisions in `history`, and the revision for new parents.
 
-    New parents (objects of the box's kind) get a revision that can run, which means one in `served`. If no such
-    revision has ever had a Ready parent, one in `in_use` (the revisions that existing parents have) is preferred.
+    Parents are the objects of the box's kind. A new parent gets one of the revisions in `served`, which are those that
+    can run: the newest at which a parent was ever Ready. If there is none, it gets the oldest one that parents have now
+    (`in_use`), or else the newest one. Revisions that were undone because a parent failed are avoided.
     """
     known = [revision for revision in history if revision.name in served]
     sound = [revision.name for revision in known if not revision.given_up] or [known[-1].name]

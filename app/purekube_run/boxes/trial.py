@@ -2,8 +2,8 @@
 
 A pass is one reconcile of an object. The API server refuses dry runs as it would refuse the writes: admission,
 immutable fields, conflicts with other field managers. The trial simulates what a dry run cannot do: writes of the
-parent (the object of the box's kind), deletions, and the creation of a child whose namespace, say, does not exist yet
-because an earlier write of the same pass would create it.
+parent (the object of the box's kind), deletions, and writes that depend on earlier writes of the same pass. An example
+is a child whose namespace does not exist yet, because the pass itself would create it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -155,8 +155,8 @@ class Judge:
     ) -> Judgement:
         """Try a revision by dry runs on at most 50 of the `parents`: those without a current verdict in the cache.
 
-        Return all verdicts on `revision` that are known so far. `manifests` contains every parent. If an error
-        interrupts the trials, the result names it.
+        Return all verdicts on `revision` that are known so far, and the number of parents that are still to be tried.
+        `manifests` contains every parent. If an error interrupts the trials, the result names it.
         """
         due, obstacle = [*self._due(parents, revision, now)], ""
         for parent in due[:_AT_ONCE]:

@@ -141,7 +141,7 @@ def shared_informers(
 ) -> Iterator[InformerRunner]:
     """Yield the informers that all composites (kinds whose objects have children) of a process share.
 
-    They are one of CRDs, and one of Namespaces if `namespaces` is True.
+    The first watches CRDs. If `namespaces` is True, there is a second, which watches Namespaces.
     """
     definitions = ObjectStore(CUSTOM_RESOURCE_DEFINITION, transform=slim_definition)
     yield InformerRunner(api, CUSTOM_RESOURCE_DEFINITION, clock=clock, random=random, store=definitions)

@@ -266,8 +266,8 @@ def composite_reconcilers(
 ) -> Iterator[CompositeReconciler]:
     """Yield a reconciler with its own caches for each composite (a kind whose objects have children).
 
-    `shared` are the informers of CRDs and Namespaces. Raises CommandError if two composites would write the status of
-    the same kind.
+    `options` are those of all controllers of the process, such as the namespaces to watch. `shared` are the informers
+    of CRDs and Namespaces. Raises CommandError if two composites would write the status of the same kind.
     """
     composites = tuple(composites)
     refuse_shared_kinds(composites)

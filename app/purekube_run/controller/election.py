@@ -83,8 +83,9 @@ class Elector:
 
     A shard is one of several parts into which namespaces are divided. While the participant leads, it keeps `fence`
     open, which permits the writes of the process. `api`, which reads and writes the Lease, must therefore not be
-    guarded by `fence`. `identity` must be unique to this process. `random` returns numbers in [0, 1). `wall` returns
-    the times that are written into the Lease; no decision depends on them.
+    guarded by `fence`. `identity` must be unique to this process. `random` returns numbers in [0, 1), which vary the
+    time between two reads of the Lease. `wall` returns the times that are written into the Lease; no decision depends
+    on them.
     """
 
     def __init__(

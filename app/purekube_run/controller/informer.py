@@ -83,8 +83,9 @@ class InformerRunner:
     """An informer: it keeps `store` equal to the API server's objects of one kind, and calls handlers for each change.
 
     Handlers are called synchronously, in the order of the changes. An exception of a handler is logged and counted, and
-    the other handlers are still called. Selectors restrict which objects are cached. With `metadata_only` the server
-    sends only metadata. `random` returns numbers in [0, 1). `remedy` returns the command that grants a missing right.
+    the other handlers are still called. `label_selector` and `field_selector` restrict which objects are cached. With
+    `metadata_only` the server sends only metadata. `random` returns numbers in [0, 1), which vary the delays of retries
+    and the length of watches. `remedy` returns the command that grants a missing right.
     """
 
     def __init__(

@@ -35,7 +35,8 @@ class Heartbeat:
     """The data from which health checks tell whether an informer is stuck.
 
     `moved_at` is the time of its last event, and `answered_at` that of the API server's last answer, in seconds of the
-    monotonic clock; both are `began` at first. `patience` is for how many seconds its current activity may last.
+    monotonic clock; both are `began` at first. `patience` is for how many seconds its current activity (a list, a watch
+    or a wait) may last without an event.
     """
 
     began: float
@@ -64,9 +65,9 @@ class Heartbeat:
 
 
 def by_its_roles(right: Right) -> str:
-    """Return the advice to ask an administrator for a missing right.
+    """Return a sentence on how to obtain a missing right: an administrator must grant it.
 
-    This is the default remedy, for processes without a command that prints their roles.
+    This is the default remedy, for processes that have no shell command to print the roles that they need.
     """
     who = right.user or "the account that it runs as"
     return f"an administrator of the cluster gives it to {who}, by the roles that it was installed with"
@@ -116,7 +117,7 @@ class InformerCounters:
 
     @property
     def current(self) -> str:
-        """The current error without secrets, or "" if there is none."""
+        """The error of the informer's last list or watch, without secrets, or "" if lists and watches succeed now."""
         return shown(self.trouble_reason)
 
     def relist(self, cause: RelistCause) -> None:

@@ -28,7 +28,8 @@ def projected(
 ) -> Callable[[Manifest], Manifest]:
     """Return a function that reduces an object to the fields at `paths` and some of its metadata, to save memory.
 
-    An empty path keeps all fields. `identity` lists the metadata to keep; None keeps all metadata except managedFields.
+    A path is a tuple of keys, such as `("spec", "suspend")`; an empty path keeps all fields. `identity` are the names
+    of the metadata fields to keep; None keeps all metadata except managedFields. apiVersion and kind are always kept.
     """
     desired = [*dict.fromkeys(paths)]
     if () in desired:
@@ -161,8 +162,9 @@ class Informers:
         return self._runners[kind, None]
 
     def of(self, *kinds: Kind) -> tuple[InformerRunner, ...]:
-        """Return the informers of these kinds in all namespaces. Raises KeyError for a kind without such an
-        informer.
+        """Return the informers of these kinds that watch all namespaces, in the same order.
+
+        Raises KeyError for a kind without such an informer.
         """
         return tuple(self[kind] for kind in kinds)
 

@@ -47,7 +47,8 @@ class Election:
 class ControllerManager:
     """A manager that runs all controllers of one process on `api`. Construct it in the event loop that runs it.
 
-    `shared` are informers that several controllers use, including the one for CRDs.
+    `shared` are informers that several controllers use, including the one for CRDs. `controllers` are loaded at once;
+    others can be loaded and unloaded while the manager runs. `events` receives the controllers' Events.
     """
 
     def __init__(
@@ -115,7 +116,10 @@ class ControllerManager:
 
     @property
     def own_informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that are not in `shared`. Each runs as long as a controller uses it."""
+        """The informers of the controllers that are not among the `shared` informers given to the manager.
+
+        Each runs as long as a controller uses it.
+        """
         own = (informer for runner in self.runners for informer in runner.informers)
         shared = frozenset(self.shared)
         return tuple(informer for informer in dict.fromkeys(own) if informer not in shared)
@@ -132,7 +136,10 @@ class ControllerManager:
 
     @property
     def is_backlogged(self) -> bool:
-        """Report whether keys wait for a worker, not counting keys of background priority (such as resyncs)."""
+        """Report whether any controller has keys (references of objects to reconcile) that wait for a worker.
+
+        Keys of background priority, such as resyncs, do not count.
+        """
         return any(runner.pool.is_backlogged for runner in self.runners)
 
     @property
@@ -168,12 +175,20 @@ class ControllerManager:
             await informer.wait_for_sync()
 
     async def run(self, elected: Callable[[], Awaitable[None]] = elected_at_once) -> None:
-        """Run until cancelled: start watching immediately, and reconciling once `elected` returns."""
+        """Run all informers and controllers until cancelled.
+
+        Informers list and watch immediately. Controllers reconcile once `elected` returns, which it does when this
+        process may write.
+        """
         async with anyio.create_task_group() as group:
             self.start(group, elected)
 
     def start(self, group: anyio.abc.TaskGroup, elected: Callable[[], Awaitable[None]]) -> None:
-        """Start the tasks in `group`: watch immediately, and reconcile once `elected` returns."""
+        """Start a task in `group` for each informer and each controller, and return at once.
+
+        Informers list and watch immediately. Controllers reconcile once `elected` returns, which it does when this
+        process may write.
+        """
         self._group, self._elected = group, elected
         self._settle()
 

@@ -1,4 +1,4 @@
-"""The HTTP handler: an ASGI application around an `ApiServer`."""
+"""The HTTP handler: an ASGI application that serves an in-memory `ApiServer` over HTTP."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -47,9 +47,10 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
 @attrs.frozen
 class ResourcePath:
-    """The parts of a URL path under `/api` or `/apis`.
+    """The parts of a URL path under `/api` or `/apis`. `group` is empty for the core group.
 
-    An empty `plural` means the discovery document of the group and version.
+    An empty `plural` means the discovery document of the group and version. An empty `name` means a collection, and an
+    empty `subresource` the object itself.
     """
 
     group: str
@@ -130,7 +131,7 @@ _DISCOVERY: Final = frozenset({AnswerForm.DISCOVERY})
 
 
 class HttpHandler:
-    """The ASGI application of one `ApiServer`.
+    """The ASGI application that serves one `ApiServer`.
 
     `tokens` maps bearer tokens to callers; without `tokens` every caller is the administrator. Watches get a bookmark
     every `bookmark_interval` seconds. `services` maps (namespace, name) of in-cluster services to the base URLs at

@@ -13,7 +13,10 @@ import attrs
 
 @attrs.frozen
 class Certificates:
-    """The certificate and key of a server and the authority that its clients trust, each as PEM."""
+    """The certificate and private key of a TLS server, and the certificate of the authority that its clients trust.
+
+    Each is a PEM text as bytes.
+    """
 
     authority: bytes
     certificate: bytes

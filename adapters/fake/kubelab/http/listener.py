@@ -1,4 +1,4 @@
-"""The HTTP server of the embedded API server and the embedded control plane: bind, serve, end cleanly."""
+"""The HTTP listener of the embedded API server and of the embedded control plane: bind, serve, end cleanly."""
 
 import asyncio
 import socket

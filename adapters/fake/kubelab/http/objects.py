@@ -53,7 +53,11 @@ def include_object(query: Mapping[str, str]) -> str:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the request's body, decompressed. Raises ApiFailure 413 as soon as the body is too large."""
+    """Return the request's body, decompressed if it is gzipped.
+
+    Raises ApiFailure 413 if the body, as sent or decompressed, has more than BODY_LIMIT bytes (3 MiB), and 400 for
+    invalid gzip.
+    """
     size, parts = 0, []
     async for part in request.stream():
         size += len(part)

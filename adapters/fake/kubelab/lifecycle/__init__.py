@@ -1,1 +1,1 @@
-"""Changes that no request makes: garbage collection, termination of namespaces and of CRDs."""
+"""Changes to objects that no client's write makes directly: garbage collection, and the end of namespaces and CRDs."""

@@ -43,7 +43,7 @@ class Writes(Protocol):
 
 
 class BuiltinControllers:
-    """The garbage collector and the namespace controller, run until both have no work left."""
+    """The garbage collector and the namespace controller. They work only within `run`, until both have no work left."""
 
     def __init__(self, store: Store, registry: ResourceRegistry, namespaces: Namespaces, server: Writes) -> None:
         self._store = store

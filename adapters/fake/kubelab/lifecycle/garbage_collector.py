@@ -53,8 +53,8 @@ Verdict = DropReferences | DeleteDependent | None
 def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ...], has_dependents: bool) -> Verdict:
     """Return what to do with a dependent (an object with owner references), given the state of each owner by uid.
 
-    None means that the dependent stays unchanged. `finalizers` are the dependent's finalizers; `has_dependents` says
-    whether the dependent is an owner itself.
+    The result is to delete it, to drop some of its references, or None if it stays unchanged. `finalizers` are the
+    dependent's finalizers; `has_dependents` says whether the dependent is an owner itself.
     """
     lost = frozenset(uid for uid, state in owners.items() if state is not OwnerState.SOLID)
     if not lost:

@@ -16,7 +16,10 @@ from purekube.schema.node import SchemaError
 
 
 class ResourceRegistry:
-    """The served resources by path and by kind. `generation` counts how often a resource was added or removed."""
+    """The served resources, found by URL path, kind or group.
+
+    `generation` counts how often a resource was added or removed.
+    """
 
     def __init__(self, resources: Iterable[ServedResource] = ()) -> None:
         self.generation = 0
@@ -121,7 +124,10 @@ DeleteAll = Callable[[ServedResource], None]
 
 
 class CustomDefinitions:
-    """The part of the server that adds and removes served resources when CRDs are created, changed or deleted."""
+    """The part of the in-memory API server that serves the kinds of CRDs.
+
+    It adds, replaces and removes served resources when CRDs are created, changed or deleted.
+    """
 
     def __init__(
         self,
@@ -145,7 +151,7 @@ class CustomDefinitions:
         """Update the set of served resources after a write to the resource `where`.
 
         Only writes of CRDs, and of objects whose CRD is being deleted, have an effect. When the deletion of a CRD
-        begins, `delete_all` is called with the CRD's resource, and must delete all its objects.
+        begins, `delete_all` is called with the resource that the CRD defines, and must delete all its objects.
         """
         while self._touched:
             name, _ = self._touched.popitem()

@@ -1,4 +1,7 @@
-"""Values that pass between the handlers and the server: callers, verbs, options, write requests and answers."""
+"""Values that pass between the API server and its handlers: callers, verbs, options, write requests and answers.
+
+A handler makes the server available to clients, in process or over HTTP.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -77,7 +80,7 @@ ORPHAN: Final = "orphan"
 
 
 class RequestVerb(StrEnum):
-    """The verbs of authorization rules and of the audit log. Server-side apply is a PATCH."""
+    """The verbs of authorization rules and of the audit log. The verb of a server-side apply is PATCH."""
 
     GET = "get"
     LIST = "list"

@@ -109,9 +109,10 @@ def all_needed(needs: Sequence[ConversionNeeded]) -> ConversionNeeded:
 
 
 def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
-    """Return the results of `act` for each record.
+    """Return the results of `act` for each record, in the same order.
 
-    If `act` raises ConversionNeeded for some records, one ConversionNeeded for all of them is raised at the end.
+    If `act` raises ConversionNeeded for some records, one ConversionNeeded is raised at the end, for as many of them as
+    a single request to a webhook can satisfy.
     """
     made, needs = [], []
     for record in records:
@@ -125,7 +126,7 @@ def for_each(records: Iterable[Any], act: Callable[[Any], Any]) -> list[Any]:
 
 
 class ConversionAnswers:
-    """The conversions that webhooks have returned so far during one request."""
+    """The objects that conversion webhooks have converted so far for one request, to be found by object and version."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, bytes], Manifest] = {}

@@ -133,7 +133,7 @@ def already_exists(group: str, plural: str, name: str, *, is_going: bool = False
 def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure:
     """Build the 409 for a write that requires another resourceVersion or uid than the object has.
 
-    It has no causes; `why` ends its message.
+    It has no `details.causes`. `why` is the end of its message.
     """
     details = {"name": name, "group": group, "kind": plural}
     message = f'Operation cannot be fulfilled on {resource_of(group, plural)} "{name}": {why}'

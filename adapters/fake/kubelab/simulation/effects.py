@@ -1,8 +1,9 @@
 """The effects of a simulated controller as data, and the result of its passes.
 
-A pass is a generator that yields effects, is sent their answers, and returns a `ControllerResult`. It has no clock and
-does no I/O; the simulator performs the effects. Dropping a pass between two effects is a crash of the controller there.
-An error of the API server is thrown into the pass; one that it does not catch ends it.
+An effect is a request of a pass: a read, a write, a pause, or a question to another system. A pass is a generator that
+yields effects, is sent their answers, and returns a `ControllerResult`. It has no clock and does no I/O; the simulator
+performs the effects. Dropping a pass between two effects is a crash of the controller there. An error of the API server
+is thrown into the pass, and ends the pass unless the pass catches it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
@@ -191,7 +192,8 @@ PassStep: TypeAlias = Generator[Effect, Any, _T]
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
     """Return the object at `ref`, or None if the object does not exist.
 
-    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    The function is a generator, to be used with `yield from` in a pass: it yields the read as an effect (a request that
+    the simulator performs), and receives the answer.
     """
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
@@ -200,7 +202,8 @@ def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
     """Return every object of a kind, in one namespace or, if that is None, in all namespaces.
 
-    The function is a generator, to be used with `yield from` in a pass: it yields the effect and receives the answer.
+    The function is a generator, to be used with `yield from` in a pass: it yields the read as an effect (a request that
+    the simulator performs), and receives the answer.
     """
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
@@ -210,7 +213,7 @@ def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = 
     """Patch an object with the merge patch `body`. Return whether the object existed.
 
     `subresource` is empty for a patch of the object itself. The function is a generator, to be used with `yield from`
-    in a pass: it yields the effect and receives the answer.
+    in a pass: it yields the write as an effect (a request that the simulator performs), and receives the answer.
     """
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

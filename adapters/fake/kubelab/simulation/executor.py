@@ -61,9 +61,10 @@ class SimulationExecutor:
         self._answer = answer
 
     async def perform(self, effect: Effect, field_manager: str) -> Any:
-        """Perform one effect and return its answer. `field_manager` is the manager of the effect's writes.
+        """Perform one effect (a read, a write or a question to another system), and return its answer.
 
-        Raises the errors of `KubeApi`, unless the effect ignores errors.
+        `field_manager` is the manager of the effect's writes. Raises the errors of `KubeApi`, unless the effect ignores
+        errors.
         """
         match effect:
             case SimulatedGet(ref):

@@ -4,7 +4,8 @@ A simulator is polled: `tick(now)` does everything that is due and returns; noth
 API server it needs no event loop. `kubelab.simulation.running` runs a simulator against any API server.
 
 The engine below is shared: the work queue with its backoff, the observed objects, and the passes in progress. A
-subclass for a set of controllers defines the kinds that they watch and reconcile, and answers their questions.
+subclass for a set of controllers defines the kinds that they watch and reconcile. It also answers the passes' requests
+to systems other than the API server, such as a registry.
 """
 
 import logging
@@ -49,7 +50,8 @@ class ObservedObjects(dict[ObjectRef, Manifest]):
 class ControllerPass:
     """A reconcile pass that is about to begin. `field_manager` is the manager of all its writes.
 
-    `steps` is the generator that yields the effects of the pass and returns its result.
+    `steps` is the generator that yields the requests of the pass (reads, writes, pauses), is sent the answers, and
+    returns the result of the pass.
     """
 
     field_manager: str

@@ -1,7 +1,7 @@
 """Server-side apply and the tracking of other writes: the resulting object, and the owner of each field.
 
 Pure functions over plain objects, which are never changed. Defaults, validation and the rules for metadata follow in
-the pipeline.
+`kubelab.writes.pipeline`, which calls these functions.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
 class TypedPatchError(OperatorError):
-    """An applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
+    """The error of an applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
 
 
 class KindProperties(Versioned, Protocol):
@@ -258,7 +258,7 @@ def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
-    """Return `manifest` with the entries of `managers` as its managedFields.
+    """Return `manifest` with `managers`, the entries by their identity, as its managedFields.
 
     Without entries the field is left out (S-40).
     """

@@ -24,7 +24,10 @@ _FITTING: Final[Mapping[type, frozenset[JsonType]]] = {
 
 
 def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
-    """Return a message `path: problem` for each part of `value` that does not fit the schema."""
+    """Return a message `path: problem` for each part of `value` that does not fit the schema.
+
+    `path` is the path of `value` itself, with which the path of each part begins.
+    """
     if value is None:
         return []
     match shape(schema, value):

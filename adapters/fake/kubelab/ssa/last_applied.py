@@ -34,8 +34,8 @@ def apply_as(
 ) -> dict[str, Any]:
     """Return the object after `manager` applied `config` to `live` server-side.
 
-    The arguments and errors are those of `apply`. The manager `kubectl` has no conflict about fields that client-side
-    apply wrote: it takes them over. It also updates the last-applied annotation if the object has one.
+    The arguments and errors are those of `kubelab.ssa.apply.apply`. The manager `kubectl` has no conflict about fields
+    that client-side apply wrote: it takes them over. It also updates the last-applied annotation if the object has one.
     """
     run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
     if manager != "kubectl":

@@ -17,8 +17,8 @@ from purekube.schema.node import JsonType, ListType, Schema
 def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
     """Return the owned `fields` adapted to the present `schema`. If nothing changes, the object `fields` is returned.
 
-    Where a value has become atomic, an owner of its children becomes the owner of the whole. Where a value has become
-    granular, the owner keeps only the parent.
+    Where a list or map has become atomic, an owner of its members becomes the owner of the whole list or map. Where it
+    has become granular, its owner still owns the list or map, but none of its members.
     """
     changed: dict[str, Any] = {}
     for element, node in fields.items():
@@ -103,8 +103,8 @@ class Rules:
     """The rules of ownership for one kind, and for one endpoint: the object itself or a subresource.
 
     `ignored` are fields that writes to the endpoint cannot change, so they give no ownership of these fields (S-26).
-    `settled` says that the live object was written under this same schema, so that its entries of this version need no
-    adaptation.
+    `settled` says that the live object was written under this same schema, so that its managedFields entries of this
+    version need not be adapted to the schema.
     """
 
     kind: Versioned

@@ -1,7 +1,7 @@
-"""Values interpreted by a schema: their leaves, the names of list items, and the fields of a value.
+"""Values interpreted by a schema: their shapes, the path elements of list items, and the fields of a value.
 
-Server-side apply knows three shapes: scalars (always leaves), lists and maps (leaves when atomic). Under a schema node
-without a type a value has the shape of its own type.
+Server-side apply knows three shapes: scalars, lists and maps. A scalar, or an atomic list or map, is owned only as a
+whole. Under a schema node without a type a value has the shape of its own type.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,10 @@ _BY_TYPE: Final = {
 
 
 class ItemError(ValueError):
-    """The error of a list item without an identity: its keys are missing, or the item of a set is no scalar."""
+    """The error of a list item that cannot be distinguished from others.
+
+    The item of a map list lacks a key field, or the item of a set is no scalar.
+    """
 
 
 def shape(schema: Schema, value: Any) -> str:

@@ -145,7 +145,10 @@ def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool
 
 
 def continue_token(version: int, after: ObjectKey) -> str:
-    """Return an opaque token with which a list continues after the key `after`, in the state of `version`."""
+    """Return an opaque token with which a client continues a list after the object with the key `after`.
+
+    The list continues with the objects as they were at the resourceVersion `version`.
+    """
     token = {"v": "meta.k8s.io/v1", "rv": version, "start": list(after)}
     return urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 

@@ -129,7 +129,8 @@ class Store:
     def past(self, where: GroupResource, version: int, namespace: str | None, after: ObjectKey | None) -> list[Record]:
         """Return the records that `scan` would have yielded at the resourceVersion `version`.
 
-        The history must still reach back to it: `version` must not be below `floor`.
+        The other arguments are those of `scan`. The history must still reach back to `version`: it must not be below
+        `floor`.
         """
         table = self._tables.get(where)
         if table is None:

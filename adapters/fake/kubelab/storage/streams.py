@@ -126,7 +126,7 @@ def _field(resource: ServedResource, record: Record, path: str) -> str:
 
 
 class StoreReader:
-    """The part of the server that reads the store. Every method may raise ApiFailure."""
+    """The part of the in-memory API server that answers gets, lists and watches. Every method may raise ApiFailure."""
 
     def __init__(self, store: Store, streams: WatchStreams) -> None:
         self._store = store

@@ -17,7 +17,10 @@ Line = tuple[WatchEventType, bytes]
 
 
 class WatchStream:
-    """One open watch of a client. `end` ends the watch cleanly, `fail` ends it with one ERROR line."""
+    """One open watch of a client, with the events that the client has not taken yet.
+
+    The method `end` ends the watch as a server does at its timeout. The method `fail` ends it with an ERROR event.
+    """
 
     def __init__(
         self,

@@ -18,7 +18,8 @@ _POLICIES: Final = ("Background", "Foreground", "Orphan")
 def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
     """Return the options of a DELETE. The propagation policy in the body takes precedence over that in the query.
 
-    Raises ApiFailure 400 for a malformed precondition, and 422 for an invalid policy.
+    The DELETE is a dry run if `dry_run` is True, as the query says, or if `body` has the field `dryRun`. Raises
+    ApiFailure 400 for a malformed precondition, and 422 for an invalid policy.
     """
     preconditions = body.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):

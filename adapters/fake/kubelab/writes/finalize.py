@@ -47,8 +47,8 @@ def finalize_create(
     """Return the outcome of creating the object `manifest`, with `warnings` and the warnings of this step.
 
     Raises a 422 ApiFailure with all problems; if `write` defers validation, the outcome contains it instead. For a POST
-    of a custom resource, `read` is the result of `read_body`: unchanged parts of it need no further cleaning. Otherwise
-    it is None.
+    of a custom resource, `read` is the result of `body_decoding.read_body`, in which unknown fields and nulls are
+    removed already. Parts that `manifest` shares with it are not searched for them again. Otherwise `read` is None.
     """
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
@@ -92,7 +92,8 @@ def finalize_update(
 
     Raises a 409 ApiFailure for a stale resourceVersion, and a 422 ApiFailure for an invalid `manifest`. If `write`
     defers validation, the outcome contains the 422 instead. For a PUT or patch of a custom resource, `read` is the
-    result of `read_body`: unchanged parts of it need no further cleaning. Otherwise it is None.
+    result of `body_decoding.read_body`, in which unknown fields and nulls are removed already. Parts that `manifest`
+    shares with it are not searched for them again. Otherwise `read` is None.
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)

@@ -82,7 +82,8 @@ def check_metadata(metadata: Mapping[str, Any], rule: NameRule, *, namespaced: b
 def check_common(metadata: Mapping[str, Any], settled: Mapping[str, Any] = {}) -> list[StatusCause]:
     """Return the problems of the labels, annotations, owner references and finalizers in any write.
 
-    Values that are shared with `settled`, the metadata of a validated object, are not checked again.
+    `settled` is the metadata of an object that was found valid. Of these four fields, those that are the same Python
+    object in `settled` are not checked again.
     """
     causes: list[StatusCause] = []
     for key, check in _COMMON:

@@ -27,7 +27,10 @@ from kubelab.writes.deletion import check_preconditions, finalizers_for, marked
 
 
 class Remover:
-    """The part of the server that deletes objects or marks them for deletion. Every method may raise ApiFailure."""
+    """The part of the in-memory API server that deletes objects, or marks them for deletion if finalizers keep them.
+
+    Every method may raise ApiFailure.
+    """
 
     def __init__(self, store: Store, now: Callable[[], datetime]) -> None:
         self._store = store

@@ -1,6 +1,7 @@
-"""Writes of objects: find the live object, run the pipeline, store its outcome.
+"""Writes of objects: a write is prepared (what is to be stored is computed), and then stored.
 
-Preparing and storing are two steps, so that a handler can call admission webhooks in between.
+Preparing reads the stored object and runs the pure functions of `kubelab.writes.pipeline`. Between the two steps a
+handler can call admission webhooks.
 """
 
 from collections.abc import Callable, Mapping
@@ -88,7 +89,7 @@ class Prepared:
 
 
 class ObjectWriter:
-    """The part of the server that prepares and stores writes. Every method may raise ApiFailure."""
+    """The part of the in-memory API server that prepares and stores writes. Every method may raise ApiFailure."""
 
     def __init__(
         self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]

@@ -46,8 +46,8 @@ def control_plane_app(
 ) -> Starlette:
     """Build the ASGI application that serves `server` over HTTP.
 
-    `polls` keeps the agents' requests that wait for a job. `/api/agent/…` is for agents, `/api/admin/…` for the holder
-    of `admin_token`; `further` routes are added.
+    `polls` are the long polls: the agents' requests that wait for a job. Paths below `/api/agent/` are for agents,
+    those below `/api/admin/` for the holder of `admin_token`. The routes in `further` are added.
     """
     face = _AgentFace(server, polls)
     agent = "/api/agent"

@@ -74,7 +74,10 @@ class InProcessControlPlane:
             raise
 
     async def status(self, job_id: str, body: Mapping[str, Any]) -> None:
-        """Report progress of an open job. `body` has the phase, a message and conditions."""
+        """Report progress of an open job, which has no final result yet.
+
+        `body` has the phase of the work, a message for users, and conditions.
+        """
         await self._call(AgentCall.STATUS, lambda: self._server.status(self._token, job_id, body))
 
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
@@ -86,7 +89,10 @@ class InProcessControlPlane:
                 raise
 
     async def events(self, batch: Sequence[Mapping[str, Any]]) -> None:
-        """Send the control plane a batch of events, none of which belongs to an open job."""
+        """Send the control plane a batch of events, each a JSON object.
+
+        None of them belongs to an open job (a job without a final result).
+        """
         await self._call(AgentCall.EVENTS, lambda: self._server.events(self._token, {"events": list(batch)}))
 
     async def register(self, body: Mapping[str, Any]) -> Mapping[str, Any]:

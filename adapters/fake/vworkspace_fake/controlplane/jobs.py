@@ -94,7 +94,10 @@ class JobBook:
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
-        """Return the earliest time at which a job is offered again to the cluster, or None if no job waits for that."""
+        """Return the earliest time at which a job that the cluster has not acknowledged is offered to it again.
+
+        Return None if there is no such job.
+        """
         waiting = [job for job in self._jobs.values() if job.cluster_id == cluster_id and self._unacked(job)]
         return min((job.offered_at + self.redelivery for job in waiting if job.offered_at), default=None)
 
@@ -123,7 +126,8 @@ class JobBook:
     def status(self, cluster_id: str, job_id: str, body: Any) -> None:
         """Record the progress report `body` of an open job of the cluster.
 
-        Raises ApiRefusal: 400 if the job is not acknowledged, 404 if it is closed or not the cluster's.
+        A job is open until it has a result or is withdrawn. Raises ApiRefusal: 400 if the job is not acknowledged, 404
+        if it is not open or not the cluster's.
         """
         job = self._own(cluster_id, job_id)
         if not job.open:

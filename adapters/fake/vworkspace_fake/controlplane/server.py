@@ -67,9 +67,9 @@ class ControlPlaneServer:
         return f"request-{self._requests}"
 
     def incoming(self, call: AgentCall) -> ScriptedFault:
-        """Record a request to the endpoint `call` in the list `requests`. Return the injected fault to apply to it.
+        """Record a request to the endpoint `call`, with its time, in the list `requests`.
 
-        `NO_FAULT` means that none applies.
+        Return the injected fault to apply to the request. `NO_FAULT` means that none applies.
         """
         self.requests.append((self.now(), call))
         return self.faults.take(call)
@@ -230,7 +230,10 @@ class ControlPlaneServer:
             listener()
 
     def seconds_to_offer(self, cluster_id: str) -> float | None:
-        """Return the seconds until the next job is offered again to the cluster, or None if no job waits for that."""
+        """Return the seconds until a job that the cluster has not acknowledged is offered to it again.
+
+        Return None if there is no such job.
+        """
         at = self.jobs.next_offer(cluster_id)
         return None if at is None else max(0.0, (at - self.now()).total_seconds())
 

@@ -36,9 +36,10 @@ class Registration:
 
 @attrs.define
 class TokenBook:
-    """All tokens of a control plane. `mint` makes the text of a new token. `lifetime` None means that none expires.
+    """All tokens of a control plane. `mint` makes the text of a new token.
 
-    After a rotation the old token stays valid for `grace`.
+    `lifetime` is how long a token is accepted after it was issued; None means for ever. After a rotation the old token
+    is accepted for the time `grace`. `now` is the clock.
     """
 
     now: Callable[[], datetime]
@@ -50,9 +51,9 @@ class TokenBook:
     _clusters: set[str] = attrs.field(factory=set, init=False)
 
     def add(self, cluster_id: str, text: str) -> IssuedToken:
-        """Accept the token `text` for the cluster `cluster_id` from now on.
+        """Accept the token `text` for the cluster `cluster_id` from now on, with no end.
 
-        Return the entry of this token, which has no end.
+        Return the record of the token, in which an end may be set later.
         """
         self._clusters.add(cluster_id)
         token = self._tokens[text] = IssuedToken(text, cluster_id)
