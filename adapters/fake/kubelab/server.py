@@ -136,7 +136,7 @@ class ApiServer:
         )
 
     def resource(self, kind: Kind) -> ServedResource:
-        """Return the served resource of a kind. Raises the plain-text 404 if it is not served (W-38)."""
+        """Return the served resource of a kind. Raises ApiFailure 404 in plain text if it is not served (W-38)."""
         return self.registry.at(kind.group, kind.version, kind.plural)
 
     # --- writing -------------------------------------------------------------------------------------------------

@@ -12,7 +12,10 @@ class LineTooLong(Exception):
 
 
 class LineSplitter:
-    r"""A buffer that takes chunks and returns whole lines without their `\n`; blank lines are skipped."""
+    r"""A buffer that takes chunks of bytes and returns whole lines without their `\n`; blank lines are skipped.
+
+    A line may have at most `limit` bytes.
+    """
 
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit

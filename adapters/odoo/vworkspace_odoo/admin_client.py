@@ -31,7 +31,7 @@ class AdminClient:
         return f"AdminClient({redact(str(self._client.base_url))!r})"
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to the control plane."""
         await self._client.aclose()
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:

@@ -89,7 +89,7 @@ class HttpControlPlane:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections to the control plane."""
         await self._client.aclose()
 
     async def fetch(self, cluster_id: str, wait_seconds: int) -> Fetched:

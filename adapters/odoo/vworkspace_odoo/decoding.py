@@ -54,8 +54,8 @@ def decode(body: bytes, where: str) -> Mapping[str, Any]:
     """Return `body` decoded as a JSON object. Raises Unavailable if that fails or the answer has too many values.
 
     `where` names the request in the error's message. Text that strict parsers refuse is accepted (lone surrogates, NaN,
-    very long integers, very deep nesting), so that one bad job does not hide the others; the core refuses that job
-    alone. An answer with too many values is refused before any object is built.
+    very long integers, very deep nesting), so that one bad job does not hide the others; the agent refuses that job
+    alone later. An answer with more than MOST_VALUES values (400,000) is refused before any object is built.
     """
     if (count := _values(body)) > MOST_VALUES:
         problem = f"the answer has some {count} values, at most {MOST_VALUES} are taken: send fewer jobs at a time"

@@ -263,7 +263,10 @@ def _crd(document: MarkedDocument) -> CrdVersions:
 
 
 def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:
-    """Return a problem with its severity, file, line and column as JSON data for editors."""
+    """Return a problem as JSON data for editors: its message, its `severity`, and its place.
+
+    The place is the file, the line and column, and the path of the field.
+    """
     place = problem.place
     return {
         "severity": severity,

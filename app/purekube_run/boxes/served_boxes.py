@@ -35,7 +35,7 @@ Follower: TypeAlias = Callable[[CompositeReconciler, bool], None]
 
 @attrs.define
 class WriteBudget:
-    """A middleware of the API client that limits the rate of one box's writes, so that others get their share (PH-10).
+    """A middleware of the API client that limits the rate of one box's writes in favour of other boxes (PH-10).
 
     The middleware permits `per_second` writes a second on average, and up to `burst` at once. Further writes wait.
     """
@@ -90,7 +90,7 @@ class ServedBox:
         return "" if late is None else f"its caches of {late.kind.crd_name.rstrip('.')} are being filled"
 
     def filling(self, now: float) -> float | None:
-        """Return for how many seconds the caches have been syncing, or None if all have synced.
+        """Return for how many seconds the caches of the box's controller have been syncing, or None if all have synced.
 
         `now` is the present monotonic time in seconds.
         """

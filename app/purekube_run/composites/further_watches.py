@@ -34,7 +34,7 @@ class AccountWatches:
     _subscribe: Callable[[tuple[InformerRunner, ...]], None] = lambda runners: None
 
     async def run(self, subscribe: Callable[[tuple[InformerRunner, ...]], None]) -> None:
-        """Run the informers of all recorded accounts until cancelled.
+        """Run the informers of all service accounts that `record` received, until cancelled.
 
         `subscribe` is called with new informers before they run.
         """

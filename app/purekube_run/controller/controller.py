@@ -21,7 +21,7 @@ from purekube_run.controller.informers import Informers, StoredObject
 
 
 class KeyReconciler(Protocol):
-    """The interface of a reconciler: one method, which is called with the reference of an object."""
+    """The interface of a reconciler: one method, which gets the reference of an object and reconciles the object."""
 
     async def reconcile(self, key: ObjectRef, stored: StoredObject | None, on_write: OnWrite) -> ReconcileResult:
         """Run one pass over the object `key`: observe, decide, execute.
@@ -38,7 +38,7 @@ class For:
     """The informers of the kind that a controller reconciles: one, or one for each separately watched namespace.
 
     `to` yields the keys (references of objects) that a change enqueues: by default the changed object. `urgency`
-    determines how soon these keys are reconciled.
+    returns, for a change, the priority of these keys and the longest delay before they are reconciled.
     """
 
     informers: tuple[InformerRunner, ...]
@@ -50,8 +50,8 @@ class For:
 class Watches:
     """The informers of other kinds whose changes also trigger reconciles.
 
-    `to` yields the keys (references of objects) that a change enqueues. `urgency` determines how soon these keys are
-    reconciled.
+    `to` yields the keys (references of objects) that a change enqueues. `urgency` returns, for a change, the priority
+    of these keys and the longest delay before they are reconciled.
     """
 
     informers: tuple[InformerRunner, ...] = attrs.field(converter=tuple[InformerRunner, ...])

@@ -110,8 +110,8 @@ class DecisionReconciler(Generic[S, V]):
     decision. `is_under_way` returns True if work on the object is still in progress after a pass (one reconcile of an
     object). While it does, the schedule `net` regularly reads the objects in `depends_on` from the API server, in case
     a watch event was lost. `absent` is called instead of a pass if the object is not cached. `concluded` is called
-    after each pass with the object's reference and the result. While `is_backlogged` returns True, status writes that
-    may wait are left to a later pass.
+    after each pass with the object's reference and the result. While `is_backlogged` returns True, which means that
+    objects wait to be reconciled, status writes that may wait are left to a later pass.
     """
 
     rules: PassRules[S, V]

@@ -1,9 +1,8 @@
 """Kubernetes Events of the operator, written in the background (RUN-5).
 
-A reconcile never waits for an Event. While keys wait for a worker, Events wait, too, since reconciles need the API
-server more.
-`EventSeries` decides which Events are written and which are repetitions. Events that are dropped or refused are
-counted.
+A reconcile never waits for an Event. While objects wait for a worker that reconciles them, Events wait, too, since
+reconciles need the API server more. `EventSeries` decides which Events are written and which are repetitions. Events
+that are dropped or refused are counted.
 """
 
 from collections import Counter
@@ -40,10 +39,10 @@ class BackgroundEvents:
     """An EventSink that accepts Events at once, and writes them through `api` in the background while `run` runs.
 
     An Event that reports progress waits for two seconds, and is not written if the Event about the result comes
-    meanwhile. While `is_backlogged` returns True, up to 200 Events wait for up to ten seconds. New warnings never wait.
-    Events that are not yet written are lost when the process is killed. `instance` names this process in each Event.
-    `link` returns the URL of a page about an object, or "". The URL is appended to the note of warnings about the
-    object.
+    meanwhile. While `is_backlogged` returns True, which means that objects wait to be reconciled, up to 200 Events wait
+    for up to ten seconds. New warnings never wait. Events that are not yet written are lost when the process is killed.
+    `instance` names this process in each Event. `link` returns the URL of a page about an object, or "". The URL is
+    appended to the note of warnings about the object.
     """
 
     def __init__(

@@ -157,9 +157,9 @@ class InformerRunner:
         return self._counters.vitals(self._state, self._heartbeat, self._clock.monotonic())
 
     def trouble(self) -> tuple[str, int]:
-        """Return the message of the current error, without secrets, and the number of consecutive failures.
+        """Return the error of the failing list or watch, without secrets, and the number of consecutive failures.
 
-        The message is "" if there is no error.
+        The error is "" if lists and watches succeed.
         """
         return self._counters.current, self._state.failures
 

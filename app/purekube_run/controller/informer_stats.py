@@ -78,10 +78,11 @@ _log = structlog.get_logger("informer")
 
 @attrs.frozen
 class InformerStats:
-    """The counts of one informer (RUN-1).
+    """The state of one informer at one moment, and its counts since it was started (RUN-1).
 
     `contact_age` is the number of seconds since the API server was last heard, and infinite before the first contact.
-    `troubles` counts the failed lists and watches, and `last_trouble` is the last error.
+    `relists` counts the lists after the first by their causes, `troubles` the failed lists and watches. `last_trouble`
+    is the last error. `objects` and `bytes` are the size of the cache.
     """
 
     kind: Kind
@@ -130,10 +131,10 @@ class InformerCounters:
         log("listing again", kind=self.kind.kind, cause=cause.value)
 
     def trouble(self, reason: str, failures: int, *, absent: bool = False) -> None:
-        """Record that a list or watch failed for the `failures`-th consecutive time.
+        """Record and log that a list or watch failed for the `failures`-th consecutive time.
 
-        The same `reason` is logged only once until the list or watch succeeds. With `absent`, the kind is not served,
-        which is no error.
+        The same `reason` is logged as a warning or error only once until the list or watch succeeds. With `absent` the
+        reason is that the kind is not served, which is no error: it is logged at the level `debug`.
         """
         right = refused_right(reason)
         self.troubles += 1

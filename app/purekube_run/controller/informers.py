@@ -70,7 +70,8 @@ _PASS: ContextVar[AsyncExitStack | None] = ContextVar("pass", default=None)
 async def one_pass() -> AsyncIterator[None]:
     """Mark the block of `async with` as one pass (reconcile of one object).
 
-    At its end, release the lock for large objects if the pass holds it.
+    At the end of the block, release the lock of `LargeObjects` if the pass holds it. Only the pass that holds it may
+    have full copies of large objects.
     """
     async with AsyncExitStack() as ending:
         reset = _PASS.set(ending)
@@ -169,7 +170,7 @@ class Informers:
         return tuple(self[kind] for kind in kinds)
 
     def stores(self, kind: Kind) -> Iterator[ObjectStore]:
-        """Yield the stores of a kind, one for each namespace that is watched separately."""
+        """Yield the stores of a kind: one, or one for each namespace that is watched separately."""
         return (runner.store for runner in self if runner.kind == kind)
 
     async def run(self) -> None:
@@ -213,8 +214,8 @@ class Informers:
     async def whole_of(self, ref: ObjectRef, raw: bytes) -> StoredObject | None:
         """Return the object `ref`, whose cached JSON is `raw`.
 
-        If `raw` is only an outline of a large object, the object is read live, and None is returned if it no longer
-        exists. Raises the errors of `KubeApi.list`.
+        If `raw` is only an outline of a large object (some small parts of it), the object is read live, and None is
+        returned if it no longer exists. Raises the errors of `KubeApi.list`.
         """
         if _OUTLINE not in raw:
             return StoredObject(raw)

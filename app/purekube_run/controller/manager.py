@@ -153,10 +153,10 @@ class ControllerManager:
         return self.has_synced and not any(pool.has_keys for pool in self.worker_pools.values())
 
     def enqueue(self, name: str, key: ObjectRef, *, priority: Priority = Priority.LIVE) -> None:
-        """Request that the named controller reconciles an object.
+        """Request that the controller with the name `name` reconciles the object `key`.
 
-        Keys of a higher `priority` are reconciled first. Nothing happens while this process does not lead (hold the
-        Lease of the leader election).
+        Objects of a higher `priority` are reconciled first. Nothing happens if there is no such controller, or while
+        this process does not lead (hold the Lease of the leader election).
         """
         for runner in self.runners:
             if runner.name == name:

@@ -45,7 +45,7 @@ def api_groups(registry: ResourceRegistry) -> dict[str, Any]:
 
 
 def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
-    """Return the document `/apis/{group}`. Raises the plain-text 404 for a group that is not served (W-38)."""
+    """Return the document `/apis/{group}`. Raises ApiFailure 404 in plain text if the group is not served (W-38)."""
     if not name or name not in _groups(registry):
         raise not_served()
     return {"kind": "APIGroup", "apiVersion": "v1", **_group(registry, name)}
@@ -54,7 +54,7 @@ def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
 def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[str, Any]:
     """Return the discovery document `/api/v1` or `/apis/{group}/{version}`, which lists the resources of one version.
 
-    Raises the plain-text 404 for a version that is not served (W-38).
+    Raises ApiFailure 404 in plain text for a version that is not served (W-38).
     """
     resources = _served(registry, group, version)
     if not resources:

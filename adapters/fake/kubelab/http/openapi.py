@@ -43,7 +43,7 @@ def openapi_v3_index(registry: ResourceRegistry) -> dict[str, Any]:
 def openapi_v3(registry: ResourceRegistry, root: str) -> dict[str, Any]:
     """Return the document `/openapi/v3/{root}`, where `root` is `api/v1` or `apis/{group}/{version}`.
 
-    Raises the 404 in plain text for other roots (W-38).
+    Raises ApiFailure 404 in plain text for other roots (W-38).
     """
     if not any(_root(resource) == root for resource in registry):
         raise not_served()

@@ -1,7 +1,8 @@
-"""The garbage collector: dependents are deleted after their owners (W-32, W-32b).
+"""The garbage collector, which deletes objects that no owner keeps (W-32, W-32b).
 
-Each write updates an index of owner references and a list of objects that may have become garbage; a run examines these
-objects only. `decide_dependent` is the pure decision for one dependent.
+An owner keeps its dependents unless it no longer exists, or waits until its dependents are deleted. Each write updates
+an index of owner references and a list of objects that may have become garbage; a run examines these objects only.
+`decide_dependent` is the pure decision for one dependent.
 """
 
 from collections.abc import Mapping
@@ -100,7 +101,7 @@ class ObjectAccess(Protocol):
 
 
 class Collector:
-    """A garbage collector: the graph of owners and dependents, and a queue of objects that may be garbage."""
+    """A garbage collector: an index of each owner's dependents, and a queue of objects that may be garbage."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

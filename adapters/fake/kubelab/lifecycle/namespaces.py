@@ -35,7 +35,7 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 
 
 class Namespaces:
-    """The part of the server that refuses creates in missing and terminating namespaces.
+    """The part of the in-memory API server that refuses creates in missing and terminating namespaces.
 
     It also records which terminating namespaces the namespace controller has to examine.
     """
@@ -47,7 +47,10 @@ class Namespaces:
         store.observe(self._on_change)
 
     def admit(self, target: RequestTarget) -> None:
-        """Raise ApiFailure for a create in a namespace that does not exist (404) or is terminating (403)."""
+        """Raise ApiFailure if an object may not be created in its namespace. `target` is the object of the create.
+
+        The status is 404 if the namespace does not exist, and 403 if it is terminating.
+        """
         namespace = target.namespace
         if not target.resource.namespaced or namespace is None:
             return

@@ -44,7 +44,7 @@ class ResourceRegistry:
         self.generation += 1
 
     def at(self, group: str, version: str, plural: str) -> ServedResource:
-        """Return the resource of a URL path. Raises the plain-text 404 if the resource is not served (W-38)."""
+        """Return the resource of a URL path. Raises ApiFailure 404 in plain text if it is not served (W-38)."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
             # A path that is not served is answered in plain text, not with a Status (W-38).
@@ -70,9 +70,9 @@ CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
 def admit(store: Store, target: RequestTarget) -> None:
-    """Raise ApiFailure 403 if `target`, the object of a create, has a CRD that is being deleted.
+    """Raise ApiFailure 403 if the CRD that defines the kind of `target` is being deleted.
 
-    The CRD is read from `store`.
+    `target` is the object of a create, which is not allowed then. The CRD is read from `store`.
     """
     resource = target.resource
     record = store.get(DEFINITIONS, ("", f"{resource.plural}.{resource.group}"))
@@ -84,8 +84,8 @@ def admit(store: Store, target: RequestTarget) -> None:
 def terminating_crd(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     """Return the CRD as a DELETE leaves it, before any of its objects is deleted.
 
-    The CRD gets a deletionTimestamp, the cleanup finalizer, and the condition Terminating with the reason
-    InstanceDeletionPending.
+    The CRD gets a deletionTimestamp, the finalizer `customresourcecleanup.apiextensions.k8s.io`, and the condition
+    Terminating with the reason InstanceDeletionPending.
     """
     finalizers = [name for name in crd["metadata"].get("finalizers") or () if name != CLEANUP]
     meta = {**crd["metadata"], "deletionTimestamp": format_time(now), "finalizers": [*finalizers, CLEANUP]}

@@ -172,7 +172,11 @@ class Conversions:
 
     @contextmanager
     def answered_by(self, answers: ConversionAnswers) -> Iterator[None]:
-        """Let `convert` use `answers` within the block, and raise ConversionNeeded for conversions that they lack."""
+        """Let `convert` take its results from `answers` while the block runs.
+
+        `answers` are the conversions that webhooks have returned. For a conversion that they lack, `convert` raises
+        ConversionNeeded then.
+        """
         self._answers = answers
         try:
             yield
@@ -211,7 +215,10 @@ class Conversions:
 
 
 def review_of(webhook: WebhookConverter, objects: Sequence[Manifest], api_version: str, uid: str) -> dict[str, Any]:
-    """Return the ConversionReview that requests the conversion of `objects` to `api_version`."""
+    """Return the ConversionReview that asks `webhook` to convert `objects` to `api_version`.
+
+    `uid` identifies the review.
+    """
     request = {"uid": uid, "desiredAPIVersion": api_version, "objects": list(objects)}
     return {"apiVersion": f"{_GROUP}/{webhook.review_version}", "kind": _KIND, "request": request}
 
@@ -221,7 +228,8 @@ def converted_objects(
 ) -> Sequence[Manifest]:
     """Return the converted objects in `answer`, the answer of a conversion webhook, in the order of `objects`.
 
-    Raises ApiFailure, in kube-apiserver's words, for an answer that kube-apiserver refuses.
+    `uid` and `review_version` are the id and the version of the ConversionReview that was sent; the answer must have
+    the same. Raises ApiFailure, in kube-apiserver's words, for an answer that kube-apiserver refuses.
     """
     first = objects[0]
     response = _response(first, answer, uid, review_version)

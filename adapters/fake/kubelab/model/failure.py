@@ -122,7 +122,10 @@ def not_served() -> ApiFailure:
 
 
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiFailure:
-    """Build the 409 for a create of an existing object (W-35). With `is_going` the existing object is being deleted."""
+    """Build the 409 for a create of an existing object (W-35).
+
+    With `is_going` the message says that the existing object is being deleted.
+    """
     details = {"name": name, "group": group, "kind": plural}
     message = f'{resource_of(group, plural)} "{name}" already exists'
     if is_going:

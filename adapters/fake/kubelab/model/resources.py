@@ -152,7 +152,10 @@ def resource_of(definition: ServedKind, **more: Any) -> ServedResource:
 
 
 def resources_of_crd(crd: Mapping[str, Any], conversions: Conversions) -> tuple[ServedResource, ...]:
-    """Return one resource for each served version of a CRD. Raises SchemaError if a schema of the CRD is invalid."""
+    """Return one resource for each served version of a CRD. `conversions` converts objects between the versions.
+
+    Raises SchemaError if a schema of the CRD is invalid.
+    """
     return tuple(map(_resource_in, definitions_of_crd(crd, conversions)))
 
 

@@ -76,8 +76,8 @@ class DueTimes:
     def add(self, ref: ObjectRef, when: datetime, *, interval: bool = False) -> None:
         """Make the object due at `when`, unless it is due earlier already.
 
-        With `interval` the pass is only the regular one, so the object has no work left. After `hold`, the object is
-        not due before the end of the hold.
+        After `hold`, the object is not due before the end of the hold. With `interval` the pass is only the regular one
+        at the end of an interval, so the object counts as having no work left.
         """
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))

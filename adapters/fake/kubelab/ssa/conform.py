@@ -1,7 +1,8 @@
 """The check that an applied configuration fits the schema. If it does not, the API server answers 500 (S-15 to S-17).
 
-It is looser than validation: only shapes, unknown fields and list identities count, and null is accepted everywhere.
-The messages are kube-apiserver's, since operators recognize permanent failures by them.
+It is looser than validation. It only checks the shapes of values, that all fields are known, and that the items of sets
+and map lists can be distinguished. Null is accepted everywhere. The messages are kube-apiserver's, since operators
+recognize permanent failures by them.
 """
 
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 class PathError(ValueError):
-    """The error of a malformed path element."""
+    """The error of a malformed path element: a text in managedFields that names no field or list item."""
 
 
 def field(name: str) -> str:

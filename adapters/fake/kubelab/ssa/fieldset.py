@@ -138,7 +138,10 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def normalized(fields: FieldSet) -> FieldSet:
-    """Return the same set with its keys sorted as in managedFields, and without redundant `.`."""
+    """Return the same set with its keys sorted as in managedFields.
+
+    The key `.` is removed where it is the only key of a subtree, because an empty subtree means the same.
+    """
     return {key: _normal(node) if (node := fields[key]) else _LEAF for key in sorted(fields)}
 
 

@@ -20,7 +20,10 @@ ANCIENT: Final = "ancient-changes"
 
 
 class ManagedFieldsOperation(StrEnum):
-    """The values of an entry's field `operation`: server-side apply, or any other write."""
+    """The values of the field `operation` of a managedFields entry.
+
+    It is Apply for server-side apply, and Update for any other write.
+    """
 
     APPLY = "Apply"
     UPDATE = "Update"

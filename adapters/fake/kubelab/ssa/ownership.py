@@ -183,7 +183,10 @@ def settle(
 
 
 class Clash(Conflict):
-    """The 409 of server-side apply. `clashes` maps each manager that owns conflicting fields to these fields."""
+    """The error of a server-side apply that conflicts with other managers (409).
+
+    `clashes` maps each manager that owns conflicting fields to these fields.
+    """
 
     def __init__(self, message: str, conflicts: tuple[FieldConflict, ...], clashes: Clashes) -> None:
         super().__init__(message, conflicts)

@@ -53,9 +53,10 @@ def items_schema(schema: Schema) -> Schema:
 
 
 def element_of(schema: Schema, item: Any) -> str:
-    """Return the path element of an item in a list with the schema `schema`, a set or a map list.
+    """Return the path element of an item in a list with the schema `schema`, which is a set or a map list.
 
-    Raises ItemError if the item has no identity.
+    A path element names the item in managedFields, such as `v:"a"` in a set and `k:{"name":"a"}` in a map list. Raises
+    ItemError if the item cannot be distinguished from others.
     """
     if schema.list_type is ListType.MAP:
         return _keyed_element(schema, item)

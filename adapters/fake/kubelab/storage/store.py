@@ -116,9 +116,9 @@ class Store:
     def scan(
         self, where: GroupResource, namespace: str | None = None, after: ObjectKey | None = None
     ) -> Iterator[Record]:
-        """Yield the current objects of a resource in list order, after the key `after` if given.
+        """Yield the current objects of a resource in the order of lists: by namespace and name.
 
-        `namespace` None means all namespaces.
+        `namespace` None means all namespaces. With `after`, begin after the object with this key (namespace and name).
         """
         table = self._tables.get(where)
         if table is None:

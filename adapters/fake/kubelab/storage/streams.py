@@ -74,7 +74,7 @@ class WatchStreams:
         self.each(WatchStream.end, where)
 
     def bookmark(self) -> None:
-        """Send a bookmark for the current resourceVersion to every open watch that allows bookmarks."""
+        """Send a bookmark for the current resourceVersion to every open watch that requested bookmarks."""
         self.each(lambda stream: stream.bookmark(self._store.version))
 
     def _start(self, stream: WatchStream, resource: ServedResource, selection: Selection) -> None:

@@ -1,4 +1,8 @@
-"""One watch, as an object that can be polled or iterated: the server adds changes, and a handler takes their events."""
+"""One watch, as an object that can be polled or iterated.
+
+The server adds changes to it. A handler, which serves the watch to a client in process or over HTTP, takes their
+events.
+"""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -50,7 +54,10 @@ class WatchStream:
         self._pending: deque[Line | Callable[[], Line | None]] = deque()
 
     def offer(self, change: StoredChange) -> None:
-        """Queue the watch event of `change`, if it is later than the start of the watch and the watch shows it."""
+        """Queue the watch event of `change`, if the watch selects the object before or after the change.
+
+        Do nothing if the watch has ended, or if `change` is not later than the start of the watch.
+        """
         # A watch from a version above the current one is silent until it is reached, as after a restore of etcd (W-15).
         if self.ended or change.version <= self._after:
             return
@@ -60,7 +67,10 @@ class WatchStream:
             self._add(line)
 
     def start_with(self, record: Record) -> None:
-        """Queue an ADDED event for an object that existed before the watch began (W-10)."""
+        """Queue an ADDED event for an object that existed before the watch began (W-10).
+
+        Nothing happens if the watch does not select the object.
+        """
         if self._later:
             self._add(lambda: self._first_line(record))
         elif (line := self._first_line(record)) is not None:
@@ -102,7 +112,8 @@ class WatchStream:
     def take(self) -> list[Line]:
         """Remove and return all pending events, each as its type and its object's JSON bytes.
 
-        If the method raises ApiFailure or ConversionNeeded, the events stay.
+        Raises ConversionNeeded if a webhook has to convert some objects first, and ApiFailure if a conversion fails.
+        The events stay then.
         """
         if self._later:
             made = for_each(self._pending, lambda line: line() if callable(line) else line)
@@ -113,9 +124,10 @@ class WatchStream:
         return lines
 
     def drain(self) -> list[WatchEvent]:
-        """Remove and return all pending events, decoded. The caller checks `failure` and `ended` afterwards.
+        """Remove and return all pending events, decoded from JSON.
 
-        All watches share the objects, which must not be changed.
+        The caller checks afterwards whether the watch is over (`ended`), and by which error (`failure`). All watches
+        share the objects, which must not be changed.
         """
         return [WatchEvent(kind, decode_shared(raw)) for kind, raw in self.take()]
 

@@ -25,9 +25,10 @@ _SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 
 
 def placed(definition: ServedKind, manifest: Manifest, write: WriteRequest) -> Manifest:
-    """Return `manifest` with the generated name and the request's namespace, where its own are missing.
+    """Return `manifest` with the name and namespace under which it is stored.
 
-    Raises ApiFailure 400 if the object has another name or namespace than the request.
+    A missing name is replaced by the name that was generated for the request, if any, and a missing namespace by the
+    request's. Raises ApiFailure 400 if the object has another name or namespace than the request.
     """
     meta = dict(manifest["metadata"])
     if not meta.get("name") and write.generated_name:
@@ -55,7 +56,7 @@ def check_place(definition: ServedKind, manifest: Manifest, write: WriteRequest)
 
 
 def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
-    """Return `body` if it is an object of this kind and version. Raises ApiFailure 400 otherwise.
+    """Return `body` if it is an object of the kind and version of `definition`. Raises ApiFailure 400 otherwise.
 
     The typed decoder of a built-in kind fills in `kind` and `apiVersion`, so clients may omit these fields.
     """

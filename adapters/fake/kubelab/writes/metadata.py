@@ -1,4 +1,4 @@
-"""The rules of `metadata`: fields that decoding drops, the validation, and the immutable fields."""
+"""The rules of `metadata`: which empty fields are dropped, which values are valid, and which fields are immutable."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -59,7 +59,10 @@ class Remover:
         return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> ObjectPage:
-        """Delete every selected object as `delete` does, and return the objects in their state before the deletion."""
+        """Delete every object in `selection` as `delete` does.
+
+        Return the objects in their state before the deletion.
+        """
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
         target.resource.require(selected)

@@ -52,7 +52,10 @@ def check_write(options: WriteOptions, kind: str, *, apply: bool = False) -> Non
 
 
 def manager_of(options: WriteOptions, caller: Caller) -> str:
-    """Return the field manager of a write: the manager in `options` or, if none is given, the default of `caller`."""
+    """Return the field manager of a write: the manager in `options` or, if none is given, the default of `caller`.
+
+    The default is the beginning of the caller's User-Agent, up to its first `/`.
+    """
     return options.field_manager or caller.default_manager
 
 

@@ -119,8 +119,8 @@ class ObjectWriter:
     def mutated(self, prepared: Prepared, patch: Any, version: str = "") -> Prepared:
         """Return the prepared write after applying a webhook's JSON patch to its object.
 
-        The patch is for the object in `version`; empty means the version of the request. The patched object is
-        completed and validated again.
+        The patch is for the object in `version`; empty means the version of the request. The patched object gets its
+        defaults and is validated again.
         """
         definition, write = prepared.call.target.resource.definition, prepared.write
         patched = _patched(definition, prepared.outcome.object, patch, version)

@@ -171,9 +171,10 @@ class ControlPlaneServer:
         expires_in: timedelta | None = None,
         **fields: Any,
     ) -> JobEntry:
-        """Add a well-formed job for the cluster, and return its entry. If `seal` is set, it encrypts and signs the job.
+        """Add a well-formed job for the cluster. Return the job's entry, which records what is reported about the job.
 
-        `fields` are further fields of the job as it is sent.
+        If the server has a function `seal`, it encrypts and signs the job. `fields` are further fields of the job as it
+        is sent.
         """
         created = self.now()
         lifetime = self.job_lifetime if expires_in is None else expires_in
@@ -189,7 +190,7 @@ class ControlPlaneServer:
         return self.enqueue_raw(cluster_id, raw if self.seal is None else self.seal(raw, cluster_id))
 
     def enqueue_raw(self, cluster_id: str, raw: Any) -> JobEntry:
-        """Add any value as a job for the cluster and return its entry.
+        """Add any value as a job for the cluster. Return the job's entry, which records what is reported about the job.
 
         The job may be malformed, to test that the agent survives such a job (PULL-7).
         """

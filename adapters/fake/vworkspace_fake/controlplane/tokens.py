@@ -87,7 +87,7 @@ class TokenBook:
     def rotate(self, text: str | None) -> IssuedToken:
         """Return a new token for the cluster of `text`, the present token.
 
-        The present token stays valid for the grace period, at most until its own end. Raises a 401 ApiRefusal if it is
+        The present token stays valid for the time `grace`, at most until its own end. Raises a 401 ApiRefusal if it is
         missing, unknown or expired.
         """
         cluster_id = self.cluster_of(text)
