@@ -19,10 +19,11 @@ _DEEPEST: Final = 32
 
 @attrs.define
 class KatalogEntry:
-    """One resource of a Katalog or a part of it, with its path in the Katalog.
+    """A mapping in a Katalog, the file in which Orkestra describes operators, while it is converted to a box.
 
-    `raw` is its mapping, and `asked` has the keys that were read. `scope` has the names with which paths in its Go
-    templates may begin. What cannot be converted is added to `problems`.
+    The mapping, `raw`, describes one resource, or is a field of such a description; `path` leads to it in the Katalog.
+    `asked` has the keys that were read so far. `scope` has the names with which paths in its Go templates may begin.
+    What cannot be converted is added to `problems`.
     """
 
     raw: Mapping[str, Any]

@@ -19,9 +19,10 @@ BoxPath: TypeAlias = tuple[str | int, ...]
 
 @attrs.frozen
 class ConvertedBox:
-    """One box. `crd` is a CRD to be written to a file next to the box; None if there is none.
+    """One box that a conversion returns: a YAML file that describes an operator.
 
-    `notes` are remarks for the reader, by the path of the part of the box that each is about.
+    `crd` is a CRD to be written to a file next to the box; None if there is none. `notes` are remarks for the reader,
+    by the path of the part of the box that each is about.
     """
 
     name: str

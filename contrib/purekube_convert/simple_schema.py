@@ -43,8 +43,9 @@ class SimpleSchemas:
     def of_object(self, raw: Any, path: str, depth: int = 0) -> dict[str, Any]:
         """Return the OpenAPI schema of an object. `raw` maps the names of its fields to their short schemas.
 
-        `path` leads to `raw` in the file; what cannot be converted is reported as a problem. As in kro, an absent
-        object is created if one of its fields has a default and none is required.
+        `path` leads to `raw` in the file, and `depth` is the depth of nesting so far. What cannot be converted, or is
+        nested too deeply, is reported as a problem. As in kro, an absent object is created if one of its fields has a
+        default and none is required.
         """
         if not isinstance(raw, Mapping):
             self.problems.add(path, "must be an object of fields")

@@ -100,7 +100,7 @@ class ClusterUnderTest(ABC):
 
     @abstractmethod
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults that the test has injected by `fault`."""
 
     # --- kinds and controllers ---------------------------------------------------------------------------------------
 

@@ -142,12 +142,13 @@ class FakeCluster(ClusterUnderTest):
     def random_faults(self, schedule: Schedule) -> None:
         """Set the function that decides which requests of controllers fail at random, in addition to injected faults.
 
-        It returns the fault of a request, or None if the request is to succeed. With `calm` there are no such faults.
+        `schedule` takes a request and returns its fault, or None if the request is to succeed. A schedule that always
+        returns None ends random faults.
         """
         self._board.background = schedule
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults that the test has injected by `fault`."""
         self._say("all faults are over")
         self._board.clear()
 

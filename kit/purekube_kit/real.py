@@ -141,7 +141,7 @@ class RealCluster(ClusterUnderTest):
         self.loop.run_until_complete(asyncio.sleep(0))
 
     def heal(self) -> None:
-        """End all faults."""
+        """End all faults that the test has injected by `fault`."""
         self._board.clear()
 
     # --- the process -------------------------------------------------------------------------------------------------
@@ -191,9 +191,10 @@ class RealCluster(ClusterUnderTest):
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Start the process again if a fault has killed it: `error` is then None.
+        """Start `replica`, the process of the tested controllers, again if a fault has killed it: `error` is then None.
 
-        Any error that ended the process is kept, to be raised later.
+        Any other value of `error` is the error that ended the process. It is kept, and the next wait of the test raises
+        it.
         """
         if replica is not self._replica:
             return
@@ -206,7 +207,7 @@ class RealCluster(ClusterUnderTest):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def after(self, seconds: float) -> None:
-        """Let at most a few real seconds pass. Raises NotHere for more seconds than the limit."""
+        """Let real time pass, at most ten seconds. Raises NotHere if `seconds` is more, so that the test is skipped."""
         if seconds > _LONGEST:
             raise NotHere(f"lets {seconds:g} s pass, and time is real here: {_LONGEST:g} s at the most")
         super().after(seconds)

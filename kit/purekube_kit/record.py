@@ -68,9 +68,10 @@ def event_seen(manifest: Manifest) -> EventSeen:
 
 @attrs.frozen
 class Diagnostics:
-    """The information that explains why an expected state of the object `live` was not reached.
+    """The information that explains why a test did not find an object in the expected state.
 
-    It has what is not ready, Events, writes, and the lines of logs. `str` gives it as text.
+    `live` is the object as it is now, or None if it does not exist. `not_ready` names the workloads in its namespace
+    that are not ready. The other fields are Events, writes, and the lines of logs. `str` gives everything as text.
     """
 
     what: str

@@ -31,7 +31,8 @@ QUICK: Final = FluxBehaviour(
 class Application:
     """The application of the demo as Odoo requests it (PULL-2), with its cluster and namespace.
 
-    `broken` describes why the upgrade to one version fails. If it is empty, only the first version is available.
+    The upgrade to one chart version fails: `broken` describes why, and `failure` is a text in its error. If `broken` is
+    empty, only the chart version `first` is available.
     """
 
     cluster: str = CLUSTER

@@ -46,7 +46,10 @@ class PlayedWorld(StoryWorld, Protocol):
 
     @property
     def clocks_differ(self) -> timedelta:
-        """The longest time by which the cluster's clock may be slower than the control plane's clock."""
+        """The time by which the cluster's clock may be slower than the control plane's clock.
+
+        The story tolerates this difference when it compares times of both.
+        """
         ...
 
     async def running(self) -> list[str]:

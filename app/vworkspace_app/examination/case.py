@@ -87,7 +87,10 @@ class InstanceCase(Case):
         await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
-        """Let the simulated Flux run until all instances are deleted, then stop it and the simulated engines."""
+        """Wait until all instances and HelmReleases of the check are gone; the simulated Flux runs meanwhile.
+
+        The caller has deleted their namespace. Then stop the simulated Flux and the simulated engines.
+        """
         if "played-flux" in self.examination.has:
             self.flux.begin()
 

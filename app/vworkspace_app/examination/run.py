@@ -63,7 +63,10 @@ class ExaminationRequest:
 
     @property
     def unseen(self) -> Sequence[Finding]:
-        """The findings about chosen clauses (numbered requirements) that cannot be observed from outside."""
+        """The findings (results) about chosen clauses that cannot be observed from outside.
+
+        A clause is a numbered requirement. Each finding has the verdict NOT_TRIED and the reason.
+        """
         return [
             Finding(clause, "not seen from outside", Verdict.NOT_TRIED, reason)
             for clause, reason in UNSEEN.items()

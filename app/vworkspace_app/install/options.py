@@ -128,10 +128,10 @@ class PullPolicy(StrEnum):
 
 
 class OptionScope(Enum):
-    """The outputs of the command `manifests` that an option may affect.
+    """The parts of the output of the command `manifests` that one of its options may affect.
 
-    They are the operator (OPERATOR), the operator or its roles alone (ROLES), or the objects of a managed namespace
-    (NAMESPACE). The option is refused with any other output.
+    An option in OPERATOR affects the manifests of the operator; in ROLES also the output of its roles alone; in
+    NAMESPACE the objects of a managed namespace. The option is refused if the command prints anything else.
     """
 
     OPERATOR = auto()

@@ -157,7 +157,10 @@ class Agent:
 
     @property
     def outbox(self) -> Outbox:
-        """The events about objects that wait to be sent to the control plane, and how many were dropped."""
+        """The buffer of events for the control plane that wait to be sent, with the number of events that were dropped.
+
+        Each event reports a change of an ApplicationInstance or Operation.
+        """
         return self._events.outbox
 
     def on_object_changed(self, live: Manifest | None, ref: ObjectRef) -> None:
@@ -192,10 +195,10 @@ class Agent:
             queue.retry_now()
 
     async def finish(self) -> None:
-        """Accept no new jobs, finish running effects, and send pending reports as long as the control plane answers
-        (RUN-4).
+        """Accept no new jobs, finish the running writes of jobs, and send the reports that wait (RUN-4).
 
-        Jobs that wait for their objects stay in the job store (in Secrets), from which the next leader continues them.
+        If the control plane does not answer, or rejects the credential, return without sending the reports. Jobs that
+        wait for their objects stay in the job store (in Secrets), from which the next leader continues them.
         """
         self._polling.stop()
         if self._executor.tasks is None:

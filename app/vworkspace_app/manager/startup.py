@@ -68,12 +68,13 @@ _TROUBLE = (
 async def first_credentials(
     api: KubeApi, source: CredentialsSource, server: str, elected: Callable[[], Awaitable[None]], clock: Clock
 ) -> tuple[Credentials, Installation]:
-    """Return the credential, and how the operator was installed, once both can be read.
+    """Return the credential for the control plane, and how the operator was installed, once both can be read.
 
-    Wait until the API server answers and a credential exists. The reason for waiting is logged, and again when it
-    changes. If only a one-time token exists, register with it. Only the leader registers, so `elected` waits until this
-    process is the leader. `server` is the URL of the API server, for messages. Raises CommandError if the API server
-    rejects the operator's token, and if the credential comes from a token file that cannot be used.
+    Wait until the API server answers and `source` has a credential. The reason for waiting is logged, and again when it
+    changes. If only a one-time token exists, register with it at the control plane. Only the leader registers, so
+    `elected` waits until this process is the leader. `server` is the URL of the API server, for messages. Raises
+    CommandError if the API server rejects the operator's token, and if the credential comes from a token file that
+    cannot be used.
     """
     last_error = ""
     waiting = _Waiting(clock)

@@ -26,10 +26,12 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Components:
-    """The parts of a process that telemetry observes. `agent` is None if the process pulls no jobs.
+    """The parts of an operator process that metrics and the web page read, such as informers and the job agent.
 
-    `managers` run the controllers. `applied` loads and unloads the boxes that users apply to the cluster as
-    OperatorBoxes; it is None if this process does not run them. `api` is the operator's API server.
+    `informers` are those of the operator itself, and `managers` run the controllers. `agent` is None if the process
+    pulls no jobs. `leases` returns the names of the Leases, each with whether the process holds it. `applied` loads and
+    unloads the boxes that users apply to the cluster as OperatorBoxes; it is None if this process does not run them.
+    `api` is the client of the API server.
     """
 
     informers: Informers
@@ -115,7 +117,10 @@ class Telemetry(Protocol):
         ...
 
     def attach(self, components: Components) -> None:
-        """Observe these components from now on. It is called once, before any component runs."""
+        """Read the state of `components`, the parts of the process such as its informers, from now on.
+
+        It is called once, before any of these parts runs.
+        """
         ...
 
 
@@ -130,4 +135,4 @@ class LogOnly:
         """Do nothing, since the agent logs the outcome."""
 
     def attach(self, components: Components) -> None:
-        """Do nothing, since this telemetry observes no components."""
+        """Do nothing, since this telemetry does not read the state of the process's components."""

@@ -65,7 +65,10 @@ class MetricsTelemetry:
         self.metrics.job(outcome)
 
     def attach(self, components: Components) -> None:
-        """Start to take statistics of these components, and to count their objects by condition."""
+        """Start to take statistics of `components`, the parts of the process such as its informers and its job agent.
+
+        From now on also count the objects in their caches by condition.
+        """
         self._components = components
         for kind, handler in (
             (NAMESPACE, self._count_namespace),

@@ -90,7 +90,10 @@ _PYTHON = ".".join(map(str, sys.version_info[:3]))
 
 
 def stats_metrics(stats: ProcessStats, now: float) -> Iterator[MetricSamples]:
-    """Yield each metric with its samples. `now` is a time by the monotonic clock of the statistics."""
+    """Yield each metric with its samples, made from `stats`.
+
+    `now` is the present time by the monotonic clock with which the statistics were taken.
+    """
     yield c.BUILD, [((VERSION, _PYTHON), 1.0)]
     yield c.SHARD, [((str(stats.shard.index), str(stats.shard.count)), 1.0)]
     yield c.LOOP_SILENCE, [((), max(0.0, now - stats.taken_at))]

@@ -1,6 +1,6 @@
 """The changes that applying a manifest would cause in a cluster (SEE-2).
 
-They affect that object and the objects that the operator creates, changes or deletes because of it.
+They affect the object in the manifest, and the objects that the operator creates, changes or deletes because of it.
 
 The operator's own code decides, on objects read live. Its applies are sent as dry runs if the user's rights allow, so
 that defaults, refusals and conflicts with other field managers are the API server's. Nothing is written.
@@ -66,9 +66,10 @@ class ObjectChange:
 class Difference:
     """The changes that applying one manifest would cause, and the operator's decision after it.
 
-    `present` is the object as it would be after the apply. `applier` is whose apply was tried, and `note` says why this
-    one, if it is not sure who applies the object. `is_held` is True if the control plane wrote the object, and the
-    change affects fields of the control plane.
+    `present` is the object as it would be after the apply. `applier` is the field manager as which the manifest was
+    applied in a dry run. `note` says why this one was chosen, if the user named none and the object does not show
+    exactly one; else it is empty. `is_held` is True if the control plane wrote the object, and the change affects
+    fields of the control plane.
     """
 
     changes: tuple[ObjectChange, ...]
@@ -88,9 +89,10 @@ class DryRun:
     api: KubeApi
 
     async def change(self, apply: Apply, live: Manifest | None, applier: Applier) -> ObjectChange:
-        """Return the change that `apply` by the applier would cause to `live`, the object as it is now.
+        """Return the change that `apply` would cause to the object `live`, by a dry run as the field manager `applier`.
 
-        If the user may not apply, the change is estimated.
+        `live` is the object as it is now; None if it does not exist. If the user may not apply it, the change is
+        estimated.
         """
         ref, guess = apply.ref, estimated(live, apply.manifest, applier)
         try:
@@ -121,9 +123,11 @@ _OPERATORS: Final = (labels.FIELD_MANAGER, labels.CLI_MANAGER, APPLIED_BOXES_MAN
 def applier_and_note(
     ref: ObjectRef, live: Manifest | None, manager: str = "", box: Box | None = None
 ) -> tuple[Applier, str]:
-    """Return whose apply is to be tried on the object, and a note if it is not sure that this one applies it.
+    """Return the field manager as which to try the apply of an object, and a note if the choice is uncertain.
 
-    It is the field manager named `manager`, or without a name the one that applied the object `live` last.
+    It is the field manager `manager` that the user named. If `manager` is empty, it is the one that applied the object
+    `live` last, or kubectl if there is none. The field managers of the operator and of `box` do not count. The note
+    says why the choice is uncertain; otherwise it is empty.
     """
     if manager:
         return applier_named(manager), ""

@@ -130,8 +130,9 @@ def _is_seen(workers: Workers, now: datetime) -> bool:
 def operator_lines(workers: Workers, now: datetime, *, is_needed: bool) -> list[str]:
     """Return a line that says whether an operator runs, and a line for each shard if there are several (RUN-13).
 
-    `workers` has the signs of running operators, such as their Leases. `is_needed` is False where only boxes are used:
-    they need none of what the command `check` looks for.
+    `workers` has the signs of running operators, such as their Leases. If there are none, and `is_needed` is True, the
+    line advises the user to run the command `check`. `is_needed` is False where only boxes are used, which need none of
+    what `check` looks for.
     """
     shards = workers.shards
     if not shards:

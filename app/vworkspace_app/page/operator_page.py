@@ -88,7 +88,11 @@ class OperatorPage:
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
-        """Show these components from now on. It is called once on their event loop, before any of them runs."""
+        """Show the objects, queues and jobs of `components`, the parts of the process, from now on.
+
+        The parts are informers, worker pools, the job agent and so on. It is called once on their event loop, before
+        any of them runs.
+        """
         followed = {informer for each in components.composites for informer in (*each.informers, *each.externals)}
         listed = (runner for runner in list_informers(components) if runner not in followed)
         index = ListIndex(listed, is_watched=lambda: bool(self._heard))

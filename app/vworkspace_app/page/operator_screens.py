@@ -71,7 +71,8 @@ def object_screen(
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
     Objects of the `linked` kinds link to their own pages. The lanes (rows of the timeline) are in the order of cause
-    and effect: first `jobs`, then the object, then the objects created for it.
+    and effect: first `jobs`, then the object, then the objects created for it. `query` has the timeline's options from
+    the URL: the time range, and whether only problems are shown.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)

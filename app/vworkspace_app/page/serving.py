@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ServedPage:
-    """The page of an operator process, as HTTP `routes`. If `access` is NONE, there is no page and no route.
+    """The web page of an operator process, as HTTP `routes`. If `access` is NONE, there is no page and no route.
 
     `streams` are the paths whose responses stay open.
 
@@ -56,16 +56,17 @@ class ServedPage:
             self._tokens.attach(reviews)
 
     def beside(self, telemetry: Telemetry, clock: Clock) -> Telemetry:
-        """Return a telemetry that passes all calls to `telemetry`, and also shows the process's components on the page.
+        """Return a telemetry (a receiver of events in the process) that serves both `telemetry` and the page.
 
-        Without a page, return `telemetry` itself.
+        All calls are passed to `telemetry`. The page gets the parts of the process that it shows, such as informers and
+        the job agent. Without a page, return `telemetry` itself.
         """
         return telemetry if self._page is None else PageTelemetry(telemetry, self._page, clock)
 
 
 @attrs.frozen
 class PageTelemetry:
-    """A wrapper around the telemetry of a process, by which the page also gets the process's components.
+    """A wrapper around `telemetry`, by which the page also gets the components of the process, such as its informers.
 
     Every call is passed to `telemetry`.
     """
@@ -86,6 +87,6 @@ class PageTelemetry:
         self.telemetry.job_ended(outcome)
 
     def attach(self, components: Components) -> None:
-        """Pass the process's components to the wrapped telemetry and to the page."""
+        """Pass `components`, the parts of the process such as informers, to the wrapped telemetry and to the page."""
         self.telemetry.attach(components)
         self.page.attach(components, self.clock)

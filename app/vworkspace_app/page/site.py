@@ -1,4 +1,4 @@
-"""The page over HTTP: documents, their assets, and a stream of events for browsers that follow it (SEE-3).
+"""The web page over HTTP: documents, their assets, and a stream of events for browsers that follow the page (SEE-3).
 
 Only GET and HEAD are served. The response to a refused request says how to get access. Every response forbids the
 browser to load from or send to any other host.
@@ -42,7 +42,7 @@ HEADERS: Final = {
 
 
 class ViewerRule(Protocol):
-    """The interface of a rule that decides which requests may read the page."""
+    """The interface of a rule that decides which requests may read a web page."""
 
     async def refusal(self, request: Request) -> Response | None:
         """Return the response that refuses a request; None if the request is permitted."""
@@ -88,7 +88,11 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
 
 
 class Site:
-    """A website that shows the screens of one source. `hide` masks secrets in all text that the site sends."""
+    """A website with the content of one `source`, which has a screen (the content of one page) for each URL path.
+
+    `name` is the site's name in titles. `access` decides which requests are permitted. `hide` masks secrets in all text
+    that the site sends.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""An object for the web page, with the objects created for it, from the caches alone.
+"""The reading of one object for the web page, with the objects created for it, from the caches alone.
 
 Objects that are not cached, such as those that a release installed, are missing: the command `status` reads them, and
-`pods.py` reads the pods. This runs on the event loop that owns the caches.
+`pods.py` reads the pods. The functions run on the event loop that owns the caches.
 """
 
 import re

@@ -42,7 +42,7 @@ from vworkspace_core.operations.settings import RUNNER
 
 
 class PageAccess(StrEnum):
-    """The rule that decides who may open the page."""
+    """The values of the setting that decides who may open the operator's web page. With NONE there is no page."""
 
     NONE = "none"
     OPEN = "open"

@@ -121,7 +121,10 @@ def _pod_spec(runs: IndexedRuns) -> dict[str, Any]:
 
 
 def arguments_of(runs: IndexedRuns) -> Iterator[str]:
-    """Yield the arguments of the container. One contains a variable that the kubelet replaces by the pod's index."""
+    """Yield the arguments of the container that runs the simulations in each pod of the Job.
+
+    One argument contains a variable, which the kubelet replaces by the completion index of the pod.
+    """
     yield from ("simulate", f"--runs={runs.runs_of_an_index}", f"--seed={runs.seed}")
     yield from ("--index=$(JOB_COMPLETION_INDEX)", f"--verdict={VERDICT}")
     yield f"--config-maps={runs.namespace}/{runs.name}"

@@ -1,8 +1,8 @@
 """The recording of a cluster: a file with a head, then one line of JSON for each change of an object (SIM-3).
 
-The recorder lists and watches the kinds that `run` does, and Events, but no Secrets. It needs the rights to get, list
-and watch them. Every object is masked before it is written (`masking`). A truncated recording is read up to its last
-complete line.
+The recorder lists and watches the kinds that the command `run` watches, and Events, but no Secrets. It needs the rights
+to get, list and watch them. In every object, secrets are masked before it is written: the module `masking` replaces
+them by hashes. A truncated recording is read up to its last complete line.
 """
 
 import re

@@ -37,9 +37,11 @@ SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KI
 
 @attrs.frozen
 class RunDecision:
-    """A controller's decision about the object `ref`: the row of the decision table, the writes, and the error.
+    """A controller's decision about the object `ref`.
 
-    The writes (`effects`) and the error are texts, and empty if there are none.
+    `row` names the case that applied, such as a row of the controller's decision table. `effects` are the writes as
+    texts, and `next_look` says when the object is reconciled next. `error` is the text of the error; it is empty if
+    there is none.
     """
 
     controller: str

@@ -68,9 +68,10 @@ class OperationRequests:
     _first_approved: dict[str, str] = attrs.field(factory=dict, init=False)
 
     def manifest(self, act: Act, namespace: str, *, of: str = "") -> dict[str, Any]:
-        """Return the manifest of a new Operation on the instance that the act names.
+        """Return the manifest of a new Operation for `act`, a simulated user's action on the instance `act.name`.
 
-        It is made from the template named `of`, or else from a template that the act's number selects.
+        It is made from the template named `of`. If `of` is empty, `act.number` selects one of the templates for the
+        instance.
         """
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
@@ -91,17 +92,18 @@ class OperationRequests:
         return {**manifest, "spec": spec}
 
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
-        """Create an Operation on the act's instance as a user does. Raises errors of the API server.
+        """Create an Operation in `namespace` for `act`, a simulated user's action on the instance `act.name`.
 
-        `of` names its template; if empty, the act's number selects one.
+        It is made from the template named `of`. If `of` is empty, `act.number` selects one of the templates for the
+        instance. Raises errors of the API server.
         """
         self.world.create(self.manifest(act, namespace, of=of), OPERATION)
 
     def create_approved(self, act: Act, namespace: str) -> None:
-        """Create an Operation with an approval.
+        """Create an Operation that has an approval already, for `act`, a simulated user's action on an instance.
 
-        If the act's number is odd, the approval is new. Otherwise it is the first approval for the instance, which may
-        have been used already. Raises errors of the API server.
+        If `act.number` is odd, the approval is new. Otherwise it is the first approval for the instance, which may have
+        been used already. Raises errors of the API server.
         """
         manifest = self.manifest(act, namespace)
         name, spec = manifest["metadata"]["name"], manifest["spec"]
@@ -110,10 +112,10 @@ class OperationRequests:
         self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
-        """Approve the last Operation of an instance.
+        """Approve the last Operation on the instance `act.name`. Do nothing if there is none.
 
-        If the action's number is a multiple of four, the approval of the instance's first Operation is used instead of
-        a new one.
+        If `act.number` is a multiple of four, the approval of the instance's first Operation is used instead of a new
+        one.
         """
         live = self._last(act.name)
         if live is None:
@@ -124,11 +126,11 @@ class OperationRequests:
         self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
 
     def cancel(self, act: Act) -> None:
-        """Request the cancellation of an instance's last Operation."""
+        """Request the cancellation of the last Operation on the instance `act.name`. Do nothing if there is none."""
         self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
     def delete(self, act: Act) -> None:
-        """Delete the last Operation of an instance."""
+        """Delete the last Operation on the instance `act.name`. Do nothing if there is none."""
         if act.name in self.asked:
             self.world.delete(self.asked[act.name][-1])
 

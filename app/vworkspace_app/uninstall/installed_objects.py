@@ -94,18 +94,20 @@ class Inventory:
         )
 
     def staying(self, *, keep_applications: bool) -> tuple[Manifest, ...]:
-        """Return the HelmReleases that the uninstallation does not delete, including those of other owners.
+        """Return the HelmReleases that the uninstallation does not delete.
 
-        With `keep_applications` these are all HelmReleases.
+        If `keep_applications` is True, these are all HelmReleases. Otherwise they are the ones that belong to none of
+        `applications`: those of abandoned instances, and those that something other than an instance created.
         """
         going = () if keep_applications else self.applications
         uids = [str(metadata(instance)["uid"]) for instance in going]
         return tuple(release for release in self.releases if not any(is_controlled_by(release, uid) for uid in uids))
 
     def remaining_releases(self, *, keep_applications: bool) -> tuple[ObjectRef, ...]:
-        """Return references to the operator's HelmReleases that stay after the uninstallation.
+        """Return references to the HelmReleases that the operator created, and that stay after the uninstallation.
 
-        With `keep_applications` these are all of the operator's HelmReleases.
+        If `keep_applications` is True, the user keeps all applications, and these are all HelmReleases that the
+        operator created. Otherwise only those stay whose instance a user has marked as abandoned, or is gone already.
         """
         return tuple(
             ref_of(release, HELM_RELEASE)
@@ -114,17 +116,18 @@ class Inventory:
         )
 
     def needed_rights(self, *, keep_applications: bool) -> frozenset[ObjectRef]:
-        """Return the accounts, roles and bindings that Flux still needs for HelmReleases that stay.
+        """Return the accounts, roles and bindings that Flux still needs for the HelmReleases that stay.
 
-        With `keep_applications` all HelmReleases stay.
+        If `keep_applications` is True, all HelmReleases stay. Otherwise those of `applications` are deleted, and the
+        others stay.
         """
         return named_by_releases(self.rights, self.staying(keep_applications=keep_applications))
 
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
         """Return the operator's own namespace if it may be deleted, else None.
 
-        It stays if `manifests` did not create it, or if a HelmRelease in it stays. With `keep_applications` all
-        HelmReleases stay.
+        It stays if the command `manifests` did not create it, or if a HelmRelease in it stays. If `keep_applications`
+        is True, all HelmReleases stay; otherwise those of `applications` are deleted.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)

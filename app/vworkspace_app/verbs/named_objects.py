@@ -28,8 +28,8 @@ NOTHING: Final[Mapping[str, Kind]] = {}
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING, *, acts: bool = False) -> tuple[tuple[Kind, ...], str]:
     """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name.
 
-    `others` maps further words to kinds. `acts` says that the command acts on instances and Operations, and on nothing
-    else. Raises CommandError for an unknown kind.
+    `others` maps further words to kinds. Raises CommandError for an unknown kind. If `acts` is True, the error's
+    message says that the command is only for instances and Operations; otherwise it lists all known words.
     """
     word, slash, bare = name.partition("/")
     if not slash:

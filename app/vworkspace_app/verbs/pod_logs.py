@@ -40,7 +40,10 @@ class LogRequest:
 
 
 async def write_logs(api: KubeApiClient, request: LogRequest, write: Callable[[str], None]) -> None:
-    """Write each log line, prefixed with pod and container. Raises CommandError if no pod exists."""
+    """Call `write` with each log line of the requested pods, prefixed with the names of pod and container.
+
+    If the request asks to follow, continue with new lines until cancelled. Raises CommandError if no pod exists.
+    """
     pods = [pod async for pod in _pods(api, request)]
     if not pods:
         raise CommandError(f"no pod of {request.name or 'the operator'} is there" + _where(request))
