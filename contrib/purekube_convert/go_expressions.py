@@ -23,8 +23,8 @@ _MOST_PARTS: Final = 64
 class Value:
     """The text of a CEL expression with its type.
 
-    With `maybe`, the value of the expression is a CEL optional. With `atom`, the text needs no parentheses as an
-    operand.
+    If `maybe` is True, the value of the expression is a CEL optional. If `atom` is True, the text needs no parentheses
+    as an operand.
     """
 
     text: str

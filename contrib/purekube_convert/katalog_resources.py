@@ -137,12 +137,15 @@ def filled(**fields: Any) -> dict[str, Any]:
 
 @attrs.frozen
 class EntryContext:
-    """The resources to which an entry of a Katalog refers: for a Service the workload, for an Ingress the Service."""
+    """The resources to which an entry of a Katalog (Orkestra's description of operators) refers.
+
+    For the entry of a Service they are the workloads, for the entry of an Ingress the Service.
+    """
 
     pods: Mapping[str, Any] | None = None
     """The labels that select the pods of all workloads; None if there is no workload."""
     service: tuple[str, Any] | None = None
-    """The name and port of the only Service, as expressions."""
+    """The name and port of the Service, as expressions; None unless there is exactly one Service."""
     labels: Mapping[str, Any] = attrs.field(factory=dict)
     """The labels that the pods of every workload get in addition to their own."""
 

@@ -27,7 +27,7 @@ class PresenceChecks:
     types: Mapping[str, CelType]
 
     def text(self, text: str, bound: Mapping[str, CelType]) -> str:
-        """Return the expression in which each field of the parent that may be absent is read as `.?field.value()`.
+        """Return the expression `text` with `.?field.value()` for each field of the parent that may be absent.
 
         `bound` has the types of further variables, such as those of a loop. An invalid expression is returned
         unchanged.

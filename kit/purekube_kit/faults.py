@@ -68,7 +68,7 @@ class ActiveFault:
 
 
 class FaultBoard(WatchFaults):
-    """All faults in effect.
+    """The faults that a test has injected and that have not ended; `background` decides about random faults.
 
     `set_behaviour` passes faults of pods on to the simulated workloads. `usual` is the behaviour of these workloads
     without faults.
@@ -94,7 +94,7 @@ class FaultBoard(WatchFaults):
             self._changed()
 
     def clear(self) -> None:
-        """End all faults."""
+        """End all injected faults. Random faults, which `background` decides, continue."""
         self.active.clear()
         self._changed()
 

@@ -34,7 +34,10 @@ HEALTH_PORT: Final = 8080
 """The port of metrics and probes."""
 
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
-"""The labels by which Services, budgets and policies select the pods, without a version: selectors are immutable."""
+"""The labels by which Services, budgets and policies select the operator's pods.
+
+They contain no version, since selectors are immutable.
+"""
 
 COMPONENT: Final = "app.kubernetes.io/component"
 """The label that distinguishes the parts of an installation."""

@@ -40,7 +40,7 @@ def leaks(text: bytes) -> bool:
 LONGEST: Final = 1024
 """The maximum length in bytes of a message that quotes another component (REC-5 row 4)."""
 Flaw = tuple[str, str, str]
-"""A violation of a law: the clause of the specification, the law, and what was found instead."""
+"""A violation of a law (required property): the clause of the specification, the law, and the observed state."""
 
 
 def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:

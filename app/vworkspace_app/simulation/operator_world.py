@@ -64,7 +64,8 @@ Renewals and regular reconciles only confirm what is known, and would be half of
 class WorldSettings:
     """The settings of a simulated cluster with the operator: its size, and how its simulated controllers behave.
 
-    `replicas` is the number per shard (RUN-13).
+    `shards` is the number of parts of the operator, each of which reconciles a share of the namespaces (RUN-13).
+    `replicas` is the number of processes of each shard. `flux` and `engines` say how the simulated controllers behave.
     """
 
     seed: int = 0

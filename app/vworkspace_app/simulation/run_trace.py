@@ -108,7 +108,7 @@ def _graph(subject: ObjectRef | None, objects: Mapping[ObjectRef, Manifest]) -> 
 
 
 def objects_table(objects: Mapping[ObjectRef, Manifest]) -> TraceTable:
-    """Return a table with each object and its state in a row."""
+    """Return a table with a row for each object: its reference, generation, state, reason and message."""
     columns = ("Object", "Generation", "State", "Reason", "Message")
     return TraceTable("Objects", columns, tuple(_object_row(ref, live) for ref, live in objects.items()))
 

@@ -40,7 +40,7 @@ SETTLED: Final = (
     ("OPS-1", "an Operation ends or says for what it waits"),
     ("OPS-11", "a deleted Operation goes"),
 )
-"""The laws that hold some time after faults have stopped, each with its clause."""
+"""The laws (required properties) that hold some time after faults have stopped, each with its clause."""
 
 
 def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:

@@ -67,7 +67,7 @@ class Inventory:
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
-    """The operator's own namespace; None if `manifests` did not create it."""
+    """The operator's own namespace; None if the command `manifests` did not create it."""
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()

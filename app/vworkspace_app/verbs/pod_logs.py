@@ -29,7 +29,8 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 class LogRequest:
     """A request for logs: the object whose pods are read, the number of lines, and whether to follow new lines.
 
-    An empty `name` means the operator itself.
+    An empty `name` means the operator itself, whose pods are in `system_namespace`. If `namespace` is None, the object
+    is searched in all namespaces. `tail` is the number of last lines of each container; None means all lines.
     """
 
     name: str

@@ -38,7 +38,10 @@ class ServedKinds:
 
     @property
     def converts(self) -> bool:
-        """Report whether conversions are served."""
+        """Report whether this process serves conversion webhooks.
+
+        They are for the kinds in `converters`, or for kinds whose converters `find_converters` finds.
+        """
         return bool(self.converters) or self.find_converters is not None
 
     def __bool__(self) -> bool:
