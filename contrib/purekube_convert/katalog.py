@@ -1,4 +1,4 @@
-"""The conversion of a Katalog (Orkestra's YAML file that describes operators) to boxes (the same in purekube).
+"""The conversion of a Katalog (Orkestra's YAML file that describes operators) to boxes, which are purekube's.
 
 Both layouts of a Katalog are read: all settings below `operatorBox`, and the sections `reconcile` and `emit`. Settings
 for what a box does by default (workers, finalizers, owner references, events) are left out; settings without a

@@ -388,7 +388,7 @@ class ClusterUnderTest(ABC):
 
     @property
     def events(self) -> Sequence[EventSeen]:
-        """All Events that controllers wrote in the namespace, oldest first."""
+        """All Events that controllers wrote in the test's namespace, oldest first."""
         where = self.namespace
         return [event_seen(item) for item in self._do(lambda api: api.list(EVENT, namespace=where)).items]
 

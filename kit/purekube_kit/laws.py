@@ -37,14 +37,14 @@ def hold(
     * The object comes to rest within `within` seconds, with a Ready condition that does not flap. Then there are no
       more writes, not even after a restart.
     * After a minute of faults, everything is as without faults. The faults are requests without responses, kills, late
-      events, expired watches, pods that do not start and, with `by_hand`, children that users delete.
+      events, expired watches, pods that do not start and, if `by_hand` is True, children that users delete.
     * Whenever the object is deleted, it is removed together with everything that the controller created for it, except
       objects of the kinds `keeps`.
 
     Each law is tried in a new cluster in memory, with a deep copy of the controller. If the controller uses a service
     outside of the cluster, `outside` takes the copy and returns the state of a fake of that service. The state must
-    become the same in all clusters; after a deletion it must be as before the creation. `serves` are further kinds. The
-    faults depend only on the object, or on `seed` if it is given.
+    become the same in all clusters; after a deletion it must be as before the creation. `serves` are further kinds that
+    the clusters serve. The faults depend only on the object, or on `seed` if it is given.
     """
     definitions = [each.crd() if isinstance(each, Resource) else each for each in serves]
     drawn, manifest = _seed_of(given) if seed is None else seed, _manifest_of(controller, given)

@@ -142,7 +142,8 @@ class PermittedReader:
     async def seen_by(self, box: "Box", manifest: Manifest, now: datetime) -> Snapshot | None:
         """Return all objects that `box` (a declared operator) reads to decide on the object `manifest`, as a snapshot.
 
-        It includes objects of others whose names the box wants. Return None if the user may not read all of them.
+        An object that belongs to another owner is included if it has the kind and name of a child that the box would
+        write. Return None if the user may not read all of them.
         """
         from purekube.boxes.decision.decide import composite_of, explanation_of  # only for a box: half of the start
         from purekube.composites.observe import observe_live

@@ -1,13 +1,14 @@
 """The deletion of the operator's objects without their children, even while an operator runs or is killed (RUN-7).
 
 Expected flow
-    An object is marked as abandoned, with our finalizer → it is deleted, with orphaned dependents → its children are
-    released → the children are read again, until none is left to release → the finalizers are removed.
+    An object gets the annotation that marks it as abandoned, and the operator's finalizer → it is deleted, with the
+    propagation policy Orphan → its children are released: they lose their owner reference to it → the children are read
+    again, until none is left to release → the finalizers are removed.
 Guarantees
     A running operator cooperates from the first step on: it releases the children of an object that is marked and being
     deleted, and creates nothing for it. Its earlier decisions have no effect any more: each write carries the
     resourceVersion on which it was decided, and every object concerned has changed since. The owner exists until no
-    object names it.
+    child has an owner reference to it.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,8 @@
 """The ASGI application of the webhooks, which decodes a review, has a pure function judge it, and encodes the answer.
 
-The path says whether the namespace is managed: two webhooks with opposite `namespaceSelector`s have two paths. So the
-API server's view of the label counts, and every replica can answer without a cache.
+A review is an AdmissionReview or a ConversionReview of the API server. The path of a request says whether the object's
+namespace is managed: two webhooks with opposite `namespaceSelector`s have two paths. So the API server decides that by
+the namespace's label as it sees it, and every replica can answer without a cache.
 """
 
 import time
