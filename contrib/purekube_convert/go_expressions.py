@@ -63,7 +63,8 @@ class TemplateScope:
 def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
     """Return the CEL expression for a path in a Go template, such as `.spec.image`, which is given by its steps.
 
-    Raises TemplateError for a path that no CEL expression of a box can express.
+    `scope` has the names with which the path may begin. Raises TemplateError for a path that no CEL expression of a box
+    can express.
     """
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")

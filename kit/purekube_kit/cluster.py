@@ -268,7 +268,7 @@ class ClusterUnderTest(ABC):
     def list(self, what: Kind | str, *, namespace: str = "") -> Sequence[Manifest]: ...
 
     def list(self, what: Any, *, namespace: str = "") -> Any:
-        """Return every object of a kind.
+        """Return every object of the kind `what`: as `Object`s for a `Resource`, else as manifests.
 
         If the kind is namespaced, only the objects in `namespace` are returned, by default in `self.namespace`.
         """

@@ -272,7 +272,10 @@ class RealCluster(ClusterUnderTest):
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Return why a kubeconfig cannot be loaded, or an empty text if it can be loaded. The cluster is not contacted."""
+    """Return why a kubeconfig cannot be loaded, or an empty text if it can be loaded. The cluster is not contacted.
+
+    `kubeconfig` is its path, and `context` one of its contexts. If they are empty, the defaults are used.
+    """
     try:
         load_config(kubeconfig or None, context or None)
     except OperatorError as error:

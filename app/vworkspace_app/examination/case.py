@@ -296,7 +296,7 @@ class InstanceCase(Case):
         }
 
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
-        """Apply an Operation, and return its reference.
+        """Apply an Operation, and return its reference. The arguments are those of `InstanceCase.operation`.
 
         If the check fails at a later wait, the Operation's state is part of the evidence in its finding (result).
         """

@@ -199,8 +199,8 @@ async def read_own_objects(
 ) -> OwnObjects:
     """Return all objects of the operator's own kinds and of `boxes`, which are kinds that boxes define.
 
-    Only objects in `namespace` are returned, or objects in all namespaces if it is None. Raises the errors of
-    `KubeApi.list` except Forbidden.
+    Only objects in `namespace` are returned, or objects in all namespaces if it is None. The Leases of the operator's
+    replicas are read in `system_namespace`. Raises the errors of `KubeApi.list` except Forbidden.
     """
     reader = PermittedReader(api)
     objects = [

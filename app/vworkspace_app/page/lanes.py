@@ -65,9 +65,9 @@ def lane_query(query: Mapping[str, str]) -> LaneQuery:
 
 
 def lanes_part(view: LaneView, linked: Set[Kind]) -> ScreenPart:
-    """Return the part of a screen that shows lanes, which are the timelines of objects below each other.
+    """Return the part of a screen that shows the lanes in `view`, which are the timelines of objects below each other.
 
-    Objects of the `linked` kinds have pages of their own.
+    Objects of the `linked` kinds link to their own pages.
     """
     lanes = [(lane, list(_placed(lane, view)), list(_marks(lane, view))) for lane in view.lanes]
     ranges = [(name, _address(attrs.evolve(view.query, range=name)), name == view.range) for name in RANGES]

@@ -44,7 +44,7 @@ _CONNECTIONS: Final = {
 
 
 def list_screen(view: ListView) -> PageContent:
-    """Return the screen of the list of objects: filters with counts, and one page of rows."""
+    """Return the screen of the list of objects: filters with counts, and the rows of the page `view` of the list."""
     rows = tuple(
         (f"row:{row.ref.kind.crd_name}:{row.ref.namespace or ''}:{row.ref.name}", {"row": row}) for row in view.rows
     )

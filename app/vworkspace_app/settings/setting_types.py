@@ -94,7 +94,10 @@ def as_text(value: Any) -> str:
 
 
 def setting(setting_type: SettingType[T], default: T, about: str, *, also: str = "") -> T:
-    """Return an attrs field that declares a setting. `also` is a second name of the setting."""
+    """Return an attrs field that declares a setting of this type, with its default and its description `about`.
+
+    `also` is a second name of the setting; empty if there is none.
+    """
     field: T = attrs.field(default=default, metadata={_KEY: (setting_type, about, also)})
     return field
 

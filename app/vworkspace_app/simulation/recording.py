@@ -202,7 +202,7 @@ class ClusterRecorder:
     async def record(self, seconds: float, cluster_id: str = "") -> None:
         """Record the cluster for this number of seconds, or until the file is full.
 
-        Raises the errors of `KubeApi.list`.
+        `cluster_id` is written to the head of the recording. Raises the errors of `KubeApi.list`.
         """
         self._began = self.clock.monotonic()
         head = RecordingHead(FORMAT, format_time(self.clock.now()), cluster_id, VERSION)

@@ -163,7 +163,7 @@ def _record_rows(records: Iterable[object]) -> Iterator[tuple[str, ...]]:
 
 
 def trace_of(history: RunHistory, title: str) -> Trace:
-    """Return the trace of a simulated run, which the web page shows moment by moment.
+    """Return the trace of a simulated run, which the web page shows moment by moment with the heading `title`.
 
     Moments at which a law (required property) was broken are marked.
     """

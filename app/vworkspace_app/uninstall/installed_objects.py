@@ -144,7 +144,8 @@ class Inventory:
 async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
     """Return the operator's objects and all HelmReleases, which it reads from the cluster.
 
-    Raises the errors of `KubeApi.list` and `KubeApi.get` except NotFound.
+    `system_namespace` is the operator's own namespace. Raises the errors of `KubeApi.list` and `KubeApi.get` except
+    NotFound.
     """
     definitions = [
         ref

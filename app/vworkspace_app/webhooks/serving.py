@@ -71,7 +71,7 @@ async def webhooks(
     """Serve the webhooks that `settings` enable while the block runs. They apply the same rules as the reconciler.
 
     `decisions` are the settings of the reconciler, `templates` the known templates of Operations, and `kinds` further
-    webhooks for users' kinds. Raises CommandError for unusable certificates.
+    webhooks for users' kinds. `observer` is called for every review. Raises CommandError for unusable certificates.
     """
     itself = service_account_user(settings.namespace, FIELD_MANAGER)
     writers = frozenset((*settings.writers, itself)) if settings.writers else frozenset()
@@ -84,7 +84,7 @@ async def webhooks(
 async def webhooks_of_kinds(settings: RunSettings, observer: ReviewObserver, kinds: ServedKinds) -> AsyncIterator[None]:
     """Serve the webhooks in `kinds`, but not the operator's own, while the block runs. Without any, serve nothing.
 
-    Raises the same errors as `webhooks`.
+    `observer` is called for every review. Raises the same errors as `webhooks`.
     """
     if not kinds:
         yield
