@@ -77,7 +77,11 @@ class OwnObjects:
 
 @attrs.frozen
 class ObjectContext:
-    """An object, all objects created for it, and its latest Events, the oldest first."""
+    """An object, all objects created for it, and its latest Events, the oldest first.
+
+    `unreadable` has the kinds that could not be read, each with the reason. `box` is the box (a declared operator) that
+    reconciles the object, if one does.
+    """
 
     kind: Kind
     manifest: Manifest

@@ -49,7 +49,8 @@ _OWNERS: Final = {INSTANCE_UID: APPLICATION_INSTANCE, OPERATION_UID: OPERATION}
 class RecordedDifference:
     """A difference: writes that this version of the operator decides, but that the recorded objects do not show.
 
-    `since` and `until` are in seconds since the recording began.
+    `decision` has these writes, decided for the object `ref`. `since` and `until` limit the time in which the recorded
+    objects lacked them, in seconds since the recording began.
     """
 
     ref: ObjectRef
@@ -66,7 +67,7 @@ class RecordedDifference:
 class ReplayedRecording:
     """The result of a replay: the recording's history with the decisions of this version of the operator.
 
-    `decided` is the number of decisions.
+    `differences` are the decided writes that the recorded objects do not show. `decided` is the number of decisions.
     """
 
     history: RunHistory

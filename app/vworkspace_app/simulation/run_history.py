@@ -62,7 +62,8 @@ class RunDecision:
 class ReplicaState:
     """The state in the memory of a simulated process: the keys in its queues, open jobs, and unsent messages.
 
-    `condition` says whether the process is starting, runs, leads, waits to lead, or has ended.
+    `condition` says whether the process is starting, runs, leads, waits to lead, or has ended. Entries of `queue` are a
+    key, its state and a time; entries of `jobs` are an id, the job's stage and its object.
     """
 
     name: str
@@ -76,8 +77,9 @@ class ReplicaState:
 class RunMoment:
     """A moment of a simulated run: a line of the log of what happened, with the decision that was made then, if any.
 
-    `at` is in seconds since the run began. `changes` is the number of changes of objects before the moment. `is_broken`
-    is True if a law (required property) was broken then.
+    `text` is the line, and `actor` the process or user that it is about. `at` is in seconds since the run began.
+    `changes` is the number of changes of objects before the moment. `is_broken` is True if a law (required property)
+    was broken then. `replicas` are the states of the simulated processes.
     """
 
     at: float

@@ -61,7 +61,10 @@ def _templates_of(name: str) -> list[OperationTemplate]:
 
 @attrs.define
 class OperationRequests:
-    """The Operations that simulated users and jobs requested, by the name of the instance."""
+    """The Operations that simulated users and jobs request, and the methods by which users request and change them.
+
+    `asked` has the references of these Operations, in order of request, by the name of their instance.
+    """
 
     world: SimulatedWorld
     asked: dict[str, list[ObjectRef]] = attrs.field(factory=dict)

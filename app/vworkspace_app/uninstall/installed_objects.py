@@ -53,8 +53,9 @@ _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 class Inventory:
     """The operator's objects in a cluster, and all HelmReleases, as they were before the uninstallation.
 
-    `leases` are the operator's Leases in all namespaces. They are empty if no replica ever took part in leader
-    election.
+    `rights` are the operator's roles, bindings, ServiceAccounts and ResourceQuotas, and `definitions` its CRDs.
+    `releases` are all HelmReleases. `leases` are the operator's Leases in all namespaces. They are empty if no replica
+    ever took part in leader election.
     """
 
     system_namespace: str

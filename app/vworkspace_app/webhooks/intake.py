@@ -34,7 +34,7 @@ _OLDEST_EVERY: Final = 8
 
 @attrs.define(eq=False)
 class ReviewBody:
-    """The body of a review as far as it has been received. It may be refused, with an HTTP code.
+    """The body of a review as far as it has been received, in `content`. It may be refused, with an HTTP code.
 
     `reading` is the scope that cancels its reception.
     """

@@ -21,8 +21,8 @@ FindConverters: TypeAlias = Callable[[str], Awaitable[Sequence["Converter"]]]
 class ServedKinds:
     """The webhooks for users' kinds, which boxes (operators that files declare) and attrs classes define.
 
-    These are converters between versions, and functions that judge reviews, by URL path. `find_converters` finds
-    converters that come and go while the process runs.
+    `converters` convert objects between the versions of a kind. `judges` are functions that judge reviews, by the URL
+    path of their webhook. `find_converters` finds converters that come and go while the process runs.
     """
 
     converters: "tuple[Converter, ...]" = ()
