@@ -77,9 +77,9 @@ class ReplicaState:
 class RunMoment:
     """A moment of a simulated run: a line of the log of what happened, with the decision that was made then, if any.
 
-    `text` is the line, and `actor` the process or user that it is about. `at` is in seconds since the run began.
-    `changes` is the number of changes of objects before the moment. `is_broken` is True if a law (required property)
-    was broken then. `replicas` are the states of the simulated processes.
+    `text` is the line, and `actor` names its source, such as a process, a user or a fault. `at` is in seconds since the
+    run began. `changes` is the number of changes of objects before the moment. `is_broken` is True if a law (required
+    property) was broken then. `replicas` are the states of the simulated processes.
     """
 
     at: float
