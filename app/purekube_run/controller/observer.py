@@ -21,10 +21,10 @@ _log = structlog.get_logger("driver")
 class Reconciled:
     """The report about one finished reconcile of the object `ref`, for observers that log or count.
 
-    The reconcile took `seconds`, after its key had waited `waited` seconds in the queue. `error` is the error that it
-    returned or raised. `crashed` means that the error is a defect, not an OperatorError. `timed_out` means that it was
-    cancelled at its time limit. `decision` is its last decision (the writes that it wanted), and `executed` has the
-    verb and the object of each write.
+    `label` is the kind of result, such as `success` or `error`, as in metrics. The reconcile took `seconds`, after its
+    key had waited `waited` seconds in the queue. `error` is the error that it returned or raised. `crashed` means that
+    the error is a defect, not an OperatorError. `timed_out` means that it was cancelled at its time limit. `decision`
+    is its last decision (the writes that it wanted), and `executed` has the verb and the object of each write.
     """
 
     ref: ObjectRef
@@ -121,7 +121,8 @@ def _place(error: BaseException | None) -> str:
 class WorkerPoolStats:
     """The numbers of a worker pool: its reconciles since its start, and the keys that are in its queue now.
 
-    A key is the reference of an object to reconcile.
+    A key is the reference of an object to reconcile. `results` has the number of reconciles by their kind of result,
+    such as `success` or `error`.
     """
 
     results: dict[str, int]
@@ -159,7 +160,11 @@ class ReconcileAttempt:
 
 
 class WorkerPoolCounters:
-    """The counters of one worker pool's reconciles, for metrics and logs."""
+    """The counters of one worker pool's reconciles, for metrics and logs.
+
+    Each finished reconcile is also reported to an observer, and so are hot loops: passes that change an object's status
+    again and again.
+    """
 
     def __init__(self, observer: ReconcileObserver, detector: HotLoopDetector[ObjectRef]) -> None:
         self._observer = observer

@@ -190,9 +190,10 @@ class Examination:
 
 
 class Case:
-    """One run of a check, which the check's function gets as its argument. The run has a namespace of its own.
+    """One run of a check of an operator, which the check's function gets as its argument.
 
-    Its methods change objects as a user would, and return the requests that the operator sent since the run began.
+    The run has a namespace of its own. Its methods change objects as a user would, and return the requests that the
+    operator sent since the run began.
     """
 
     labels: ClassVar[Mapping[str, str]] = {}
@@ -229,9 +230,9 @@ class Case:
             self.examination.cleaning -= 1
 
     async def clean(self) -> None:
-        """Clean up after the check, in addition to the deletion of its namespaces. By default there is nothing to do.
+        """Delete what the check has left outside its namespaces, which are deleted anyway. By default there is nothing.
 
-        A subclass overrides this method if more has to be deleted.
+        A subclass overrides this method if there is something to delete.
         """
 
     @property
@@ -247,24 +248,36 @@ class Case:
     # --- acting ------------------------------------------------------------------------------------------------------
 
     async def make_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        """Create a namespace, which is deleted after the check unless the examination's option `keep` is set."""
+        """Create a namespace, which is deleted after the check unless the examination's option `keep` is set. `labels`
+        are its labels.
+        """
         made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
         await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
         self._namespaces.append(name)
 
     async def apply(self, manifest: Manifest, kind: Kind, manager: str = "gitops") -> ObjectRef:
-        """Apply an object with force, as a GitOps tool does; return its reference."""
+        """Apply an object with force, as a GitOps tool does, and return its reference.
+
+        `manager` is the field manager.
+        """
         await self.api.apply(manifest, kind=kind, field_manager=manager, force=True)
         return ref_of(manifest, kind)
 
     async def edit(self, ref: ObjectRef, change: Any, subresource: str = "", manager: str = HUMAN) -> Manifest:
-        """Edit an object by the merge patch `change`, as a user does; return the resulting object."""
+        """Edit an object, or its `subresource` if one is named, by the merge patch `change`, and return the resulting
+        object.
+
+        `manager` is the field manager, by default that of a user.
+        """
         return await self.api.patch(
             ref, change, patch_type=PatchType.MERGE, field_manager=manager, subresource=subresource
         )
 
     async def delete(self, ref: ObjectRef, propagation: Propagation = Propagation.BACKGROUND) -> None:
-        """Delete an object as a user does. Do nothing if the object does not exist."""
+        """Delete an object as a user does. Do nothing if the object does not exist.
+
+        `propagation` says whether its dependents are deleted before it, after it, or not at all.
+        """
         with suppress(NotFound):
             await self.api.delete(ref, propagation=propagation)
 

@@ -57,9 +57,11 @@ PeerCertificate: TypeAlias = Mapping[str, Any]
 
 @attrs.frozen
 class ConnectionLimits:
-    """The limits of one port: the number of connections, and times in seconds.
+    """The limits of one port of a server: the number of open connections, and the times in seconds that clients may
+    take.
 
-    A request's body must arrive within `body` seconds; an idle connection is closed after `idle` seconds.
+    `head` is the time for the TLS handshake, and for the head of a request. `body` is the time for a request's body,
+    and `whole` that for a request with its response. A connection is closed after `idle` seconds without a request.
     """
 
     connections: int = attrs.field(factory=_most_connections)

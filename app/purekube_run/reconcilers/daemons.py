@@ -81,7 +81,10 @@ class Daemons:
     _closed: bool = False
 
     async def keep(self, key: ObjectRef, manifest: Manifest) -> None:
-        """Start the daemon of an object if it does not run, or restart it if the object's content has changed.
+        """Start the daemon of an object if it does not run, or restart it if the object has changed.
+
+        A change means a new uid or generation or, for a kind without generations, a change of any field except metadata
+        and status.
 
         Raises Unavailable if the former task does not end.
         """
@@ -108,9 +111,10 @@ class Daemons:
         del self._running[key]
 
     async def run(self, work: Work) -> None:
-        """Wait until this task is cancelled, because this process no longer leads.
+        """Wait until this task is cancelled, because this process no longer leads (holds the Lease of the leader
+        election).
 
-        Then end all daemons, and start no more.
+        Then end all daemons, and start no more. `work` is not used.
         """
         try:
             await anyio.sleep_forever()

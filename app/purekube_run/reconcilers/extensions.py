@@ -62,7 +62,8 @@ class Extensions:
     def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[ControllerDefinition]:
         """Yield the definition of each controller, from which a manager runs it.
 
-        `events` receives the Events of composites. `options` has the number of workers and the source of secrets.
+        `events` receives the Events of composites. `options` has the number of workers, and the source of random texts
+        for the Secrets that composites create.
         """
         for reconciler in self.composites:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)

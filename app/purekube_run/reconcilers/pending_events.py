@@ -69,8 +69,8 @@ class PendingEvents:
     def of_itself(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Record a change of an object of the controller's own kind, and yield the object's key.
 
-        Nothing is recorded and yielded if a filter drops the change. If the controller wrote the change itself, the key
-        is yielded, but nothing is recorded.
+        Nothing is recorded and yielded if a filter of the controller says that the change does not matter. If the
+        controller wrote the change itself, the key is yielded, but nothing is recorded.
         """
         if self._is_own(change.ref, change):
             yield change.ref  # the worker pool ignores it as well
@@ -91,7 +91,8 @@ class PendingEvents:
         yield change.ref
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller may own, and yield the keys of its owners.
+        """Record a change of an object that the controller may own, and yield the keys of its owners, which are objects
+        of the controller's own kind.
 
         These are the owners before and after the change.
         """
@@ -100,10 +101,10 @@ class PendingEvents:
             yield from self._woken(key, change)
 
     def of_read(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Record a change of an object that the controller only reads, and yield the keys to reconcile.
+        """Record a change of an object that the controller only reads, and yield the keys of the objects to reconcile.
 
-        These are the objects that refer to the changed object, and the objects that the controller's method `wakes`
-        returns.
+        These are the objects of the controller's own kind that refer to the changed object, and those that the
+        controller's method `wakes` returns for it.
         """
         names = self._store.indexed_names(refers_index(self._controller), refers_key(change.ref))
         referring = (ObjectRef(self._kind, namespace or None, name) for namespace, name in names)

@@ -38,12 +38,17 @@ _Choice: TypeAlias = tuple[Kind, str | None, str, str]
 
 
 def refers_index(controller: AnyController) -> str:
-    """Return the name of the index that maps an object to the controller's objects that refer to it."""
+    """Return the name of the index that maps an object to the controller's objects that refer to it.
+
+    Which objects refer to which is what the controller's method `refers_to` returns.
+    """
     return f"{name_of(controller)}/refers"
 
 
 def refers_key(ref: ObjectRef) -> str:
-    """Return the key in the index `refers_index` under which the objects that refer to `ref` are found."""
+    """Return the key in the index `refers_index` under which the controller's objects that refer to the object `ref`
+    are found.
+    """
     return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
 
 

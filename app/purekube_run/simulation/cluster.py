@@ -205,7 +205,7 @@ def ready_of(manifest: Manifest) -> str:
 
 
 def kinds_with_work(kinds: Iterable[Kind]) -> tuple[str, ...]:
-    """Return the names of the simulated controllers that act on any of these kinds."""
+    """Return the names of the simulated controllers that act on any of these kinds, such as that of Deployments."""
     desired = set(kinds)
     return tuple(
         name for name in SIMULATED if any(desired & set(controller.subjects) for controller in CONTROLLERS[name])

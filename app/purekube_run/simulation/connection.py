@@ -107,7 +107,8 @@ class Disturbance:
 
 @attrs.frozen
 class ObservedWrite:
-    """A write that reached the API server: its time, the replica that sent it, and the response or the error.
+    """A write that reached the API server: its time, the replica (simulated process) that sent it, and the response or
+    the error.
 
     `version` is the version of the API server's store before the write.
     """
@@ -213,7 +214,9 @@ class Link:
                 raise error
 
     def opened(self, request: KubeRequest, stream: WatchStream) -> None:
-        """Record the stream of a watch that was opened, so that faults of the network can be applied to it."""
+        """Record `stream`, the events of a watch that `request` opened, so that faults of the network can be applied to
+        it.
+        """
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
@@ -360,7 +363,9 @@ class KubeConnection(KubeApi):
 
 @attrs.define
 class ReplicaClock:
-    """The clock of a replica's simulated machine. Its wall clock is wrong by `offset`."""
+    """The clock of the simulated machine on which a replica (a simulated process) runs. Its wall time is wrong by
+    `offset`.
+    """
 
     time: Callable[[], datetime]
     loop: asyncio.AbstractEventLoop
@@ -369,7 +374,7 @@ class ReplicaClock:
     """The seconds for which the machine was suspended."""
 
     def now(self) -> datetime:
-        """Return the wall time of the machine."""
+        """Return the wall time of the machine, which is wrong by `offset`."""
         return self.time() + self.offset
 
     def monotonic(self) -> float:

@@ -1,4 +1,7 @@
-"""The simulated controllers of a cluster. They poll their watches, which costs nothing while nothing changes."""
+"""The simulated controllers of a cluster, such as Flux or that of Deployments.
+
+They poll their watches, which costs nothing while nothing changes.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -31,7 +31,10 @@ Schedule: TypeAlias = Callable[[KubeRequest], Fault | None]
 
 
 def calm(request: KubeRequest) -> Fault | None:
-    """Return None, so no fault. This function is the `Schedule` under which every request succeeds."""
+    """Return None, so no fault.
+
+    It is the `Schedule` (the function that returns the fault of a request) under which every request succeeds.
+    """
     return None
 
 
@@ -57,7 +60,8 @@ def interruption(*, after: bool, crash: bool) -> Fault:
 
 
 def at_random(random: Random, often: float) -> Schedule:
-    """Return a schedule in which about the fraction `often` of requests have a fault.
+    """Return a schedule, a function that returns the fault of a request: about the fraction `often` of requests have
+    one.
 
     The faults are a missing response, a conflict because of a stale resourceVersion, and a crash of the process.
     """
@@ -80,5 +84,8 @@ def at_random(random: Random, often: float) -> Schedule:
 
 
 def away(request: KubeRequest) -> Fault | None:
-    """Return a fault for every request. This function is the `Schedule` of an API server that does not answer."""
+    """Return a fault for every request: no response.
+
+    It is the `Schedule` (the function that returns the fault of a request) of an API server that does not answer.
+    """
     return Fault(Unavailable("the API server does not answer"))

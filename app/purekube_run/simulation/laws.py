@@ -1,7 +1,7 @@
 """The laws (required properties) of every simulated cluster, each with its clause (SIM-4).
 
-Safety is checked at every write and change. Convergence, and silence (nothing is written at rest), are checked after
-all faults have ended. A subclass adds the laws of its own kinds.
+What must never happen is checked at every write and at every change of an object. Convergence, and silence (nothing is
+written at rest), are checked after all faults have ended. A subclass adds the laws of its own kinds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -70,7 +70,7 @@ class Unsettled:
 
 
 def clock(seconds: float) -> str:
-    """Return a time in seconds as text: hours, minutes and seconds."""
+    """Return a time in seconds as text with hours, minutes and seconds, such as `0:41:07.500`."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:06.3f}"
 
@@ -189,7 +189,10 @@ class Laws:
     # --- every change ------------------------------------------------------------------------------------------------
 
     def is_just_restored(self, at: float) -> bool:
-        """Report whether etcd was restored shortly before the time `at`. Two replicas may both act as leader then."""
+        """Report whether etcd was restored less than 90 seconds before the time `at`.
+
+        Two replicas may both act as leader then, since the restored Lease may name an earlier leader.
+        """
         return at - self.world.restored_at < _AFTER_RESTORE
 
     @property
@@ -232,11 +235,17 @@ class Laws:
 
     @property
     def is_progressing(self) -> bool:
-        """Report whether work is still in progress, so that convergence is not judged yet."""
+        """Report whether work is still in progress in the cluster, so that its final state is not checked yet.
+
+        This method returns False; a subclass may override it.
+        """
         return False
 
     def unsettled(self) -> Iterator[Unsettled]:
-        """Yield each law (required property) that must hold at rest and does not hold yet."""
+        """Yield each law (required property) that must hold at rest and does not hold yet.
+
+        This method yields none; a subclass overrides it for its own laws.
+        """
         return iter(())
 
     def settled(self) -> None:
@@ -277,13 +286,17 @@ class Laws:
         """Make further checks at the end of a run. This method does nothing; a subclass may override it."""
 
     def hot(self, told: str) -> None:
-        """Record that a law (required property) is broken by a hot loop: work went on forever without time passing."""
+        """Record a hot loop as the breach of a law (required property): work went on forever without time passing.
+
+        The argument is the description of the loop.
+        """
         self.check("RUN-2", "time passes", "the world", False, told)
 
     def complete(self) -> Iterator[LawViolation]:
-        """Yield the reports on the broken laws (required properties), each with a decision.
+        """Yield the reports on the broken laws (required properties), each with a text about a controller's last
+        decision about the object.
 
-        If a report has none, the last decision that a controller logged about the object is filled in.
+        If a report has none, the last one that a controller logged is filled in.
         """
         for law in self.broken.values():
             yield attrs.evolve(law, decision=law.decision or self.world.decisions.get(law.object, ""))
@@ -295,7 +308,7 @@ def place_of(kind: Kind) -> GroupResource:
 
 
 def condition_text(live: Manifest) -> str:
-    """Return the conditions of an object as one line of text."""
+    """Return the conditions of an object as one line of text: type, status, reason and message of each."""
     conditions = get_path(live, "status", "conditions") or ()
     texts = [f"{each['type']}={each['status']}/{each['reason']} {each.get('message', '')}" for each in conditions]
     return "; ".join(texts) or "no status"

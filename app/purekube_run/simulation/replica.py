@@ -1,4 +1,6 @@
-"""One replica: a simulated process with its own machine and connections, which can be killed and started again."""
+"""One replica: a simulated process of an operator with its own machine and connections, which can be killed and started
+again.
+"""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -42,11 +44,13 @@ class Surroundings(Protocol):
         ...
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace: `what` happened, and the `actor` that caused it."""
+        """Add a line to the trace, the record of what happens in the run: `what` happened, and the `actor` that caused
+        it.
+        """
         ...
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a write that reached the API server."""
+        """Record a write of a replica (a simulated process) that reached the API server."""
         ...
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
@@ -62,7 +66,9 @@ class Surroundings(Protocol):
 
 
 class WorldObserver(LoggingObserver):
-    """An observer of one controller's reconciles: it logs each report, and passes it to the simulated cluster."""
+    """An observer of one controller's reconciles: it logs the report about each finished reconcile, and passes it to
+    the simulated cluster.
+    """
 
     def __init__(self, replica: str, controller: str, world: Surroundings) -> None:
         super().__init__()
@@ -103,7 +109,9 @@ class Replica(ABC):
 
     @abstractmethod
     async def main(self, machine: Machine) -> None:
-        """Run the process on a simulated machine, from its start to its end."""
+        """Run the process on a simulated machine, from its start to its end. A subclass implements this for its
+        process.
+        """
 
     @property
     def is_running(self) -> bool:

@@ -31,30 +31,33 @@ _QUIET: Final = 720.0
 
 
 class Workload(Protocol):
-    """The interface of the simulated users of a simulated cluster, who act on its objects as a script says."""
+    """The interface of the simulated users of a simulated cluster, who act on its objects as a script says, the list of
+    their actions and their times.
+    """
 
     done: int
     """The number of actions that had an effect."""
 
     def perform(self, act: Act) -> None:
-        """Carry out an action of a user. If the API server refuses it, nothing changes."""
+        """Carry out the action `act` of a user. If the API server refuses it, nothing changes."""
         ...
 
     def help_out(self) -> None:
-        """Carry out, after all faults have ended, the actions of users without which objects would not converge.
+        """Carry out the actions of users without which some objects would not reach the desired state after all faults.
 
         An example is the retry of an object that has stalled.
         """
         ...
 
     def counts(self) -> Mapping[str, int]:
-        """Return further counters of the simulated users for the summary of a run, by name."""
+        """Return counts of what the simulated users did, by name, in addition to `done`, for the summary of a run."""
         ...
 
 
 @attrs.frozen
 class Simulation(Generic[W, L]):
-    """A kind of simulation: the functions and tables from which a run is built.
+    """A kind of simulation, such as that of the operator or of a box: the functions and tables from which a run is
+    built.
 
     `world`, `laws` and `workload` construct the simulated cluster, its checks and its users. `lives` generates the
     actions of users on a number of objects within a number of seconds. `deeds` are the possible actions, and `faults`
@@ -71,9 +74,11 @@ class Simulation(Generic[W, L]):
     def draw(
         self, seed: int, *, seconds: float, objects: int, replicas: int, faults: Collection[str], shards: int = 1
     ) -> SimulationScript:
-        """Return a random script, which `seed` determines: the times of users' actions, and of the named `faults`.
+        """Return a random script, which `seed` determines: users' actions, and occurrences of the named `faults`, with
+        times.
 
-        `objects`, `replicas` and `shards` are numbers; `seconds` is the duration.
+        `objects` is the number of objects on which users act. The operator has `replicas` processes for each of
+        `shards` shards. `seconds` is the duration.
         """
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
@@ -98,7 +103,9 @@ class Simulation(Generic[W, L]):
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
-        """Apply the fault of `incident` to the simulated cluster `world`, on the replica that the incident names."""
+        """Apply the fault of `incident` to the simulated cluster `world`, on the replica (simulated process) that the
+        incident names.
+        """
         replica = min(incident.replica, len(world.replicas) - 1)
         fault = self.faults[incident.fault]
         fault.strike(Strike(world, incident.fault, replica, incident.seconds, incident.choice))
@@ -108,7 +115,7 @@ class Simulation(Generic[W, L]):
     ) -> "SimulationOutcome":
         """Run a script (the actions and faults of a run) in a new simulated cluster, and return the outcome.
 
-        `prepare` is called before the start; tests use it to add checks or defects.
+        `prepare` is called before the start with the cluster and its checks; tests use it to add checks or defects.
         """
         with _without_collector():
             return self._perform(script, prepare)

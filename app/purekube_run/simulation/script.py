@@ -10,7 +10,8 @@ import attrs
 
 @attrs.frozen(order=True)
 class Act:
-    """One action `do` of a simulated user on the object `name`, `at` seconds after the start of the run.
+    """One action of a simulated user: what is done (`do`) to the object `name`, `at` seconds after the start of the
+    run.
 
     `number` selects the values that the action writes.
     """
@@ -24,7 +25,7 @@ class Act:
 @attrs.frozen(order=True)
 class Incident:
     """One occurrence of the fault with the name `fault`: its time `at` after the start of the run, its duration
-    `seconds`, and the index of the affected replica.
+    `seconds`, and the index of the affected replica (simulated process).
 
     `choice`, a number in [0, 1), selects further details of the fault, such as the affected watch.
     """

@@ -1,4 +1,4 @@
-"""The JSON file of a simulation script, with one line for each action of a user and each fault (SIM-3).
+"""The JSON file of a simulation script: the users' actions and the faults of a run, one per line (SIM-3).
 
 A file is validated completely before its script is run.
 """
@@ -57,19 +57,19 @@ def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = Non
 
 
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the script in a file.
+    """Return the script (the users' actions and the faults of a simulated run) in a file.
 
     Raises BadFile if the file cannot be read or is malformed, or if it has an action that is not in `deeds` or a fault
-    that is not in `faults`.
+    that is not in `faults`, the names that are permitted.
     """
     return script_in(path, read_bytes(path, _LARGEST), deeds, faults)
 
 
 def script_in(path: Path, raw: bytes, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:
-    """Return the script in `raw`, the content of a file; `path` is only for messages.
+    """Return the script (the users' actions and the faults of a simulated run) in `raw`, the content of a file.
 
-    Raises BadFile if the content is malformed, or if it has an action that is not in `deeds` or a fault that is not in
-    `faults`.
+    `path` is only for messages. Raises BadFile if the content is malformed, or if it has an action that is not in
+    `deeds` or a fault that is not in `faults`, the names that are permitted.
     """
     data = decoded(path, raw)
     if not isinstance(data, dict):

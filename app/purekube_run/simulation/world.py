@@ -48,7 +48,8 @@ class WorldHotLoop(AssertionError):
 
 
 class World(MemoryCluster):
-    """A simulated cluster with the processes under test (`replicas`). Virtual time passes only in `run` and `until`.
+    """A simulated cluster with the processes of the operator under test (`replicas`). Virtual time passes only in `run`
+    and `until`.
 
     `trace` has a line for every write request, every action and every fault. The functions in `on_write` are called for
     every write of a replica that reached the API server. Those in `on_end` are called when a process ends, with the
@@ -108,7 +109,7 @@ class World(MemoryCluster):
         self._logs = _capturing(self._log)
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs and the CRDs of simulated controllers.
+        """Create the CRDs `definitions`, and the CRDs of the kinds that simulated controllers need.
 
         If the server refuses a CRD, close the world and raise CommandError.
         """
@@ -156,12 +157,14 @@ class World(MemoryCluster):
         self.loop.close()
 
     def add(self, replica: Replica) -> None:
-        """Add a replica to the simulated cluster, and start its process."""
+        """Add a replica (a process of the operator under test) to the simulated cluster, and start its process."""
         self.replicas.append(replica)
         replica.start()
 
     def remove(self, replica: Replica) -> None:
-        """Remove a replica from the simulated cluster: kill its process, and wait until its tasks have ended."""
+        """Remove a replica (a process of the operator under test) from the simulated cluster: kill its process, and
+        wait until its tasks have ended.
+        """
         self.replicas.remove(replica)
         replica.kill("removed")
         if replica.task is not None and not replica.task.done():
@@ -238,7 +241,8 @@ class World(MemoryCluster):
     # --- record ------------------------------------------------------------------------------------------------------
 
     def note(self, actor: str, what: str) -> None:
-        """Add a line to the trace: the virtual time, the `actor` (such as a replica) and `what` it did.
+        """Add a line to the trace, the record of what happens in the run: the virtual time, the `actor` (such as a
+        replica) and `what` it did.
 
         The functions in `on_note` are called with the actor and the text.
         """
@@ -304,7 +308,9 @@ class World(MemoryCluster):
     # --- what replicas report ----------------------------------------------------------------------------------------
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a replica's write that reached the API server: add it to the trace, and call each of `on_write`."""
+        """Record a replica's write that reached the API server: add a line to the trace, and call each function in
+        `on_write` with the write.
+        """
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in self.on_write:
@@ -325,7 +331,8 @@ class World(MemoryCluster):
             observe(replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
-        """Handle the end of a replica's process: call the functions in `on_end`, and schedule a restart.
+        """Handle the end of a replica, which is one of the processes of the operator under test: call the functions in
+        `on_end`, and schedule a restart.
 
         `error` is the exception that ended the process; None if it ended without one. If there is an error and `on_end`
         is empty, the simulation stops with this error instead. A replica that was removed is ignored.

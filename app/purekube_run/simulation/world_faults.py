@@ -1,7 +1,7 @@
 """The faults that a simulation can inject: into requests, watches, machines and API servers (SIM-2, RUN-10).
 
-Each fault has a mean rate per hour. It happens at a scheduled time, or with the next matching request of a replica.
-`World.happened` counts the faults that actually happened.
+Each fault has a mean rate per hour. It happens at a scheduled time, or with the next matching request of a replica, a
+simulated process. `World.happened` counts the faults that actually happened.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,10 +23,11 @@ W_contra = TypeVar("W_contra", bound=World, contravariant=True)
 
 @attrs.frozen
 class Strike(Generic[W_co]):
-    """One occurrence of the fault `name` in the simulated cluster `world`, as the argument of the fault's action.
+    """One occurrence of the fault `name` in the simulated cluster `world`, as the argument of the function that injects
+    the fault.
 
-    It affects the replica with the index `replica` for `seconds`. `choice`, a number in [0, 1), selects further
-    details, such as the affected watch.
+    It affects the replica (simulated process) with the index `replica` for `seconds`. `choice`, a number in [0, 1),
+    selects further details, such as the affected watch.
     """
 
     world: W_co
@@ -36,12 +37,14 @@ class Strike(Generic[W_co]):
     choice: float
 
     def happened(self, what: object) -> None:
-        """Record that the fault really occurred, and what it affected: count it, and add a line to the trace."""
+        """Record that the fault really occurred, and what it affected: count it, and add a line to the trace, the
+        record of what happens in the run.
+        """
         self.world.happened[self.name] += 1
         self.world.note("fault", f"{self.name}: {what}")
 
     def later(self, act: Callable[[], None]) -> None:
-        """Schedule `act` to be called when the duration of the fault is over."""
+        """Schedule `act` to be called when the duration of the fault, `seconds`, is over."""
         self.world.loop.call_later(self.seconds, act)
 
 

@@ -143,9 +143,10 @@ def width() -> int:
 
 
 def command_help(chain: str, function: Callable[..., Any], commands: Iterable[str] = ()) -> str:
-    """Return the help text of a command: usage, the function's docstring, its `commands`, arguments and options.
+    """Return the help text of a command: usage, the function's docstring, subcommands, arguments and options.
 
-    `chain` has the words by which the command is called.
+    `chain` has the words by which the command is called. `commands` are the paragraphs about its subcommands; empty if
+    it has none.
     """
     arguments = arguments_of(function)
     places = [_place(argument) for argument in arguments if argument.positional]
@@ -169,7 +170,9 @@ def _place(argument: Argument) -> str:
 
 
 def description(text: str) -> Iterator[str]:
-    """Yield the paragraphs of a docstring, wrapped. Indented paragraphs, which are examples, are not wrapped."""
+    """Yield the paragraphs of a docstring, wrapped to the width of help texts. Indented paragraphs, which are examples,
+    are not wrapped.
+    """
     for paragraph in text.replace("`", "").split("\n\n"):
         yield paragraph if paragraph.startswith("    ") else textwrap.fill(paragraph, width(), break_on_hyphens=False)
 

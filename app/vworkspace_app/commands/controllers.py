@@ -88,8 +88,9 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
     """Return the roles that the controllers `names` need, as text in the format `output`.
 
-    `former` has the names of kinds that the controllers no longer own. If it is not empty, return only the roles with
-    the rights to prune objects of these kinds. Raises CommandError for an invalid name in `names` or `former`.
+    `former` names kinds of which the controllers create no children any more. If it is not empty, return only the roles
+    to delete the children of these kinds that still exist. Raises CommandError for an invalid name in `names` or
+    `former`.
     """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:

@@ -76,7 +76,8 @@ def _is(manifest: Manifest, kind: Kind) -> bool:
 def text(found: Difference, *, colour: bool) -> str:
     """Return as text a unified diff of each object that applying one manifest would change.
 
-    If the API server would refuse a change, the reason follows the diff of that change.
+    If the API server would refuse a change, the reason follows the diff of that change. With `colour`, the diffs have
+    terminal colours.
     """
     parts = []
     for change in found.changes:

@@ -83,7 +83,8 @@ class _Question:
 def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
     """Return what the operator would do for an object in the request's files.
 
-    Raises CommandError for malformed input, and if it is not clear which object to plan.
+    If the result is a diff, `colour` adds terminal colours to it. Raises CommandError for malformed input, and if it is
+    not clear which object to plan.
     """
     if not request.files:
         raise CommandError("give at least one FILE (see vworkspace-operator plan --help)", status=USAGE)
@@ -93,8 +94,8 @@ def plan(request: PlanRequest, *, colour: bool = False) -> Planned:
 def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, colour: bool = False) -> Planned:
     """Return what the operator would do for an object among the documents that `read` returns.
 
-    `read` is called after the options were checked. Raises CommandError for malformed input, and if it is not clear
-    which object to plan.
+    `read` is called after the options were checked. If the result is a diff, `colour` adds terminal colours to it.
+    Raises CommandError for malformed input, and if it is not clear which object to plan.
     """
     now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()

@@ -82,7 +82,7 @@ def serve_cluster(
 def jobs_page(server: ControlPlaneServer, path: str = "/") -> JobsPage:
     """Return the web page that shows the jobs and events of the control plane `server`.
 
-    The page must be used on the server's event loop.
+    `path` is the URL path at which the page is served. The page must be used on the server's event loop.
     """
 
     def events() -> list[Any]:

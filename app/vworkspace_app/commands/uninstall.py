@@ -135,7 +135,8 @@ def _print_tool(installation: Installation) -> None:
 def obstacle(inventory: Inventory, at: datetime, *, keep_applications: bool) -> str:
     """Return why applications cannot be uninstalled: no operator runs that would do so. Empty if nothing is in the way.
 
-    With `keep_applications`, none is needed.
+    `inventory` has the operator's objects in the cluster. By its Leases, an operator runs if one of them is held at the
+    time `at`. With `keep_applications` the result is empty, since no application is uninstalled then.
     """
     if keep_applications or not inventory.applications or not inventory.leases:
         return ""
@@ -177,7 +178,8 @@ def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
 def question(inventory: Inventory, *, keep_applications: bool) -> str:
     """Return the sentences that say what the uninstallation would do, for the user to confirm.
 
-    With `keep_applications`, no application is uninstalled.
+    `inventory` has the operator's objects in the cluster. With `keep_applications`, all applications keep running with
+    Flux alone; otherwise they are uninstalled.
     """
     going, marked = inventory.applications, inventory.abandoned
     if keep_applications:

@@ -86,7 +86,8 @@ def needs(*offers: Offer) -> pytest.MarkDecorator:
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
     """Return a function that runs the body of a check, a coroutine function of a test cluster (`Examined`).
 
-    The check is skipped if the control plane lacks a capability that the check's mark `needs` names.
+    `subject` opens the control plane under examination for one check. The check is skipped if the control plane lacks a
+    capability that the check's mark `needs` names.
     """
     asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
 

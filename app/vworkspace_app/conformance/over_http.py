@@ -1,6 +1,7 @@
-"""The access of the checks to a control plane at a URL: by the agent API, and by the admin API or a shell command.
+"""The access of the conformance checks to a control plane at a URL: by its HTTP APIs and by a shell command.
 
-The control plane is the server that offers jobs to the operator.
+The control plane is the server that offers jobs to the operator. By its agent API an agent fetches jobs and reports on
+them. Jobs are offered by its admin API or, if it has none, by the shell command.
 """
 
 import json
@@ -30,8 +31,10 @@ class _Account:
 class ControlPlaneAt:
     """The control plane to examine, given by its URL and credentials.
 
-    Calling the object opens an `HttpSubject`, through which one check talks to the control plane. `enqueue_command` is
-    a shell command that reads a job as JSON from standard input and prints its id. `ca` is a PEM certificate.
+    Calling the object opens an `HttpSubject`, through which one check talks to the control plane. With an
+    `admin_token`, the check can use the control plane's admin API. Otherwise it uses `token`, that of the agent of the
+    cluster `cluster_id`. `enqueue_command` is a shell command that reads a job as JSON from standard input and prints
+    its id. `ca` is the certificate authority to trust, in PEM.
     """
 
     url: str
@@ -65,7 +68,8 @@ class HttpSubject:
     def offers(self) -> frozenset[Offer]:
         """The capabilities of the control plane that checks can use in addition to the agent API.
 
-        These are all with an admin API, only JOBS with an `enqueue_command`, and otherwise none.
+        With a token of the admin API these are all capabilities, with an `enqueue_command` only JOBS, and otherwise
+        none.
         """
         if self._admin is not None:
             return frozenset(Offer)
@@ -79,7 +83,9 @@ class HttpSubject:
             await self._admin.aclose()
 
     def control(self, token: str) -> ControlPlane:
-        """Return a client of the agent API that authenticates with `token`."""
+        """Return a client of the agent API, by which an agent fetches jobs and reports on them, that authenticates with
+        `token`.
+        """
         return self._client(token)
 
     def _client(self, token: str) -> HttpControlPlane:
@@ -88,13 +94,14 @@ class HttpSubject:
         return control
 
     async def asked(self, method: str, path: str, token: str) -> RawAnswer:
-        """Send a request with no headers except the token, and return the unparsed response."""
+        """Send a request below `/api/agent/` with no headers except the token, and return the unparsed response."""
         return RawAnswer(*await self._client(token).bare(method, path))
 
     async def account(self) -> Account:
         """Return an account for a check: the id of a cluster, and the token of its agent.
 
-        With an admin API, it is a new cluster. Otherwise it is the cluster that the user named for all checks.
+        With a token of the admin API, it is a new cluster. Otherwise it is the cluster that the user named for all
+        checks.
         """
         if self._admin is None:
             return _Account(self._at.cluster_id, self._at.token)
@@ -103,7 +110,7 @@ class HttpSubject:
         return made
 
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
-        """Offer a job, by the admin API or the command, and return the job's id."""
+        """Offer a job, by the admin API or else by the shell command `enqueue_command`, and return the job's id."""
         desired = {"clusterId": cluster_id, **job}
         if self._admin is None:
             return await self._by_command(desired)

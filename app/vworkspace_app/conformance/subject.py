@@ -1,6 +1,7 @@
 """The control plane under examination: the agent API, and the capabilities that its owner offers to examine it.
 
-The control plane is the server that offers jobs to the operator.
+The control plane is the server that offers jobs to the operator. The agent API is the HTTP API by which a cluster's
+agent fetches jobs and reports on them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +15,10 @@ from vworkspace_core.control_plane.port import ControlPlane
 
 
 class Offer(StrEnum):
-    """A capability that the control plane's owner may offer to checks in addition to the agent API.
+    """A capability that the control plane's owner may offer to the conformance checks in addition to the agent API.
 
-    An example is JOBS, by which checks can offer jobs.
+    The agent API is the HTTP API by which a cluster's agent fetches jobs and reports on them. An example of a
+    capability is JOBS: checks can offer jobs to the agent.
     """
 
     JOBS = "jobs"
@@ -56,7 +58,7 @@ class Account(Protocol):
 
 @attrs.frozen
 class RawAnswer:
-    """An HTTP response whose body is not parsed."""
+    """An HTTP response with its status, content type and body. The body is not parsed."""
 
     status: int
     content_type: str
@@ -64,7 +66,7 @@ class RawAnswer:
 
 
 class ControlPlaneSubject(Protocol):
-    """The interface to a control plane under examination.
+    """The interface through which the conformance checks use a control plane under examination.
 
     A method whose docstring names a capability is called only if `offers` contains that capability.
     """
@@ -75,7 +77,9 @@ class ControlPlaneSubject(Protocol):
         ...
 
     def control(self, token: str) -> ControlPlane:
-        """Return a client of the agent API that authenticates with `token`."""
+        """Return a client of the agent API, by which an agent fetches jobs and reports on them, that authenticates with
+        `token`.
+        """
         ...
 
     async def asked(self, method: str, path: str, token: str) -> "RawAnswer":
@@ -83,7 +87,7 @@ class ControlPlaneSubject(Protocol):
         ...
 
     async def account(self) -> Account:
-        """Return an account of a cluster to examine.
+        """Return an account for a check: the id of a cluster, and the token of its agent.
 
         Each call returns a new cluster if the control plane permits that, and otherwise the same cluster.
         """

@@ -1,7 +1,7 @@
 """The state of the connection to the control plane, which all queues of messages to it share (PULL-5).
 
-The control plane is the server that offers jobs to the operator. The state includes the settings, and the gate that
-holds a queue during an outage.
+The control plane is the server that offers jobs to the operator. The state includes the settings, and the switch that
+holds a queue of messages during an outage.
 """
 
 from collections.abc import Awaitable, Callable
@@ -40,7 +40,7 @@ class AgentSettings:
 
 
 class OutageHold:
-    """A gate that permits or stops the sending of one queue of messages to the control plane.
+    """A switch that permits or stops the sending of one queue of messages to the control plane.
 
     Normally the queue sends without limit. In an outage the queue is held: each attempt to send needs a permission
     (`allow_one`). If the control plane answers an attempt, the next attempt is permitted, because other requests may

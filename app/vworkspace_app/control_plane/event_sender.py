@@ -167,7 +167,7 @@ class EventSender:
         self.outage_hold.release()
 
     def try_one(self) -> bool:
-        """Permit one batch of events although the queue is held, and return True.
+        """Permit one batch of events to be sent although the queue is held during an outage, and return True.
 
         Return False if no event waits, or if it is too early for the next retry.
         """

@@ -36,7 +36,9 @@ class Bootstrap:
 
     @property
     def bootstrap_token(self) -> BootstrapToken:
-        """The one-time token as an input (an event) of the credential's state machine."""
+        """The one-time token as an input (an event) of the state machine that decides when and how the agent's
+        credential is renewed.
+        """
         return BootstrapToken(self.token, self.cluster_id)
 
 

@@ -48,8 +48,8 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     """Register this cluster with the one-time token that a Cluster object names; retry until the credential is stored.
 
-    Only the leader may call this. Do nothing if no Cluster names a token. Raises the errors of `find_bootstrap`, and
-    CommandError for a credential that cannot be read.
+    Only the leader may call this, the replica that holds the operator's Lease. Do nothing if no Cluster names a token.
+    Raises the errors of `find_bootstrap`, and CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:

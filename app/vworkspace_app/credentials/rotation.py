@@ -1,7 +1,8 @@
 """The renewal of the agent's credential: it runs the credential's state machine (PULL-7, PULL-8).
 
-The control plane is the server that offers jobs to the operator. The state machine only decides. This module writes the
-Secret and sends the requests to the control plane.
+The control plane is the server that offers jobs to the operator. The state machine only decides, for example when a new
+credential is requested and which token is used. This module writes the Secret and sends the requests to the control
+plane.
 """
 
 from collections.abc import Callable
@@ -42,9 +43,9 @@ class RotationHooks:
 class RotationManager:
     """The manager of the job agent's credential: it renews the credential before it expires, or on request.
 
-    `secret` has the content of the credentials Secret. The attribute `live` has the same content, but with the token
-    that is in use. `on_locked_out` is called after each rejection while the control plane accepts no token. `jitter` in
-    [0, 1) spreads renewals over time.
+    `performer` writes the credentials Secret and sends the requests for new credentials. `secret` has the content of
+    that Secret. The attribute `live` has the same content, but with the token that is in use. `on_locked_out` is called
+    after each rejection while the control plane accepts no token. `jitter` in [0, 1) spreads renewals over time.
     """
 
     def __init__(
@@ -133,7 +134,10 @@ class RotationManager:
             raise Permanent(waiter.failure)
 
     async def run(self, hooks: RotationHooks | None = None) -> None:
-        """Keep the credential valid until cancelled. First complete a rotation that an earlier process began."""
+        """Keep the credential valid until cancelled. First complete a rotation that an earlier process began.
+
+        `hooks` are functions that are called meanwhile, for example after a rotation.
+        """
         self._hooks = hooks or self._hooks
         try:
             async with anyio.create_task_group() as tasks:

@@ -22,9 +22,11 @@ _PHASES = {"Running": "magenta", "Succeeded": "green", "Failed": "red", "Cancell
 
 
 def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
-    """Return a table with rows for the instance, its chart source and HelmRelease, and for the open jobs.
+    """Return a table with a row for each of the instance, its chart source and its HelmRelease, and a row for the open
+    jobs.
 
-    `waiting_for` is the table's caption.
+    The row of an object has its generation and the status and reason of its condition Ready, the last row the ids of
+    the open jobs. `waiting_for` is the table's caption.
     """
     table = box_table(spectator, (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE), waiting_for)
     table.add_row("open jobs", "", "", _open_jobs(control))
@@ -34,7 +36,7 @@ def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_fo
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
     """Return a table with one row per kind, about the newest object of that kind: its generation and condition Ready.
 
-    `waiting_for` is the table's caption.
+    A kind without an object has a row without values. `waiting_for` is the table's caption.
     """
     table = _table(("object", "generation", "Ready", "reason"), waiting_for)
     for kind in kinds:
@@ -53,7 +55,8 @@ def _open_jobs(control: ControlPlaneServer) -> str:
 def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_for: str) -> Table:
     """Return a table with one row per Operation, in order of creation, and a row for the open jobs.
 
-    `waiting_for` is the table's caption.
+    The row of an Operation has its name, type, engine and phase, and the reason for the phase. The last row has the ids
+    of the open jobs. `waiting_for` is the table's caption.
     """
     table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}

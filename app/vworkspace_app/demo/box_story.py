@@ -29,15 +29,20 @@ class BoxTeller(Narrator[BoxScene]):
 
     @property
     def shop(self) -> ObjectRef:
-        """The reference to the object of the box's kind that the story creates, the parent."""
+        """The reference to the parent: the object of the box's kind that the story creates."""
         return ObjectRef(self.world.box.kind, NAMESPACE_NAME, NAME)
 
     def child(self, kind: Kind) -> ObjectRef:
-        """Return the reference to the child of this kind that the box creates for the story's object."""
+        """Return the reference to the child of this kind that the box creates for the parent, the story's object of the
+        box's kind.
+        """
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
     async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
-        """Change an object by a merge patch, as a user does, and return it."""
+        """Change an object by a merge patch, as a user does, and return the changed object.
+
+        `manager` is the field manager of the change.
+        """
         return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
 
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
@@ -183,7 +188,10 @@ class BoxTeller(Narrator[BoxScene]):
 
 
 async def run_box_story(scene: BoxScene, stage: Stage) -> None:
-    """Play all acts of the demo's box story. Raises TooSlow if a step takes too long."""
+    """Play all acts of the demo's box story, one after the other; `stage` prints each step.
+
+    Raises TooSlow if a step takes too long.
+    """
     teller = BoxTeller(scene, stage)
     for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
         await act()

@@ -26,12 +26,15 @@ _PATIENCE: Final = 60.0
 
 
 def chart_metadata(name: str, version: str) -> dict[str, str]:
-    """Return the content of a chart's Chart.yaml."""
+    """Return the content of the Chart.yaml of a chart with this name and version, as a mapping."""
     return {"apiVersion": "v2", "name": name, "version": version, "appVersion": version}
 
 
 def packaged(name: str, version: str, files: Mapping[str, bytes]) -> bytes:
-    """Return a chart archive with these files and a Chart.yaml. The same arguments always give the same bytes."""
+    """Return the archive (.tgz) of a chart: a Chart.yaml with its name and version, and `files`, the contents by path.
+
+    The same arguments always give the same bytes.
+    """
     return archived(name, {"Chart.yaml": yaml.safe_dump(chart_metadata(name, version)).encode(), **files})
 
 
@@ -129,7 +132,10 @@ spec:
 
 @attrs.frozen
 class NamedChart:
-    """A published chart. `url` is the URL of the repository's parent path, without the chart's name."""
+    """A chart in one version that is published in an OCI registry.
+
+    `url` is the `oci://` URL of the path that contains the chart's repository, without the chart's name.
+    """
 
     url: str
     name: str
@@ -137,7 +143,9 @@ class NamedChart:
 
 
 def named_chart(chart: str, version: str) -> NamedChart:
-    """Return the chart at the URL `chart`, in this version. Raises CommandError if either is invalid."""
+    """Return the chart at the URL `chart` (oci://HOST/PATH/NAME), in this version. Raises CommandError if either is
+    invalid.
+    """
     url, _, name = chart.removesuffix("/").rpartition("/")
     if not chart.startswith(_SCHEME) or not url.removeprefix(_SCHEME) or not name:
         message = f"--chart {chart}: not a chart in an OCI registry, such as oci://ghcr.io/stefanprodan/charts/podinfo"

@@ -1,6 +1,7 @@
-"""The demo's story on a user's cluster: the acts of the main story, with Operations before the deletion.
+"""The demo's story on a user's cluster: the acts of the story on embedded servers, and Operations.
 
-One Operation runs for each engine whose controller is installed in the cluster.
+One Operation runs for each engine whose controller is installed in the cluster, before the application is deleted in
+the last act.
 """
 
 from typing import Final
@@ -24,9 +25,9 @@ _ONE_VERSION: Final = "the chart is named with one version; with --registry the 
 
 
 async def run_cluster_story(world: ClusterWorld, stage: Stage) -> None:
-    """Play all acts of the demo's story on a cluster.
+    """Play all acts of the demo's story on a user's cluster, one after the other; `stage` prints each step.
 
-    Raises TooSlow if a step takes too long; the error includes the instance's Ready condition.
+    Raises TooSlow if a step takes too long; the error includes the condition Ready of the story's instance.
     """
     try:
         await _run_story(StoryRunner(world, stage), world)

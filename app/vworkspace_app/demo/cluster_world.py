@@ -47,7 +47,9 @@ _PUSHED: Final = Application(
 
 @attrs.frozen
 class ClusterWorld:
-    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes."""
+    """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes to
+    objects.
+    """
 
     ground: ClusterFixture
     control: ControlPlaneServer
@@ -70,7 +72,9 @@ class ClusterWorld:
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Delete the quota for Services, because of which the upgrade to one chart version fails."""
+        """Delete the quota for Services, because of which the upgrade to one chart version fails, so that a retry of
+        this upgrade succeeds.
+        """
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
@@ -117,11 +121,12 @@ class DemoClusterOptions:
 async def open_cluster_world(
     options: DemoClusterOptions, stage: Stage, require: Callable[[KubeApiClient], Awaitable[None]]
 ) -> AsyncIterator[ClusterWorld]:
-    """Prepare the cluster, start the operator, and yield both as a `ClusterWorld`.
+    """Create the demo's objects in the user's cluster, start the operator, and yield both as a `ClusterWorld`.
 
-    All created objects are deleted after the block. `require` is called first, and raises an error if the cluster lacks
-    something. The block must not be cancelled, because the operator must run while its application is deleted. Raises
-    CommandError for invalid options, if the chart cannot be pushed, and if objects could not be deleted.
+    All created objects are deleted after the block. `stage` prints what happens. `require` is called first, and raises
+    an error if the cluster lacks something that the demo needs. The block must not be cancelled, because the operator
+    must run while its application is deleted. Raises CommandError for invalid options, if the chart cannot be pushed,
+    and if objects could not be deleted.
     """
     started, named = time.monotonic(), options.named()
     async with AsyncExitStack() as stack:

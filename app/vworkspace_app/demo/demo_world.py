@@ -46,7 +46,11 @@ ADMIN_TOKEN = "demo-admin-token"
 
 @attrs.frozen
 class DemoWorld:
-    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes."""
+    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes to
+    objects.
+
+    `kubeconfig` is a file by which the user reaches the cluster, and `admin` an API connection to it.
+    """
 
     cluster: EmbeddedCluster
     control: ControlPlaneServer
@@ -63,7 +67,9 @@ class DemoWorld:
         return [load.version.partition("+")[0] for load in self.flux.workloads]
 
     async def repair(self) -> None:
-        """Remove the rule of the simulated Flux by which the upgrade to one chart version fails."""
+        """Remove the rule of the simulated Flux by which the upgrade to one chart version fails, so that a retry of
+        this upgrade succeeds.
+        """
         self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
 
     @property
@@ -74,7 +80,7 @@ class DemoWorld:
 
     @property
     def flux(self) -> FluxSimulator:
-        """The simulated Flux, whose behaviour the story changes."""
+        """The simulated Flux. The demo's story changes its behaviour, for example so that an upgrade fails."""
         assert self.cluster.flux is not None
         return self.cluster.flux
 
@@ -85,8 +91,9 @@ async def open_world(
 ) -> AsyncIterator[DemoWorld]:
     """Start servers and operator, yield them once the operator is ready, and stop them after the block.
 
-    With `engines` all downstream controllers are simulated, and the objects that they need are created. The operator
-    reports to `telemetry`. `behaviour` is that of the simulated Flux.
+    `behaviour` is that of the simulated Flux. `engines` is the behaviour of the other simulated controllers downstream
+    of the operator, such as Velero, and the objects that these need are created. Without `engines`, only Flux is
+    simulated. The operator reports to `telemetry`.
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:

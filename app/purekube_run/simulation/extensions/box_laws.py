@@ -56,7 +56,8 @@ def try_example(box: Box, definitions: Sequence[Manifest], number: int, seed: in
     """Try the laws (required properties) of controllers on one generated object of the box's kind, which `number` and
     `seed` determine.
 
-    Return the law that was broken, or the object's state at the end if none was.
+    Return the law that was broken, or the object's condition Ready at the end if none was. `definitions` are CRDs of
+    further kinds.
     """
     example = _example(box, definitions, Random(f"{seed}/{number}"))
     try:

@@ -202,7 +202,9 @@ class BoxWorld(World):
     # --- time --------------------------------------------------------------------------------------------------------
 
     def waits(self, ref: ObjectRef) -> float | None:
-        """Return the seconds until the next scheduled reconcile of the object `ref`, or None if none is scheduled."""
+        """Return the seconds of virtual time until the next scheduled reconcile of the object `ref`, or None if none is
+        scheduled.
+        """
         manager = self._replica.manager
         pools = () if manager is None else manager.worker_pools.values()
         return next((due for pool in pools if (due := pool.due_in(ref)) is not None), None)

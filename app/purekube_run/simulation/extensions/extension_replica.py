@@ -69,7 +69,7 @@ class ExtensionReplica(Replica):
 
     @property
     def is_at_work(self) -> bool:
-        """Report whether the process runs, and its caches have synced."""
+        """Report whether the process runs, and the caches of its informers have synced."""
         return self.is_running and self.manager is not None and self.manager.has_synced
 
     @property

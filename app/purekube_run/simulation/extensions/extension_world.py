@@ -185,7 +185,10 @@ class ExtensionLaws(Laws):
 
     @property
     def is_progressing(self) -> bool:
-        """Report whether simulated controllers have work left, such as pods that are not ready yet."""
+        """Report whether simulated controllers have work left, such as pods that are not ready yet.
+
+        The final state of the cluster is not checked before this is False.
+        """
         return self.world.controllers.next_work() is not None
 
     def breaks_silence(self, write: ObservedWrite) -> bool:

@@ -61,7 +61,8 @@ class FieldChange:
 class PlannedObject:
     """One object in a plan: the write that is planned for it, or its present state if nothing is written.
 
-    If the object is not written or not ready, `place` is the place in the box file that causes this.
+    If the object is not written or not ready, `place` is the place in the box file (file and line) of the field that
+    causes this, such as a gate.
     """
 
     node: str

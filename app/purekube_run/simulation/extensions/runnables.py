@@ -91,7 +91,8 @@ def resource_of(runnable: Runnable) -> Resource[Any, Any] | None:
 def definition_of(runnable: Runnable) -> Manifest | None:
     """Return the CRD of the kind that an extension reconciles, or None if the extension does not define the kind.
 
-    An extension is a box or a controller in Python.
+    An extension is a box or a controller in Python. For a box without a CRD, the result is a CRD that admits every
+    object.
     """
     if (resource := resource_of(runnable)) is not None:
         return resource.crd()

@@ -101,7 +101,8 @@ class BrokenLaw(Exception):
 
 
 class TrialWorld(World):
-    """A simulated cluster in which one process runs a copy of `controller`.
+    """A simulated cluster for a trial, in which one process runs a copy of `controller`, a box or a controller in
+    Python.
 
     `changes` has each write of the process that changed an object.
     """

@@ -48,7 +48,9 @@ _THEN: Final = (
 
 @attrs.frozen
 class RolloutRequest:
-    """The arguments of the command `box rollout`: the action, the name of the OperatorBox, and a revision or ""."""
+    """The arguments of the command `box rollout`: the action (such as `undo`), the name of the OperatorBox, and the
+    revision to return to, or "" if none is given.
+    """
 
     action: Action
     name: str

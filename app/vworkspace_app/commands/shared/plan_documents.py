@@ -265,9 +265,10 @@ def _troubles(decision: Decision, present: Manifest, kinds: Sequence[str]) -> It
 
 
 def diff(decision: Decision, afterwards: Decision, present: Mapping[ObjectRef, Manifest], *, colour: bool) -> str:
-    """Return a unified diff of all downstream objects that two decisions would change, or "" if they change none.
+    """Return a unified diff of all downstream objects that a decision and the next one would change, or "" if none.
 
-    `afterwards` is the decision of the next reconcile. `present` has the objects as they are now.
+    `afterwards` is the decision of the next reconcile, once the writes of `decision` are done. `present` has the
+    objects as they are now. With `colour`, the diff has terminal colours.
     """
     before_and_after: list[tuple[ObjectRef, Any, Any]] = []
     for apply in decision.applies:
@@ -287,7 +288,8 @@ def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | Non
     """Return unified diffs of objects, as one text.
 
     Each change has the object's reference, and the object before and after the change; None means that it does not
-    exist. The status and metadata fields that only an API server sets are left out.
+    exist. With `colour`, the diffs have terminal colours. The status and metadata fields that only an API server sets
+    are left out.
     """
     lines = [line for ref, before, after in changes for line in object_lines(str(ref), _plain(before), _plain(after))]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)

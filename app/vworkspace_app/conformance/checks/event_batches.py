@@ -29,7 +29,11 @@ def condition(kind: str) -> dict[str, Any]:
 
 
 def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
-    """Return an event as the agent posts it; it is about an instance that does not exist."""
+    """Return an event of the type `kind` as the agent posts it; it is about an instance that does not exist.
+
+    `key` is the unique part of its `eventKey`, by which the control plane recognizes an event that it has already
+    received.
+    """
     return {
         "kind": kind,
         "eventKey": f"conformance/{key}",
@@ -42,7 +46,8 @@ def event(key: str, kind: str = "ConditionTransition") -> dict[str, Any]:
 def heartbeat(key: str) -> dict[str, Any]:
     """Return a heartbeat in the form that the agent sends: an event with the conditions of the Cluster object.
 
-    `key` is the key of the event.
+    `key` is the unique part of its `eventKey`, by which the control plane recognizes an event that it has already
+    received.
     """
     conditions = [condition("Connected"), condition("Authenticated")]
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
