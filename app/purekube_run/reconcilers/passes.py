@@ -77,7 +77,7 @@ _MOST_TRIES: Final = 3
 
 
 def rules_of(controller: AnyController) -> ProgressRules:
-    """Return the rules by which the next step for an object of `controller` is decided.
+    """Return the rules that decide the next step of a pass over an object of `controller`, such as a call of user code.
 
     For a Watcher (a controller that is notified of changes) they include a second finalizer, which an object has until
     the first call for it has succeeded.

@@ -136,7 +136,8 @@ def list_versions(
 ) -> None:
     """List the definitions of the cluster with their versions: served, storage, stored, and what to do.
 
-    Examples:
+    A definition is a CRD. Its objects are stored in the storage version, and some may still be stored in the other
+    versions of the column STORED. Without `--all`, definitions with a single version are left out. Examples:
 
         vworkspace-operator versions list
         vworkspace-operator versions list --all -o json

@@ -70,7 +70,9 @@ class ConvertedFile:
 def convert_file(
     file: str, crds: Sequence[Path] = (), *, trusting: bool = True, output: Path | None = None
 ) -> ConvertedFile:
-    """Convert a file of another framework (a Katalog of Orkestra, a ResourceGraphDefinition of kro) to boxes.
+    """Convert a file in which another framework defines operators to boxes.
+
+    Such a file has a Katalog of Orkestra or a ResourceGraphDefinition of kro.
 
     `crds` are files with CRDs of kinds that the boxes use. Some files let users choose namespaces, names or accounts of
     children in the objects that they write. If `trusting` is True, the boxes allow that by `trustParents`, so that they
@@ -223,12 +225,12 @@ def convert_box(
 ) -> int:
     """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
 
-    Boxes are made even of a file that cannot be converted completely. Each part without a counterpart in a box is then
-    printed on standard error with its line, as is each problem that `box check` finds in the new boxes, and the exit
-    status is 1. A CRD that a Katalog names is read from the file next to it. Give the CRDs of other kinds with --crds,
-    or their plurals are guessed. Where the original lets an instance choose a namespace, a name or an account, the box
-    has `trustParents`, and a line on standard error says so; with --no-trust-parents each such place is a problem.
-    Examples:
+    Both define operators in YAML, in the way of another framework. Boxes are made even of a file that cannot be
+    converted completely. Each part without a counterpart in a box is then printed on standard error with its line, as
+    is each problem that `box check` finds in the new boxes, and the exit status is 1. A CRD that a Katalog names is
+    read from the file next to it. Give the CRDs of other kinds with --crds, or their plurals are guessed. Where the
+    original lets an instance choose a namespace, a name or an account, the box has `trustParents`, and a line on
+    standard error says so; with --no-trust-parents each such place is a problem. Examples:
 
         vworkspace-operator box convert webapp.katalog.yaml
         vworkspace-operator box convert webapp.rgd.yaml -o boxes --crds crds/

@@ -39,7 +39,8 @@ def graph(
 ) -> None:
     """Print what waits for what, as the source of a diagram; each edge has the line that made it.
 
-    GitHub and many editors draw Mermaid. The program `dot` of Graphviz draws the output of `-o dot`. Example:
+    The nodes of the graph are the resources of the box and the objects that it reads. GitHub and many editors draw
+    Mermaid. The program `dot` of Graphviz draws the output of `-o dot`. Example:
 
         vworkspace-operator box graph webapp.yaml -o dot | dot -Tsvg > webapp.svg
     """

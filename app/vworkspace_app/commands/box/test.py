@@ -161,10 +161,10 @@ def play_box(
     """Play a box's scenarios, and try laws on objects drawn from its CRD, without a cluster and without waiting.
 
     Workloads are simulated, and time is virtual. A scenario is data: the given objects, then steps (until, expect,
-    gone, change, create, delete, fault, restart, after). A write with `refused` must be refused. The laws are tried
-    without and with faults. An object comes to rest, and then nothing is written. Its conditions do not flap, and they
-    name what it waits for. Faults leave no trace. A deleted object is removed with all its children. Exit status 1 says
-    that an expectation or a law does not hold. Examples:
+    gone, change, create, delete, fault, restart, after). A write with `refused` must be refused. A law is a property
+    that every controller must have. The laws are tried without and with faults. An object comes to rest, and then
+    nothing is written. Its conditions do not flap, and they name what it waits for. Faults leave no trace. A deleted
+    object is removed with all its children. Exit status 1 says that an expectation or a law does not hold. Examples:
 
         vworkspace-operator box test webapp.yaml
         vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7

@@ -92,7 +92,7 @@ def examine_operator(
 def list_checks() -> None:
     """Print every check with its clause and what it needs, and the clauses that do not show from outside.
 
-    Example:
+    A clause is a numbered requirement on operators, and a check tests one clause. Example:
 
         vworkspace-operator conformance list
     """
