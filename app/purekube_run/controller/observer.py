@@ -45,7 +45,7 @@ class ReconcileObserver(Protocol):
     """
 
     def reconciled(self, done: Reconciled) -> None:
-        """Receive the report on a reconcile that ended."""
+        """Receive `done`, the report on a reconcile that ended."""
         ...
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
@@ -62,25 +62,28 @@ class Observers:
     each: tuple[ReconcileObserver, ...]
 
     def reconciled(self, done: Reconciled) -> None:
-        """Pass the report to each observer."""
+        """Pass `done`, the report on a reconcile that ended, to each observer."""
         for observer in self.each:
             observer.reconciled(done)
 
     def hot_loop_found(self, ref: ObjectRef, finding: HotLoopEvidence) -> None:
-        """Pass the report on a hot loop to each observer."""
+        """Pass `finding`, the evidence of a hot loop of the object `ref`, to each observer."""
         for observer in self.each:
             observer.hot_loop_found(ref, finding)
 
 
 class LoggingObserver:
-    """An observer that logs failures and hot loops once until they change, and every reconcile at level `debug`."""
+    """An observer that logs each failure and each hot loop once until it changes, and every reconcile at level `debug`.
+
+    In a hot loop, reconciles change the status of an object again and again without progress.
+    """
 
     def __init__(self) -> None:
         self._failing: Once = Once()
         self._crashes: Once = Once()
 
     def reconciled(self, done: Reconciled) -> None:
-        """Log a failed reconcile, or the first success after a failure.
+        """Log a failed reconcile, or the first success after a failure, from the report `done`.
 
         A crash, which is a defect, is logged with its traceback.
         """

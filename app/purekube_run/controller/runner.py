@@ -93,7 +93,7 @@ class Runner:
 
     @property
     def informers(self) -> tuple[InformerRunner, ...]:
-        """The informers that the controller needs."""
+        """The informers that the controller needs, for its own kind and for the other kinds that it reads or writes."""
         return (*self.controller.caches, *self.controller.further)
 
     async def run(self, elected: Callable[[], Awaitable[None]]) -> None:

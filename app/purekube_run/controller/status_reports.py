@@ -27,7 +27,10 @@ _pass_log = structlog.get_logger("reconcile")
 
 
 def log_pass(key: ObjectRef, result: ReconcileResult) -> None:
-    """Log a line that names the objects that a pass wrote, and a line if the pass wrote the status."""
+    """Log a line that names the objects that a pass over `key` wrote, and a line if it wrote the status.
+
+    `result` is the result of the pass, which is one reconcile of the object.
+    """
     if writes := [f"{verb} {ref}" for verb, ref in result.executed if verb != STATUS]:
         _pass_log.info("written", object=str(key), writes=writes)
     if result.status is not None:
@@ -80,7 +83,8 @@ class StatusReports:
     # --- a pass that an error stopped (REC-13) ----------------------------------------------------------------------
 
     async def report_blocked(self, key: ObjectRef, blocked: ReconcileError) -> None:
-        """Write the error that stopped a pass into the object's status, unless the status already has it.
+        """Write `blocked`, the error that stopped a pass over the object `key`, into its status, unless the status
+        already has it.
 
         If the write fails, emit an Event and log the error instead. Never raises.
         """
@@ -145,8 +149,8 @@ class StatusReports:
         await self._report_held(key, live, note)
 
     async def is_anothers(self, key: ObjectRef, stored: StoredObject) -> bool:
-        """Report whether another controller writes the object's status, so that this controller must leave the object
-        alone.
+        """Report whether another controller writes the status of the object `stored`, so that this controller must
+        leave the object alone.
 
         If so, this is logged and emitted as an Event once. The result is always False for an object that is being
         deleted, and for a controller whose `StatusManager.yields` is False.

@@ -133,9 +133,10 @@ class Audit:
     def begin(
         self, process: int, method: str, path: str, query: Mapping[str, str], headers: Mapping[str, str], body: bytes
     ) -> RecordedRequest | None:
-        """Record a request, and return the record.
+        """Record a request, and return the record, to which `answered` later adds the response.
 
-        Return None for a request that is for no resource (discovery, version).
+        `process` is the number of the process that sent the request. Return None for a request that is for no resource
+        (discovery, version).
         """
         parsed = parse_path(path)
         if parsed is None or not parsed.plural:
@@ -157,7 +158,9 @@ class Audit:
         return call
 
     def answered(self, call: RecordedRequest | None, status: int, body: bytes) -> None:
-        """Add the response to the record `call` of its request, if there is one. `body` is empty for watches."""
+        """Add the response to the record `call` of its request, if there is one. `status` is the HTTP status. `body` is
+        empty for watches.
+        """
         if call is not None:
             call.status = status
             call.answer = _decoded(body, "application/json") if call.writes else None

@@ -136,7 +136,7 @@ class ControllerCase(Case):
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: RecordedRequest) -> bool:
-        """Report whether a request writes the sample, or another object in the check's namespace.
+        """Report whether the request `call` writes the sample, or another object in the check's namespace.
 
         Events and Leases do not count.
         """
@@ -187,7 +187,7 @@ class ControllerCase(Case):
 
 
 def ref_of_call(call: RecordedRequest) -> ObjectRef:
-    """Return the reference of the object that a write changes."""
+    """Return the reference of the object that the recorded write `call` changes."""
     path = call.path
     name = str(get_path(call.answer or {}, "kind") or path.plural)
     kind = Kind(path.group, path.version, name, path.plural, namespaced=path.namespace is not None)

@@ -80,7 +80,11 @@ class Examination:
     # --- the operator ------------------------------------------------------------------------------------------------
 
     async def start(self, command: OperatorCommand | None = None) -> OperatorProcess:
-        """Start a process of the operator, whose requests go through the proxy, and wait until it watches `primary`."""
+        """Start a process of the operator, whose requests go through the proxy, and wait until it watches the kind
+        `primary`.
+
+        `command` starts it, by default the command of the examination.
+        """
         number, since = len(self.processes) + 1, self.audit.number
         url = await self.group.start(self.proxy.serve, number)
         path = self.folder / f"kubeconfig-{number}"
@@ -389,7 +393,9 @@ async def open_examination(
 ) -> AsyncIterator[Examination]:
     """Open an examination on the API server of `config`; all its processes and tasks end with the `async with` block.
 
-    With `keep`, the folder with the operator's logs and the namespaces of checks are not deleted.
+    `command` starts the operator, which counts as started once it watches the kind `primary`. A check waits up to
+    `patience` seconds for an effect. With `keep`, the folder with the operator's logs and the namespaces of checks are
+    not deleted.
     """
     forwarder = Forwarder(config)
     folder = Path(tempfile.mkdtemp(prefix="examination-"))

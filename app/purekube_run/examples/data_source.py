@@ -22,7 +22,7 @@ class DataSource(Protocol):
         ...
 
     def chance(self, chance: float) -> bool:
-        """Return True with about this probability. Failing examples shrink towards False."""
+        """Return True with about the probability `chance`. Failing examples shrink towards False."""
         ...
 
 

@@ -71,7 +71,7 @@ class Examples:
         return self._body().get("spec", {})
 
     def changed(self, old: Manifest) -> Manifest:
-        """Return the object after one to three random changes, as a user might make them.
+        """Return the object `old` after one to three random changes, as a user might make them.
 
         A change that the schema's validation of updates refuses is left out.
         """

@@ -105,8 +105,9 @@ async def serve(
 ) -> None:
     """Serve an ASGI application until cancelled. `ready` is called immediately before connections are accepted.
 
-    Without `tls`, the connections are plain HTTP. `knows` is called with the certificate of each client, which is empty
-    if `tls` does not require one. If it returns False, the client is disconnected.
+    `limits` are the maximum number of connections, and the times that clients may take. Without `tls`, the connections
+    are plain HTTP. `knows` is called with the certificate of each client, which is empty if `tls` does not require one.
+    If it returns False, the client is disconnected.
     """
     port = _Port(app, limits or ConnectionLimits(), tls, knows)
     async with anyio.create_task_group() as group:

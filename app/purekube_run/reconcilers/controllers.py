@@ -56,8 +56,8 @@ def python_reconcilers(
 ) -> tuple[ControllerPasses, ...]:
     """Return the reconcilers that run `controllers` (written in Python), with caches that the controllers share.
 
-    Controllers with a field `api` get `api`, limited to the verbs that they declare. Raises CommandError for
-    controllers that cannot run together.
+    `events` receives the Events of the controllers. Controllers with a field `api` get `api`, limited to the verbs that
+    they declare. Raises CommandError for controllers that cannot run together.
     """
     bound = [bind(controller, api) for controller in controllers]
     refuse_problems(bound)

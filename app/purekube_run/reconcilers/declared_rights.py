@@ -1,7 +1,8 @@
-"""A layer that refuses requests of a controller for which it has not declared the rights (RUN-7).
+"""A layer that refuses requests of a controller in Python for which it has not declared the rights (RUN-7).
 
-The controller's RBAC role is printed from the declaration. This layer refuses undeclared requests before the API server
-does: with a message that names the missing class attribute, and also in tests, which have no roles.
+A controller declares them by class attributes such as `owns` and `reads`. Its RBAC role is printed from the
+declaration. This layer refuses undeclared requests before the API server does: with a message that names the missing
+class attribute, and also in tests, which have no roles.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -29,7 +30,9 @@ class DeclaredRights:
         self.name = name
 
     def around(self, api: KubeApi) -> KubeApi:
-        """Return `api` limited to the declared verbs."""
+        """Return a client that sends the requests of the controller by `api`, and refuses verbs that it has not
+        declared.
+        """
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:

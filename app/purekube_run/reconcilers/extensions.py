@@ -46,8 +46,9 @@ class Extensions:
     ) -> "Extensions":
         """Construct the reconcilers and caches of `composites` and `controllers`, which all use the client `api`.
 
-        Composites are kinds whose objects have children. `shared` are informers of CRDs, and of Namespaces if
-        composites read Namespaces. Raises CommandError for controllers that cannot run together.
+        Composites are kinds whose objects have children. `events` receives the Events of controllers in Python.
+        `options` has, for example, the namespaces in which composites act. `shared` are informers of CRDs, and of
+        Namespaces if composites read Namespaces. Raises CommandError for controllers that cannot run together.
         """
         if not composites and not controllers:
             return cls()
@@ -62,8 +63,8 @@ class Extensions:
     def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[ControllerDefinition]:
         """Yield the definition of each controller, from which a manager runs it.
 
-        `events` receives the Events of composites. `options` has the number of workers, and the source of random texts
-        for the Secrets that composites create.
+        `events` receives the Events of composites, which are kinds whose objects have children. `options` has the
+        number of workers, and the source of random texts for the Secrets that composites create.
         """
         for reconciler in self.composites:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)

@@ -164,8 +164,8 @@ class PendingEvents:
     # --- calls by passes ---------------------------------------------------------------------------------------------
 
     def wrote(self, key: ObjectRef, ref: ObjectRef, version: str) -> None:
-        """Record that a pass over `key` wrote the object `ref`, so that the watch event does not count as a change by
-        others.
+        """Record that a pass over `key` wrote the object `ref`, whose resourceVersion then was `version`, so that the
+        watch event does not count as a change by others.
         """
         if Feature.ECHO in self.rules.features:
             self._own.setdefault(key, set()).add((ref, version))

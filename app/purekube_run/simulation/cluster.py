@@ -86,7 +86,7 @@ class MemoryCluster:
         return InProcessKube(self.server, caller=Caller(user, agent=agent))
 
     def install(self, definitions: Iterable[Manifest]) -> None:
-        """Create these CRDs, then the CRDs of simulated controllers that are still missing.
+        """Create the CRDs `definitions`, then the CRDs of simulated controllers that are still missing.
 
         Raises CommandError with the name of a CRD that the API server refuses, and the reason.
         """
@@ -101,8 +101,9 @@ class MemoryCluster:
                 self.create(definition, CUSTOM_RESOURCE_DEFINITION)
 
     def converted(self, definition: Manifest) -> Manifest:
-        """Return the CRD with a conversion webhook, if there is a converter for its kind and the CRD has no conversion
-        itself.
+        """Return the CRD with a conversion webhook if its kind is in `converters` and it has no conversion itself.
+
+        Otherwise return the CRD unchanged.
         """
         kind = (get_path(definition, "spec", "group"), get_path(definition, "spec", "names", "kind"))
         known = [(converter.group, converter.kind) for converter in self._converters]

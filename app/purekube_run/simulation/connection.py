@@ -144,7 +144,7 @@ class Troubled(Protocol):
     streams: WatchFaults
 
     def kill(self, reason: str) -> None:
-        """Kill the process. `reason` says why, for the trace."""
+        """Kill the process. `reason` says why, for the trace (the record of what happens in the run)."""
         ...
 
 

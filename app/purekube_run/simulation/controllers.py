@@ -115,7 +115,7 @@ class SimulatedControllers:
     def next_wake_up(self) -> datetime | None:
         """Return the time at which the next simulated controller is due, or None if none is.
 
-        Changes may cause earlier runs.
+        A change of an object may make a controller due earlier.
         """
         first = None
         for simulator in self.simulators:

@@ -102,9 +102,10 @@ class Laws:
         world.server.store.observe(self._changed)
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
-        """Count a check of a law (required property) about the object `ref`, and whether the law `holds`.
+        """Count a check of a law (required property) about the object `ref`. `holds` is the result of the check.
 
-        If it does not, record the breach with the observation in the last argument, and stop the simulation.
+        `clause` is the numbered requirement to which the law belongs. If the law does not hold, record the breach with
+        the observation in the last argument, and stop the simulation.
         """
         self.checks[clause, law] += 1
         if holds or (clause, law) in self.broken:
@@ -133,7 +134,8 @@ class Laws:
     def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
         """Check from now on that controllers never remove an annotation that a user set on an object of the kind.
 
-        Reports name this law (required property) by `clause` and `law`.
+        Reports name this law (required property) by `clause`, the numbered requirement to which it belongs, and by the
+        name `law`.
         """
         self.observe(kind, partial(self._noted, clause, law))
 
@@ -277,7 +279,8 @@ class Laws:
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:
-        """Compare the final state with that of another simulated cluster, at the end of a run that broke no law.
+        """Compare the final state with that of another simulated cluster, at the end of a run in which no law (required
+        property) was broken.
 
         This method does nothing; a subclass may override it.
         """

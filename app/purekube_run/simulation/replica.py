@@ -126,7 +126,10 @@ class Replica(ABC):
         self.task.add_done_callback(self._over)
 
     def kill(self, reason: str) -> None:
-        """End the process as SIGKILL does: its tasks stop, and its pending requests do not reach the API server."""
+        """End the process as SIGKILL does: its tasks stop, and its pending requests do not reach the API server.
+
+        `reason` says why, for the trace (the record of what happens in the run).
+        """
         if not self.link.dead:
             self.link.dead = True
             self._world.note(self.name, f"killed: {reason}")

@@ -78,7 +78,7 @@ class Simulation(Generic[W, L]):
         times.
 
         `objects` is the number of objects on which users act. The operator has `replicas` processes for each of
-        `shards` shards. `seconds` is the duration.
+        `shards` shards (parts into which namespaces are divided). `seconds` is the duration.
         """
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))

@@ -41,9 +41,10 @@ class Incident:
 class SimulationScript:
     """The script of a simulation run: the actions of users (`acts`) and the faults (`incidents`) with their times.
 
-    After `seconds` all faults end. The operator has `shards` shards with `replicas` replicas each. `boxes` are the
-    files of boxes (operators that YAML files declare) to simulate, and `controllers` the names of a user's controllers;
-    without either, the operator itself is simulated. `crds` are files with further CRDs.
+    After `seconds` all faults end. Namespaces are divided among `shards` shards of the operator, each with `replicas`
+    processes (replicas). `boxes` are the files of boxes (operators that YAML files declare) to simulate, and
+    `controllers` the names of a user's controllers; without either, the operator itself is simulated. `crds` are files
+    with further CRDs.
     """
 
     seed: int

@@ -308,7 +308,7 @@ class World(MemoryCluster):
     # --- what replicas report ----------------------------------------------------------------------------------------
 
     def written(self, write: ObservedWrite) -> None:
-        """Record a replica's write that reached the API server: add a line to the trace, and call each function in
+        """Record a replica's write that reached the API server: add a line to `trace`, and call each function in
         `on_write` with the write.
         """
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
@@ -326,7 +326,9 @@ class World(MemoryCluster):
         return self.server.store.version
 
     def reconciled(self, replica: str, controller: str, done: Reconciled) -> None:
-        """Pass a finished reconcile (`done`) of a replica's controller to the functions in `on_reconciled`."""
+        """Pass the report `done` about a finished reconcile of a replica's controller to the functions in
+        `on_reconciled`.
+        """
         for observe in self.on_reconciled:
             observe(replica, controller, done)
 

@@ -51,7 +51,7 @@ class RoundTrips:
 def round_trips(box: Box, crd: CrdVersions, place: Callable[[str], Place]) -> Iterator[RoundTrips]:
     """Test the conversions of a box, and yield one result for each version that is converted to the storage version.
 
-    `place` returns the file and line of a field path in the box.
+    `crd` is the CRD of the box's kind. `place` returns the file and line of a field path in the box.
     """
     converter = converter_of(box, crd)
     for at, version in enumerate(box.versions):

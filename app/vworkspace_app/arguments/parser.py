@@ -194,7 +194,9 @@ def _meaning(argument: Argument) -> str:
 
 
 def titled(title: str, rows: Sequence[tuple[str, str]]) -> str:
-    """Return `title`, and below it a table of names and their descriptions. Lines are wrapped as in help texts."""
+    """Return `title`, and below it a table of `rows`, each with a name and its description. Lines are wrapped as in
+    help texts.
+    """
     column = min(max((len(name) for name, _ in rows), default=0), 30) + 4
     return "\n".join((f"{title}:", *(line for name, about in rows for line in _row(name, about, column))))
 

@@ -88,9 +88,9 @@ def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
 def render_roles(names: Sequence[str], options: RoleOptions, output: Format, former: Sequence[str] = ()) -> str:
     """Return the roles that the controllers `names` need, as text in the format `output`.
 
-    `former` names kinds of which the controllers create no children any more. If it is not empty, return only the roles
-    to delete the children of these kinds that still exist. Raises CommandError for an invalid name in `names` or
-    `former`.
+    `options` has the namespaces in which the controllers may act, and their service account. `former` names kinds of
+    which the controllers create no children any more. If it is not empty, return only the roles to delete the children
+    of these kinds that still exist. Raises CommandError for an invalid name in `names` or `former`.
     """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:
@@ -104,8 +104,10 @@ def render_controller_manifests(
 ) -> str:
     """Return the manifests that run the controllers `names` together in one process, as text.
 
-    `trust` says how the API server trusts the process's webhooks: by a certificate authority or by cert-manager. Raises
-    CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` has neither.
+    `image` is the container image of the process. `options` has the namespaces in which the controllers may act, and
+    their service account. `trust` says how the API server trusts the process's webhooks: by a certificate authority or
+    by cert-manager. Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` has
+    neither.
     """
     loaded = load_controllers(names)
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
@@ -183,7 +185,8 @@ def rbac(
 ) -> None:
     """Print the roles of controllers: the verbs that they use, on the kinds that they own and read.
 
-    With --former: the roles for pruning kinds that a pure reconciler does not own any more. Examples:
+    With --former: the roles for deleting the remaining children of kinds that a pure reconciler (a function that
+    returns the children of an object) does not own any more. Examples:
 
         vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
         vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect

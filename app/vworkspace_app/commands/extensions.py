@@ -65,7 +65,7 @@ class LoadedExtensions:
 
     @classmethod
     def load(cls, settings: RunSettings) -> "LoadedExtensions":
-        """Load the extensions that `settings` name.
+        """Load the extensions (boxes and controllers in Python) that `settings` name.
 
         Raises CommandError if one cannot be loaded, or if two controllers would write the status of the same kind.
         """
@@ -103,7 +103,8 @@ def run_extensions(
     boxes: Sequence[Box] = (),
     applied: bool = False,
 ) -> None:
-    """Run composites (boxes and pure reconcilers) and controllers until the process gets a signal.
+    """Run composites (boxes and reconcilers that are pure functions) and other controllers until the process gets a
+    signal.
 
     The fields of `starting` are logged at the start. `webhooks` are the kinds whose webhooks the process serves.
     `boxes` are the boxes of which composites were made; a warning is logged if their CRDs in the cluster lack rules of

@@ -139,7 +139,7 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
 def object_text(
     around: ObjectContext, form: Format | None, now: datetime, link: str = "", screen: Screen = _NO_SCREEN
 ) -> str:
-    """Return the state of one object and of its children as text.
+    """Return the state of one object and of its children, all of which `around` has, as text.
 
     `now` is the present time, for the ages of states. The text is data in the format `form`, or lines wrapped to the
     screen if `form` is None. `link` is the address of the object's page, or empty if it has none.

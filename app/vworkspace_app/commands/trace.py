@@ -55,7 +55,8 @@ def trace(
 
 
 def serve(recording: Trace, name: str, listen: str, *, show: bool) -> None:
-    """Serve the page of a recorded run at the address `listen` until the process is interrupted.
+    """Serve the page that shows the recorded run `recording` at the address `listen` (HOST:PORT) until the process is
+    interrupted.
 
     `name` is the title of the page. If `show` is True, the page is opened in a browser.
     """

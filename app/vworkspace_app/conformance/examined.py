@@ -60,7 +60,10 @@ class Examined:
         return [job for job in (await self.control.fetch(self.id, wait)).jobs if job["id"] in self._own]
 
     async def ids(self, wait: int = 0) -> list[str]:
-        """Poll once, and return the ids of the received jobs that this check has offered."""
+        """Poll once, and return the ids of the received jobs that this check has offered.
+
+        `wait` is the time of the long poll in seconds.
+        """
         return [job["id"] for job in await self.jobs(wait)]
 
     async def open_job(self) -> str:
@@ -84,7 +87,9 @@ def needs(*offers: Offer) -> pytest.MarkDecorator:
 
 @pytest.fixture
 def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs the body of a check, a coroutine function of a test cluster (`Examined`).
+    """Return a function that runs the body of a check.
+
+    The body is a coroutine function, which is called with a test cluster (`Examined`).
 
     `subject` opens the control plane under examination for one check. The check is skipped if the control plane lacks a
     capability that the check's mark `needs` names.

@@ -36,7 +36,8 @@ _log = structlog.get_logger("operator")
 async def can_bootstrap(api: KubeApi, source: CredentialsSource) -> bool:
     """Report whether this cluster can register itself: a Cluster object names a one-time token that exists.
 
-    Raises the errors of `find_bootstrap`.
+    `source` names the namespace in which the token's Secret is, and the cluster id, if it is known already. Raises the
+    errors of `find_bootstrap`.
     """
     return await _bootstrap(api, source) is not None
 
@@ -48,8 +49,9 @@ async def _bootstrap(api: KubeApi, source: CredentialsSource) -> Bootstrap | Non
 async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> None:
     """Register this cluster with the one-time token that a Cluster object names; retry until the credential is stored.
 
-    Only the leader may call this, the replica that holds the operator's Lease. Do nothing if no Cluster names a token.
-    Raises the errors of `find_bootstrap`, and CommandError for a credential that cannot be read.
+    Only the leader may call this, the replica that holds the operator's Lease. Do nothing if no Cluster object names a
+    token. `source` is where the present credential is read from. Raises the errors of `find_bootstrap`, and
+    CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:

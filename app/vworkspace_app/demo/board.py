@@ -26,7 +26,7 @@ def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_fo
     jobs.
 
     The row of an object has its generation and the status and reason of its condition Ready, the last row the ids of
-    the open jobs. `waiting_for` is the table's caption.
+    the open jobs. `spectator` has the states of the objects, and `waiting_for` is the table's caption.
     """
     table = box_table(spectator, (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE), waiting_for)
     table.add_row("open jobs", "", "", _open_jobs(control))
@@ -36,7 +36,8 @@ def instance_table(spectator: Spectator, control: ControlPlaneServer, waiting_fo
 def box_table(spectator: Spectator, kinds: Sequence[Kind], waiting_for: str) -> Table:
     """Return a table with one row per kind, about the newest object of that kind: its generation and condition Ready.
 
-    A kind without an object has a row without values. `waiting_for` is the table's caption.
+    A kind without an object has a row without values. `spectator` has the states of the objects, and `waiting_for` is
+    the table's caption.
     """
     table = _table(("object", "generation", "Ready", "reason"), waiting_for)
     for kind in kinds:
@@ -56,7 +57,7 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
     """Return a table with one row per Operation, in order of creation, and a row for the open jobs.
 
     The row of an Operation has its name, type, engine and phase, and the reason for the phase. The last row has the ids
-    of the open jobs. `waiting_for` is the table's caption.
+    of the open jobs. `spectator` has the states of the objects, and `waiting_for` is the table's caption.
     """
     table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}

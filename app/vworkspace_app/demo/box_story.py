@@ -105,7 +105,7 @@ class BoxTeller(Narrator[BoxScene]):
         self.stage.check(f"no {kind.kind} before its gate was open", wanted=False, actual=kind in before)
 
     def position(self, sighting: Sighting) -> int:
-        """Return the index of a change in the list of all recorded changes."""
+        """Return the index of the change `sighting` in the list of all recorded changes."""
         return next(at for at, seen in enumerate(self.world.spectator.sightings) if seen is sighting)
 
     async def _all_ready(self) -> None:
@@ -213,7 +213,7 @@ def lines(scene: BoxScene) -> Iterator[str]:
 
 
 async def create_example_object(scene: BoxScene) -> None:
-    """Create an object of the box's kind, which the user can then change."""
+    """Create an object of the kind of the demo's box, which the user can then change."""
     manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
     spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
     await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")

@@ -72,7 +72,9 @@ class OciRegistry:
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:
-        """Push a chart with its version as the tag, and return the manifest's digest."""
+        """Push the chart `archive` to the repository `name` with `version` as the tag, and return its manifest's
+        digest.
+        """
         config = json.dumps(chart_metadata(name, version)).encode()
         layers = [self._blob(name, archive, _CONTENT)]
         described = {"schemaVersion": 2, "mediaType": _MANIFEST, "config": self._blob(name, config, _CONFIG)}
@@ -81,7 +83,9 @@ class OciRegistry:
         return _digest(body)
 
     def remove(self, name: str, digest: str) -> None:
-        """Delete a pushed chart. Raises HTTPError if the registry does not permit deletion."""
+        """Delete from the repository `name` the pushed chart whose manifest has this digest. Raises HTTPError if the
+        registry does not permit deletion.
+        """
         self.call("DELETE", f"/v2/{self.place}/{name}/manifests/{digest}")
 
     def _blob(self, name: str, content: bytes, media_type: str) -> dict[str, Any]:
@@ -94,7 +98,8 @@ class OciRegistry:
     def call(self, verb: str, path: str, body: bytes = b"", content_type: str = "") -> str:
         """Send a request to the registry, and return the path in the response's Location header.
 
-        Return an empty string if the response has no such header.
+        `verb` is the HTTP method, and `content_type` the type of `body`. Return an empty string if the response has no
+        such header.
         """
         request = urllib.request.Request(f"{self.scheme}://{self.address}{path}", body, method=verb)
         if self._basic:

@@ -218,9 +218,9 @@ async def _retry_unavailable(act: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
-    """Create the objects of the demo before the block, and delete them after it, even after an error.
+    """Create the demo's objects (`ground`) before the block, and delete them after it, even after an error.
 
-    Raises CommandError if an object cannot be deleted.
+    `stage` prints what happens. Raises CommandError if an object cannot be deleted.
     """
     try:
         await ground.make()

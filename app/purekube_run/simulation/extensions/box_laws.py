@@ -28,7 +28,8 @@ _WITHIN: Final = 3600.0
 
 @attrs.frozen
 class BrokenBoxLaw:
-    """The result of a trial in which the box (an operator defined in YAML) broke a law (a required property).
+    """The result of a trial (a check on one generated object) in which the box (an operator defined in YAML) broke a
+    law (a required property).
 
     `example` is the object of the trial, and `timeline` the course of it. The trial can be repeated by `try_example`
     with `number` and the same seed.
@@ -43,7 +44,8 @@ class BrokenBoxLaw:
 
 @attrs.frozen
 class Rested:
-    """The result of a trial in which the box (an operator defined in YAML) kept all laws (required properties).
+    """The result of a trial (a check on one generated object) in which the box (an operator defined in YAML) kept all
+    laws (required properties).
 
     `ready` is True if the object became Ready. The text has the reason and message of its condition Ready.
     """

@@ -30,9 +30,9 @@ from purekube_run.simulation.replica import Replica, Surroundings
 class Extending:
     """The settings of a simulated process that runs extensions (controllers that users add).
 
-    `composites` are boxes (operators defined in YAML) and pure reconcilers. With a `candidacy`, the process takes part
-    in leader election; without one, it always leads. `concluded` is called with the result of each pass (reconcile of
-    one object). `field_manager` is the field manager of Events.
+    `composites` are boxes (operators defined in YAML) and pure reconcilers (functions that return the children of an
+    object). With a `candidacy`, the process takes part in leader election; without one, it always leads. `concluded` is
+    called with the result of each pass (reconcile of one object). `field_manager` is the field manager of Events.
     """
 
     composites: Sequence[Composite] = ()

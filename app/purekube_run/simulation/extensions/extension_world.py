@@ -234,7 +234,7 @@ class ExtensionWorkload:
     done: int = 0
 
     def help_out(self) -> None:
-        """Do nothing, since no law of these simulations depends on a user's help."""
+        """Do nothing, since no law (required property) of these simulations depends on a user's help."""
 
     def counts(self) -> Mapping[str, int]:
         """Return an empty mapping, since this workload has no counts other than `done`."""

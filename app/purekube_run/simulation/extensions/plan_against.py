@@ -52,7 +52,8 @@ class PlanAgainst:
 async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], now: datetime) -> PlanAgainst:
     """Read a cluster, and return the plan of the box's next pass over every object of its kind.
 
-    Raises OperatorError if a read fails.
+    `definitions` are CRDs of further kinds. `now` is the time at which the pass would run. Raises OperatorError if a
+    read fails.
     """
     definitions, composite = tuple(definitions), composite_of(box)
     plans: list[BoxPlan] = []

@@ -129,9 +129,10 @@ def read_kinds_of(runnable: Runnable) -> tuple[Kind, ...]:
 
 
 def reports_ready(runnable: Runnable) -> bool:
-    """Report whether an extension writes conditions, such as Ready, into the status of its objects.
+    """Report whether an extension (a box or a controller in Python) writes conditions, such as Ready, into the status
+    of its objects.
 
-    Boxes and pure reconcilers always do; other controllers declare it.
+    Boxes, and reconcilers that are pure functions, always do; other controllers declare it.
     """
     if isinstance(runnable, Box | PureReconciler):
         return True

@@ -36,7 +36,8 @@ _OF_OBJECTS: Final = ("expect", "gone", "change", "create", "delete")
 
 @attrs.frozen
 class ScenarioStep:
-    """One step of a scenario: an action `verb` (a key of `STEPS`) with its `value`, and the step's place in the file.
+    """One step of a scenario (a test of a box): an action `verb` (a key of `STEPS`) with its `value`, and the step's
+    place in the file.
 
     If `refused` is not empty, the API server must refuse the write with a message that contains this text. `within` is
     the time limit of the action `until` in seconds.
@@ -68,7 +69,7 @@ class Scenario:
 
 
 def read_scenarios(paths: Sequence[str]) -> list[Scenario]:
-    """Return every scenario in the files.
+    """Return every scenario (a test of a box) in the files `paths`.
 
     Raises CommandError for an invalid scenario; the message has the problem with its file and line.
     """

@@ -101,8 +101,8 @@ class BrokenLaw(Exception):
 
 
 class TrialWorld(World):
-    """A simulated cluster for a trial, in which one process runs a copy of `controller`, a box or a controller in
-    Python.
+    """A simulated cluster for a trial (a check of required properties of a controller), in which one process runs a
+    copy of `controller`, a box or a controller in Python.
 
     `changes` has each write of the process that changed an object.
     """

@@ -151,8 +151,8 @@ spec:
 def write_beginning(kind: str, group: str, plural: str, directory: Path) -> None:
     """Write the two files with which the author of a box begins: a small box for a new kind, and the kind's CRD.
 
-    An empty `plural` means the kind in small letters and an s. Raises CommandError for names that no CRD accepts, and
-    for files that exist.
+    The files are written into the folder `directory`. An empty `plural` means the kind in small letters and an s.
+    Raises CommandError for names that no CRD accepts, and for files that exist.
     """
     name = kind.lower()
     plural = plural or f"{name}s"

@@ -51,6 +51,7 @@ def render_rbac(
 ) -> str:
     """Return the RBAC roles that the box in `file` needs, as YAML or JSON.
 
+    `crds` are files with further CRDs. `options` has the namespaces in which the box may act, and its service account.
     `former` names kinds of which the box creates no objects any more. If it is not empty, return only the roles to
     delete the objects of these kinds. With `for_account` (NAMESPACE/NAME), return the roles of a ServiceAccount that
     the box impersonates. `previous` is the file of an earlier definition of the box; it adds roles to delete objects of
@@ -110,9 +111,11 @@ def render_box_manifests(
 ) -> str:
     """Return manifests of the box in `file` as text in the format `output`.
 
-    With `crds_only` the text has the CRD of the box's kind; otherwise it has everything else that has to be installed.
-    `trust` says how the API server trusts the box's webhook: by a certificate authority or by cert-manager. Raises
-    CommandError for an invalid box, and for a box that needs a webhook if `trust` has neither.
+    `crds` are files with further CRDs, and `image` is the operator's container image. `options` has the namespaces in
+    which the box may act, and its service account. With `crds_only` the text has the CRD of the box's kind; otherwise
+    it has everything else that has to be installed. `trust` says how the API server trusts the box's webhook: by a
+    certificate authority or by cert-manager. Raises CommandError for an invalid box, and for a box that needs a webhook
+    if `trust` has neither.
     """
     box, loaded = _loaded(file, crds)
     duties = WebhookDuties.of(box)
@@ -130,9 +133,10 @@ def render_box_manifests(
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
     """Return the box in a file as an OperatorBox object to apply, as text.
 
-    The object has the spec of the CRD in place of the name of the CRD's file. Before it come the admission policies
-    that it needs: for rules that no CRD can check, and for values that no CRD can compute. Raises CommandError for a
-    box with problems, and for a box that needs a webhook, which cannot run as an OperatorBox.
+    `crds` are files with further CRDs. The object has the spec of the CRD in place of the name of the CRD's file.
+    Before it come the admission policies that it needs: for rules that no CRD can check, and for values that no CRD can
+    compute. Raises CommandError for a box with problems, and for a box that needs a webhook, which cannot run as an
+    OperatorBox.
     """
     box, _ = _loaded(file, crds)
     if problems := list(refused_where_applied(box)):

@@ -18,7 +18,7 @@ from vworkspace_app.commands.shared.options import Crds
 def graph_of_file(file: str, crds: Sequence[Path], language: str) -> str:
     """Return the dependency graph of the box in a file, in the language `mermaid` or `dot`.
 
-    Raises CommandError for a box with problems.
+    `crds` are files with further CRDs. Raises CommandError for a box with problems.
     """
     box = _box(file, crds)
     return mermaid(box) if language == "mermaid" else dot(box)

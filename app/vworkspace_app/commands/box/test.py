@@ -177,7 +177,8 @@ def play_box(
 
 @attrs.define
 class Recorder:
-    """A recorder of the states of the simulated cluster while scenarios run, for the file of `--trace`.
+    """A recorder of the states of the simulated cluster while scenarios (tests of a box) run, for the file of
+    `--trace`.
 
     Its method `note` is passed to `run_scenario` as the argument `on_moment`.
     """
@@ -189,8 +190,8 @@ class Recorder:
     def note(self, world: BoxWorld, name: str, subject: ObjectRef, messages: tuple[str, ...]) -> None:
         """Record the present state of the simulated cluster around the object `subject`: the object and its children.
 
-        `name` is the name of the scenario. `messages` are recorded with it, and so is what the box's controller
-        has done since the last record. Nothing is recorded after `MOST_MOMENTS` records.
+        `name` is the name of the scenario, a test of the box. `messages` are recorded with it, and so is what the box's
+        controller has done since the last record. Nothing is recorded after `MOST_MOMENTS` records.
         """
         if world is not self._world:
             self._world, self._lines = world, 0

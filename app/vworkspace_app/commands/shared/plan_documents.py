@@ -296,7 +296,10 @@ def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | Non
 
 
 def object_lines(name: str, before: Manifest | None, after: Manifest | None) -> Iterator[str]:
-    """Yield the lines of a unified diff of one object, called `name`. None means that it does not exist."""
+    """Yield the lines of a unified diff of one object, called `name`, from the state `before` to the state `after`.
+
+    None means that the object does not exist.
+    """
     old, new = (
         [] if manifest is None else dump([_ordered(manifest)], Format.YAML).splitlines() for manifest in (before, after)
     )

@@ -249,8 +249,8 @@ def difference_lines(difference: TraceDifference) -> Iterator[str]:
 
 
 def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, Manifest]) -> Iterator[str]:
-    """Yield the differences between two states of objects: a line for each object that differs, and one for each of its
-    changed fields with both values.
+    """Yield the differences between the states `before` and `after` of objects: a line for each object that differs,
+    and one for each of its changed fields with both values.
 
     Secrets are masked.
     """

@@ -37,7 +37,7 @@ class SimulateRequest:
 
     `runs` runs are made with the seeds from `seed` on, `jobs` of them at the same time. `seconds` is the virtual time
     in each run during which faults are injected. Each run has `replicas` processes of the operator for each of `shards`
-    shards, and `instances` objects that simulated users create.
+    shards (parts into which namespaces are divided), and `instances` objects that simulated users create.
     """
 
     runs: int

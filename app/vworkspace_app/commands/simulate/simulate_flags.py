@@ -79,7 +79,7 @@ def _check_counts(counts: Mapping[str, int]) -> None:
 
 
 def seconds_of_run(time: str) -> float:
-    """Return the value of `--for` in seconds. Raises CommandError unless it is from 1m to 24h."""
+    """Return `time`, the value of the option `--for`, in seconds. Raises CommandError unless it is from 1m to 24h."""
     seconds = seconds_of(time)
     if not 60 <= seconds <= 86_400:
         raise CommandError(f"--for {time}: a duration from 1m to 24h, such as 10m or 1h", status=USAGE)
@@ -173,7 +173,7 @@ def manifests(
     """Print an Indexed Job that simulates on many machines, each index a range of seeds.
 
     A pod leaves its verdict as the termination message, and each run that breaks a law in a ConfigMap; it may do
-    nothing else. `simulate collect` adds the verdicts up. Example:
+    nothing else. A law is a property that every controller must have. `simulate collect` adds the verdicts up. Example:
 
         vworkspace-operator simulate manifests --runs 1000000 --parallelism 200 --image IMAGE | kubectl apply -f -
     """
@@ -196,7 +196,8 @@ def collect(
 ) -> int:
     """Add up the verdicts of an Indexed Job, and fetch the runs that broke a law.
 
-    Exit status 0: every index has a verdict, and every law held; 1: otherwise. Example:
+    A law is a property that every controller must have. Exit status 0: every index has a verdict, and every law held;
+    1: otherwise. Example:
 
         vworkspace-operator simulate collect --name simulate
     """
