@@ -88,7 +88,7 @@ class DownstreamRule:
     name: str | None = None
 
     def matches(self, ref: ObjectRef) -> bool:
-        """Report whether the rule applies to an object."""
+        """Report whether the rule applies to the object `ref`."""
         return (
             self.kind in (None, ref.kind.kind)
             and self.namespace in (None, ref.namespace)

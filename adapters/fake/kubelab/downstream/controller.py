@@ -103,7 +103,7 @@ class DownstreamController:
     """The definition of one simulated controller.
 
     `subjects` are the kinds that it reconciles; `watches` are further kinds that it observes. After an object changed,
-    `wakes` returns the subjects to reconcile in addition to the object itself. `restarted` takes the controller's
+    `wakes` returns the objects to reconcile in addition to the changed object. `restarted` takes the controller's
     memory of an object, and returns the part that a restart of the controller does not lose, or None.
     """
 
@@ -167,7 +167,8 @@ def with_condition(
 ) -> list[dict[str, Any]]:
     """Return `conditions` with the condition of the same type replaced by `new`, or with `new` added.
 
-    The transition time and the fields `extra` change only if the condition's status changes.
+    `extra` are further fields of the condition, such as `lastUpdateTime`. They and the transition time, which becomes
+    `now`, change only if the condition's status changes.
     """
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
@@ -183,7 +184,7 @@ def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[st
 
 
 def uid_of(manifest: Manifest) -> str:
-    """Return the uid of an object, or an empty string if it has none."""
+    """Return the uid of the object `manifest`, or an empty string if it has none."""
     return str(metadata(manifest).get("uid", ""))
 
 
@@ -224,7 +225,7 @@ def released(view: ObjectView, attempt: Attempt) -> bool:
 
 
 def account_refusal(view: ObjectView, account: Any, pod: str) -> str:
-    """Return the message that refuses `pod` because its service account does not exist.
+    """Return the message that refuses the pod named `pod` because its service account `account` does not exist.
 
     Return an empty string if the account exists. The account `default` exists in every namespace.
     """

@@ -80,7 +80,7 @@ class DownstreamSimulator(Simulator):
 
     @property
     def behaviour(self) -> DownstreamBehaviour:
-        """The present behaviour of the controllers."""
+        """The present settings of the simulation: which attempts of the controllers fail, and how long they take."""
         return self._behaviour
 
     @behaviour.setter

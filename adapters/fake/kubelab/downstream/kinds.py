@@ -1,4 +1,4 @@
-"""The kinds of objects that the simulated downstream controllers, and the demos and tests with them, use."""
+"""The kinds of objects that the simulated downstream controllers use. Their demos and tests use these kinds too."""
 
 from typing import Final
 

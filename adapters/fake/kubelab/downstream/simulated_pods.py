@@ -28,19 +28,25 @@ class JobPod:
 
 
 def pod_name(view: ObjectView, number: int) -> str:
-    """Return the name of the Job's pod with this number. Its suffix looks like one that the API server generates."""
+    """Return the name of the pod with this number of the Job in `view`.
+
+    Its suffix looks like one that the API server generates.
+    """
     drawn = uuid.uuid5(uuid.NAMESPACE_OID, f"{view.uid} {number}").int
     suffix = "".join(_LETTERS[drawn // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
     return f"{view.ref.name[:57]}-{suffix}"
 
 
 def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    """Return a request to post an Event about the Job, with this type (Normal or Warning), reason and message."""
+    """Return a request to post an Event about the Job in `view`. Its type, `type_`, is Normal or Warning."""
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 
 def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Post an Event about the creation of a pod. A pod that cannot start is also created as an object."""
+    """Post an Event about the creation of `pod` for the Job in `view`.
+
+    A pod that cannot start is also created as an object.
+    """
     if pod.attempt.outcome.waiting:
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": view.ref.name, "uid": view.uid, "controller": True}
         labels = {"batch.kubernetes.io/controller-uid": view.uid, "batch.kubernetes.io/job-name": view.ref.name[:63]}
@@ -51,7 +57,7 @@ def created(view: ObjectView, pod: JobPod) -> PassStep[None]:
 
 
 def write_waiting_reason(view: ObjectView, pod: JobPod) -> PassStep[None]:
-    """Write into a pod's status why the pod cannot start, such as a missing image. Do nothing for any other pod."""
+    """Write into the status of `pod` why it cannot start, such as a missing image. Do nothing if it can start."""
     if pod.attempt.outcome.waiting:
         body = {"status": {"phase": "Pending", **_waiting(pod)}}
         yield SimulatedPatch(ObjectRef(POD, view.ref.namespace, pod.name), "", body, "status")
@@ -66,7 +72,10 @@ def _waiting(pod: JobPod) -> dict[str, Any]:
 
 
 def deleted(view: ObjectView, pods: tuple[JobPod, ...]) -> PassStep[None]:
-    """Post an Event about the deletion of each of `pods`, and delete every pod of the Job that exists as an object."""
+    """Post an Event about the deletion of each of `pods`, the pods of the Job in `view`.
+
+    Every pod of the Job that exists as an object is also deleted.
+    """
     for pod in pods:
         yield job_event(view, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
     for ref, manifest in view.all_of(POD, view.ref.namespace):

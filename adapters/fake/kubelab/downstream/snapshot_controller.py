@@ -39,12 +39,15 @@ _GIB: Final = 1024**3
 
 
 def content_name(view: ObjectView) -> str:
-    """Return the name of the VolumeSnapshotContent that is created for a snapshot."""
+    """Return the name of the VolumeSnapshotContent that is created for the snapshot in `view`."""
     return f"snapcontent-{view.uid}"
 
 
 def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
-    """Return the VolumeSnapshotContent to create for a snapshot of the class `class_`, bound to the snapshot."""
+    """Return the VolumeSnapshotContent to create for the snapshot in `view`, and bound to it.
+
+    `class_` is the snapshot's VolumeSnapshotClass.
+    """
     reference = {
         "apiVersion": VOLUME_SNAPSHOT.api_version,
         "kind": VOLUME_SNAPSHOT.kind,
@@ -68,7 +71,7 @@ def content_manifest(view: ObjectView, class_: Manifest) -> dict[str, Any]:
 
 
 def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
-    """Write the status of a taken snapshot into its VolumeSnapshotContent, as the CSI driver does.
+    """Write into the VolumeSnapshotContent of the snapshot in `view` that it has been taken, as the CSI driver does.
 
     `claim` is the source claim, None if it is unknown. Nothing is written if the API server does not serve
     VolumeSnapshotContents.
@@ -86,19 +89,19 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
 
 
 def cut_failed(view: ObjectView, message: str) -> PassStep[None]:
-    """Write the error `message` of a CSI driver into the status of the snapshot's VolumeSnapshotContent.
+    """Write the error `message` of a CSI driver that could not take the snapshot in `view`.
 
-    It says that taking the snapshot failed.
+    It is written into the status of the snapshot's VolumeSnapshotContent.
     """
     status = {"readyToUse": False, "error": {"message": message, "time": view.timestamp()}}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"status": status}, "status")
 
 
 def size_of(claim: Manifest | None, view: ObjectView) -> str:
-    """Return the size of a snapshot: the claim's capacity or, if unknown, its requested size.
+    """Return the size of a snapshot of `claim`: the claim's capacity or, if unknown, its requested size.
 
-    If the claim has neither, return the default size. A claim that is restored from the snapshot needs at least this
-    size.
+    If the claim has neither, or is None, return the default size in the behaviour of `view`. A claim that is restored
+    from the snapshot needs at least this size.
     """
     size = get_path(claim, "status", "capacity", "storage") or get_path(
         claim, "spec", "resources", "requests", "storage"

@@ -1,4 +1,4 @@
-"""The nodes of a workflow, as Argo writes them into its status."""
+"""The nodes of an Argo workflow, which are its steps and groups of steps, as Argo writes them into its status."""
 
 import base64
 import gzip

@@ -42,7 +42,7 @@ class Pods:
 
     @property
     def done(self) -> bool:
-        """True if the rollout is complete."""
+        """True if the rollout is complete: all desired pods are ready, and no pods of earlier templates are left."""
         return self.ready == self.want and not self.left
 
 

@@ -77,7 +77,10 @@ def with_digest_metadata(version: str, digest: str) -> str:
 
 
 def short_release_name(name: str) -> str:
-    """Return `name` in at most Helm's 53 characters: its first 40, a dash and 12 hex digits of its SHA-256."""
+    """Return `name`, shortened if it is longer than the 53 characters that Helm allows.
+
+    A shortened name has the first 40 characters, a dash and 12 hex digits of the name's SHA-256.
+    """
     if len(name) <= _MAX_RELEASE_NAME:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:_SHORT_HASH]
@@ -104,7 +107,8 @@ def storage_url(ref: ObjectRef, file_name: str) -> str:
 def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -> dict[str, Any]:
     """Return the value of `status.artifact` for a revision of the source `ref`, stored as the file `file_name`.
 
-    Digest and size are those of the file that source-controller stores, not of the file that it pulled.
+    `now` becomes the artifact's time of update. Digest and size are those of the file that source-controller stores,
+    not of the file that it pulled.
     """
     digest = sha256_of(f"{ref.kind.kind}:{revision}")
     return {
@@ -118,7 +122,7 @@ def new_artifact(ref: ObjectRef, revision: str, file_name: str, now: datetime) -
 
 
 def has_revision(manifest: Manifest, revision: str) -> bool:
-    """Report whether the source's present artifact has the revision `revision`."""
+    """Report whether the present artifact of the source `manifest` has the revision `revision`."""
     return bool(revision) and get_path(manifest, "status", "artifact", "revision") == revision
 
 

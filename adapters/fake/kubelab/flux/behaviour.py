@@ -81,7 +81,7 @@ class ReleaseRule:
     version: str | None = None
 
     def matches(self, action: Action, target: HelmTarget) -> bool:
-        """Report whether the rule applies to an action on a target."""
+        """Report whether the rule applies to the Helm action `action` on the release `target`."""
         desired = (self.action, self.namespace, self.release, self.chart, self.version)
         actual = (action, target.namespace, target.release, target.chart, target.version)
         return all(want is None or want == have for want, have in zip(desired, actual, strict=True))
@@ -170,7 +170,7 @@ class SourceRule:
     version: str | None = None
 
     def matches(self, request: PullRequest) -> bool:
-        """Report whether the rule applies to a request."""
+        """Report whether the rule applies to `request`, a request of Flux to a registry or Helm repository."""
         desired = (self.stage, self.namespace, self.source, self.url, self.chart, self.version)
         actual = (request.stage, request.namespace, request.source, request.url, request.chart, request.version)
         return all(want is None or want == have for want, have in zip(desired, actual, strict=True))

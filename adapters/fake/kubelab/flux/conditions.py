@@ -33,7 +33,7 @@ _MAX_MESSAGE: Final = 32768
 
 
 def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
-    """Return the object's conditions in their stored order."""
+    """Return the conditions of the object `manifest` in their stored order; empty if it has none."""
     conditions = get_path(manifest, "status", "conditions")
     return conditions if isinstance(conditions, Sequence) else ()
 
@@ -78,9 +78,11 @@ def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
 def with_condition(
     conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
 ) -> list[FluxCondition]:
-    """Return `conditions` with the condition of the same type replaced by `new`, in Flux's order.
+    """Return `conditions` with `new` added, in place of the condition of the same type if there is one.
 
-    `generation` becomes the `observedGeneration` of the new condition.
+    The result is sorted as Flux sorts it: Stalled, Reconciling and Ready come first. `generation` becomes the
+    `observedGeneration` of the new condition. Its `lastTransitionTime` becomes `now` if its status, reason or message
+    differs from that of the replaced condition.
     """
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     # The time changes with the reason and the message, too, contrary to the API conventions.
@@ -112,8 +114,9 @@ def merge_conditions(
     """Return the conditions of `latest`, the live object, with the changes that a controller made from `before` to
     `after`.
 
-    Each changed condition takes the *latest* generation: an upgrade that began at generation 1 and ends after a change
-    of the spec reports Ready at generation 2 (helm-controller, comment in `internal/reconcile/state.go`).
+    `now` is the time of the merge. Each changed condition takes the *latest* generation: an upgrade that began at
+    generation 1 and ends after a change of the spec reports Ready at generation 2 (helm-controller, comment in
+    `internal/reconcile/state.go`).
     """
     generation = int(get_path(latest, "metadata", "generation") or 0)
     known = {item["type"]: item for item in before}

@@ -244,7 +244,7 @@ class Draft:
             self.status["lastHandledReconcileAt"] = token
 
     def timestamp(self) -> str:
-        """Return the current time in the format of a status."""
+        """Return the current simulated time as a text in the format of times in a status (RFC 3339)."""
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:

@@ -39,8 +39,9 @@ def field_manager_of(ref: ObjectRef) -> str:
 def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
     """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile.
 
-    The result has the time of the next pass, and the error of a failed pass. It is empty if the object does not exist.
-    The pass is a generator of effects (such as reads and writes of objects), which the simulator performs.
+    `behaviour` has the settings of the simulated Flux. The result has the time of the next pass, and the error of a
+    failed pass. It is empty if the object does not exist. The pass is a generator of effects (such as reads and writes
+    of objects), which the simulator performs.
     """
     manifest = yield from get_object(ref)
     if manifest is None:
@@ -86,7 +87,7 @@ class FluxSimulator(Simulator):
 
     @property
     def behaviour(self) -> FluxBehaviour:
-        """The present behaviour of the controllers."""
+        """The present settings of the simulation: which actions fail, and how long they take."""
         return self._script.behaviour
 
     @behaviour.setter

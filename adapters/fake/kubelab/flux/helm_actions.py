@@ -19,7 +19,7 @@ _HOOKS_FAILED: Final = "hooks failed: "
 
 
 def install(request: HelmRequest) -> PassStep[str]:
-    """Install the chart, and clear the history of any earlier release.
+    """Install the chart of `request`, and clear the history of any earlier release.
 
     Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
     because the status reports that failure.
@@ -29,7 +29,7 @@ def install(request: HelmRequest) -> PassStep[str]:
 
 
 def upgrade(request: HelmRequest) -> PassStep[str]:
-    """Upgrade the release to the desired chart and values.
+    """Upgrade the Helm release of `request` to the chart and the values in `request`.
 
     Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
     because the status reports that failure.
@@ -111,7 +111,7 @@ def _take_inventory(request: HelmRequest) -> None:
 
 
 def count_failure(request: HelmRequest) -> None:
-    """Increment `status.failures`, which counts failed actions of every type."""
+    """Increment `status.failures` of the request's HelmRelease, which counts its failed actions of every type."""
     request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
 
 
@@ -142,7 +142,7 @@ def _await_tests(request: HelmRequest) -> None:
 
 
 def run_test(request: HelmRequest) -> PassStep[str]:
-    """Run the chart's tests. A failure counts against the retries unless the spec ignores failed tests.
+    """Run the Helm tests of the request's chart. A failure counts against the retries unless the spec ignores it.
 
     Always return an empty string: a failure is reported only in the status.
     """
@@ -173,7 +173,7 @@ def _count_failed_test(request: HelmRequest) -> None:
 
 
 def rollback(request: HelmRequest) -> PassStep[str]:
-    """Roll back to the previous successful release, as a new revision.
+    """Roll the Helm release of `request` back to its previous successful revision, as a new revision.
 
     A successful rollback sets Remediated=True and Ready=False. Always return an empty string: a failure is reported
     only in the status.
@@ -232,9 +232,10 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
 
 
 def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Uninstall the release that `status.history` records. Return Helm's error, or an empty string for a success.
+    """Uninstall the release that the HelmRelease in `draft` records in `status.history`.
 
-    The spec is not used to find the release, because a changed spec may name another one. A missing release counts as
+    Return Helm's error, or an empty string for a success. `spec` has the HelmRelease's settings, such as the timeout.
+    It is not used to find the release, because a changed spec may name another one. A missing release counts as
     uninstalled; without a history there is nothing to uninstall.
     """
     history: list[Snapshot] = list(draft.status.get("history") or ())
@@ -261,7 +262,9 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 
 
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
-    """Uninstall a failed release, so that the next attempt installs it again. Ready=False still reports the failure.
+    """Uninstall the failed release of `request`, so that the next attempt installs it again.
+
+    Ready=False still reports the failure.
 
     Return Helm's error. Return an empty string for a success, and also for a timeout.
     """
@@ -317,7 +320,7 @@ def _mismatch(answer: ActionAnswer, newest: StoredRelease, current: Snapshot) ->
 
 
 def unlock(request: HelmRequest) -> PassStep[str]:
-    """Set the status of a release to failed, if a crash of helm-controller left the release pending.
+    """Set the status of the request's Helm release to failed, if a crash of helm-controller left it pending.
 
     Always return an empty string, since this action cannot fail.
     """

@@ -1,4 +1,4 @@
-"""The state of a Helm release, and the decision about the next action."""
+"""The state of a Helm release in comparison with its HelmRelease, and the decision about the next Helm action."""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum, auto

@@ -79,10 +79,10 @@ def load_chart(source: Manifest) -> Chart:
 
 
 def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
-    """Return the HelmRelease's values, or InputUnavailable if a reference in `valuesFrom` is missing.
+    """Return the values of the HelmRelease in `draft`, or InputUnavailable if a reference in `valuesFrom` is missing.
 
-    The result has the inline values, and a digest. The content of `valuesFrom` is not parsed: it changes only the
-    digest.
+    `spec` has the HelmRelease's settings. The result has the inline values, and a digest. The content of `valuesFrom`
+    is not parsed: it changes only the digest.
     """
     inline = get_path(draft.spec, "values")
     inline = inline if isinstance(inline, Mapping) else {}
@@ -121,9 +121,9 @@ _CONFIG_KINDS: Mapping[str, Kind] = {"Secret": SECRET, "ConfigMap": CONFIG_MAP}
 
 
 def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
-    """Return a message about the first HelmRelease in `dependsOn` that is not ready, in Flux's words.
+    """Return a message, in Flux's words, about the first dependency that is not ready; empty if all are ready.
 
-    Return an empty string if all are ready.
+    Dependencies are the HelmReleases in `dependsOn` of the HelmRelease in `draft`, whose settings are `spec`.
     """
     for dependency in draft.spec.get("dependsOn") or ():
         place = str(dependency.get("namespace") or spec.namespace), str(dependency.get("name"))

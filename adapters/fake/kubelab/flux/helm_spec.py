@@ -55,7 +55,7 @@ class HelmSpec:
 
     @classmethod
     def of(cls, manifest: Manifest) -> "HelmSpec":
-        """Return the names and settings in a HelmRelease."""
+        """Return the HelmSpec (the names and settings) of the HelmRelease `manifest`."""
         meta = metadata(manifest)
         spec = manifest.get("spec")
         return cls(spec if isinstance(spec, Mapping) else {}, str(meta.get("namespace", "")), str(meta.get("name", "")))
@@ -108,7 +108,7 @@ class HelmSpec:
 
     @property
     def ignores_test_failures(self) -> bool:
-        """True if failed tests are ignored."""
+        """True if failed Helm tests do not make the HelmRelease unready."""
         return bool(get_path(self.raw, "test", "ignoreFailures"))
 
     @property
@@ -130,7 +130,7 @@ class HelmSpec:
         )
 
     def timeout(self, action: Action) -> float:
-        """Return the time in seconds that a Helm action may take."""
+        """Return the time in seconds that the Helm action `action` may take."""
         text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
         return seconds_of(str(text)) if text else _DEFAULT_TIMEOUT
 
@@ -150,7 +150,10 @@ def remediation_for(spec: HelmSpec, action: Action) -> Remediation:
 
 
 def active_remediation(spec: HelmSpec, status: Mapping[str, Any]) -> Remediation | None:
-    """Return the remediation of the last action in the HelmRelease's `status`, or None before the first attempt."""
+    """Return the remediation that `spec` configures for the last attempted Helm action, or None before the first one.
+
+    The HelmRelease's `status` records which action was attempted last.
+    """
     action = status.get("lastAttemptedReleaseAction")
     return remediation_for(spec, Action(action)) if action else None
 
@@ -183,7 +186,10 @@ class Chart:
 
 @attrs.frozen
 class HelmValues:
-    """The composed values of a release: the inline values, and a digest over all values."""
+    """The values of a release.
+
+    `inline` are the values in the HelmRelease's spec. `digest` covers them and the content of `valuesFrom`.
+    """
 
     inline: Mapping[str, Any]
     digest: str
@@ -200,7 +206,7 @@ class HelmRequest:
 
     @property
     def target(self) -> HelmTarget:
-        """The release of this request's Helm actions."""
+        """The Helm release on which this request's actions act, with its chart."""
         return HelmTarget(self.spec.release_namespace, self.spec.stored_name, self.chart.name, self.chart.own_version)
 
     @property
@@ -209,7 +215,7 @@ class HelmRequest:
         return list(self.draft.status.get("history") or ())
 
     def set_history(self, history: list[Snapshot]) -> None:
-        """Replace the HelmRelease's `status.history`."""
+        """Replace the HelmRelease's `status.history` by the entries in `history`, sorted with the newest first."""
         if history:
             self.draft.status["history"] = sorted(history, key=lambda entry: -int(entry["version"]))
         else:
@@ -220,7 +226,7 @@ class HelmRequest:
         return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
-        """Add or replace revisions in Helm's storage."""
+        """Add the revisions `changed` of this release to Helm's storage, in place of any with the same numbers."""
         yield from self.store_all(replace((yield from self.load()), *changed))
 
     def store_all(self, releases: tuple[StoredRelease, ...]) -> PassStep[None]:

@@ -1,4 +1,7 @@
-"""The questions that simulated Flux controllers put to registries and Helm, as data."""
+"""The questions that simulated Flux controllers put to registries and Helm: classes, and functions that ask.
+
+A reconcile pass yields an instance of such a class. The simulator then resumes the pass with the answer.
+"""
 
 from collections.abc import Sequence
 
@@ -61,7 +64,7 @@ class FindDrift(Question):
 
 @attrs.frozen
 class CanImpersonate(Question):
-    """A question whether the service account that Flux impersonates exists.
+    """A question whether the service account `namespace`/`name`, which Flux impersonates, exists.
 
     The answer is a bool: True if it exists.
     """
@@ -72,7 +75,7 @@ class CanImpersonate(Question):
 
 @attrs.frozen
 class CorrectDrift(Question):
-    """A request to undo the changes that were made by hand to resources of a release (drift). The answer is None."""
+    """A request to undo the changes by hand (drift) to resources of the HelmRelease `owner`. The answer is None."""
 
     owner: ObjectRef
 

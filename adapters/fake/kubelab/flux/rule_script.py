@@ -1,4 +1,7 @@
-"""Scripted answers of registries and Helm for the simulated Flux controllers. Rules choose the answers."""
+"""Scripted answers of registries and Helm for the simulated Flux controllers.
+
+The rules of a `FluxBehaviour` choose the answers, for example that the upgrade of a release fails twice.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,7 +33,7 @@ _DEFAULT_VERSION: Final = "0.1.0"
 class Script:
     """The registries and Helm as the simulated Flux controllers see them. The rules in `behaviour` choose the answers.
 
-    The uses of each rule are counted, because a rule may apply only a number of times. `behaviour` may be replaced at
+    The uses of each rule are counted, because a rule may be limited to a number of uses. `behaviour` may be replaced at
     any time; a rule that is in the old and the new behaviour keeps its count.
     """
 

@@ -160,14 +160,15 @@ def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
 def trouble(draft: Draft, reason: str, message: str, *, stalls: bool = False) -> SourceFailure:
     """Set the condition FetchFailed=True in `draft`, and return a SourceFailure with the same reason and message.
 
-    `stalls` says that a retry is useless, because only a change of the spec or of the chart index can help.
+    `draft` is the working copy of the source. `stalls` says that a retry is useless, because only a change of the spec
+    or of the chart index can help.
     """
     draft.report(FETCH_FAILED, "True", reason, message)
     return SourceFailure(reason, message, stalls)
 
 
 def missing_secret(draft: Draft) -> PassStep[str]:
-    """Return the name of a Secret that the source's spec references and that does not exist.
+    """Return the name of a Secret that does not exist, and that the spec of the source in `draft` references.
 
     The name is empty if all referenced Secrets exist.
     """
@@ -179,7 +180,7 @@ def missing_secret(draft: Draft) -> PassStep[str]:
 
 
 def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
-    """Report in the source's conditions that a new artifact is being built, and set Ready to Unknown.
+    """Report in the conditions of the source in `draft` that a new artifact is being built, and set Ready to Unknown.
 
     If there is an artifact already, ArtifactOutdated becomes True with the reason `outdated`. `message` says what has
     changed, and is a part of the conditions' messages.
@@ -191,17 +192,17 @@ def rebuild(draft: Draft, outdated: str, message: str) -> PassStep[None]:
 
 
 def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifact", again: str = "Succeeded") -> None:
-    """Post an Event with `message` if the artifact is new, or if fetching works again after a failure.
+    """Post an Event with `message` if the source's artifact is new, or if fetching works again after a failure.
 
-    The Event's reason is `reason` for a new artifact and `again` for an unchanged one. In all other cases nothing is
-    posted.
+    `draft` is the working copy of the source. `new` says that its artifact is new. The Event's reason is `reason` for a
+    new artifact and `again` for an unchanged one. In all other cases nothing is posted.
     """
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)
 
 
 def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
-    """Set the conditions of a successful fetch in `draft`, and return its result.
+    """Set the conditions of a successful fetch in `draft`, the working copy of the source, and return its result.
 
     ArtifactInStorage becomes True, with `reason` and `message`. FetchFailed and ArtifactOutdated are removed.
     """

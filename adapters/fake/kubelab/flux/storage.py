@@ -1,4 +1,4 @@
-"""Helm's own storage: the releases of one name, and the Secrets in which Helm keeps them."""
+"""Helm's own storage: the revisions of a release, and the Secrets in which Helm keeps these revisions."""
 
 import base64
 import gzip
@@ -64,7 +64,10 @@ class StoredRelease:
     def with_status(
         self, status: HelmReleaseStatus, description: str = "", deleted: datetime | None = None
     ) -> "StoredRelease":
-        """Return this revision with another status. An empty `description` and a `deleted` of None change nothing."""
+        """Return this revision with another status, description and time of its uninstallation (`deleted`).
+
+        An empty `description` and a `deleted` of None keep the present value.
+        """
         return attrs.evolve(
             self,
             status=status,
@@ -101,7 +104,7 @@ def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease,
 
 
 def secret_name(release: StoredRelease) -> str:
-    """Return the name of the Secret in which Helm keeps this revision."""
+    """Return the name of the Secret in which Helm keeps `release`, one revision."""
     return f"sh.helm.release.v1.{release.name}.v{release.version}"
 
 

@@ -33,7 +33,10 @@ WATCH_LABEL = "reconcile.fluxcd.io/watch=Enabled"
 
 
 class FluxObjects(ObservedObjects):
-    """All observed objects, with an index from each chart source to the HelmCharts and HelmReleases that use it."""
+    """All objects that the simulated Flux controllers observe, by reference.
+
+    An index leads from each chart source to the HelmCharts and HelmReleases that use it.
+    """
 
     def __init__(self, objects: Mapping[ObjectRef, Manifest] | None = None) -> None:
         super().__init__()
@@ -42,7 +45,7 @@ class FluxObjects(ObservedObjects):
             self.put(ref, manifest)
 
     def put(self, ref: ObjectRef, manifest: Manifest) -> None:
-        """Store the present state of an object."""
+        """Store `manifest`, the present state of the object `ref`."""
         self.drop(ref)
         self[ref] = manifest
         source = _source(ref.kind, manifest)
@@ -50,7 +53,7 @@ class FluxObjects(ObservedObjects):
             self._users.setdefault(source, {})[ref] = None
 
     def drop(self, ref: ObjectRef) -> Manifest | None:
-        """Remove an object. Return its last state, or None if the object was not known."""
+        """Remove the object `ref`. Return its last state, or None if the object was not known."""
         old = super().drop(ref)
         source = None if old is None else _source(ref.kind, old)
         if source is not None:
@@ -146,7 +149,7 @@ def _has(release: Manifest, kind: Kind, revision: str) -> bool:
 
 
 def source_of(release: Manifest) -> ObjectRef | None:
-    """Return the OCIRepository or HelmChart that provides a HelmRelease's chart, or None if its spec names none."""
+    """Return the OCIRepository or HelmChart with the chart of the HelmRelease `release`, or None if it names none."""
     meta = metadata(release)
     namespace, name = str(meta.get("namespace")), str(meta.get("name"))
     reference = get_path(release, "spec", "chartRef")

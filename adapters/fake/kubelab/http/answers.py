@@ -95,7 +95,10 @@ _COMPRESS_FROM: Final = 128 * 1024
 
 
 def document(content: Any, accepted_form: AcceptedForm = JSON, *, status: int = 200) -> Response:
-    """Return a response with `content` as a JSON document, or as YAML if `accepted_form` says so."""
+    """Return a response with `content` as a JSON document, or as YAML if `accepted_form` says so.
+
+    `status` is the HTTP status of the response.
+    """
     return _response(encode(content), accepted_form, status)
 
 
@@ -121,8 +124,8 @@ def object_answer(
     """Return a response with the object in `reply`: in full, as a row of a Table, or its metadata only.
 
     `accepted_form` says which of these. `resource` is the object's resource, which defines the columns of the Table.
-    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`. `warnings` come
-    before the warnings of `reply`.
+    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`. `now` is the time
+    from which ages in the Table are computed. `warnings` come before the warnings of `reply`.
     """
     if accepted_form.form is AnswerForm.OBJECT:
         response = _response(reply.raw, accepted_form, reply.status)
@@ -144,7 +147,7 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
     """Return a response with the objects in `listed`: in full, as a Table, or as a list of metadata.
 
     `accepted_form` says which of these. `include` says how much of each object a row of the Table contains: `Metadata`,
-    `None` or `Object`.
+    `None` or `Object`. `now` is the time from which ages in the Table are computed.
     """
     match accepted_form.form:
         case AnswerForm.TABLE:
@@ -164,10 +167,12 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
 def shown(
     manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
 ) -> Any:
-    """Return an object in the form `accepted_form`, which the client accepts. A Status is returned unchanged.
+    """Return the object `manifest` in the form `accepted_form`, which the client accepts.
+
+    An object of the kind Status is returned unchanged.
 
     `resource` is the object's resource, which defines the columns of a Table. `include` says how much of the object a
-    row of the Table contains: `Metadata`, `None` or `Object`.
+    row of the Table contains: `Metadata`, `None` or `Object`. `now` is the time from which ages are computed.
     """
     if manifest.get("kind") == "Status":
         return manifest
@@ -183,7 +188,7 @@ def shown(
 
 
 def compressed(response: Response) -> Response:
-    """Return the response with a gzipped body if the body is large enough, otherwise unchanged."""
+    """Return the response with a gzipped body if the body has at least 128 KiB, and otherwise unchanged."""
     body = bytes(response.body)
     if len(body) < _COMPRESS_FROM:
         return response

@@ -100,7 +100,8 @@ def restarted(memory: Any) -> Any:
 def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     """Return `run`, a backup or restore, as it is now: in its next phase, or with half of its items done.
 
-    If a rule stalled the run and was removed since, its work begins again. Return `run` unchanged if neither is due.
+    `flow` says whether the run is a backup or a restore. If a rule stalled the run and was removed since, its work
+    begins again. Return `run` unchanged if neither the next phase nor half of the items is due.
     """
     if released(view, run.attempt):
         attempt = begin(view, run.used, flow.seconds)
@@ -141,7 +142,10 @@ def under_way(run: VeleroRun) -> PassResult:
 
 
 def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
-    """Write the run's status into its object. The kind has no status subresource, so this increments the generation."""
+    """Write the status of `run` into its Backup or Restore object, if that still exists.
+
+    These kinds have no status subresource, so the write increments the generation.
+    """
     if view.live is not None:
         yield from change(view, {"status": dict(run.status)})
 

@@ -44,7 +44,7 @@ def selected(kind: Kind, item: Manifest, spec: Mapping[str, Any]) -> bool:
 
 
 def at_its_end(view: ObjectView) -> PassStep[PassResult]:
-    """Create a DeleteBackupRequest if the pass's Backup has expired, or otherwise schedule a pass for its expiration.
+    """Create a DeleteBackupRequest if the Backup in `view` has expired, or else schedule a pass for its expiration.
 
     The result has the time of that pass, or no time if no pass is needed.
     """
@@ -59,10 +59,11 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
 
 def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
-    """Keep the backup `stored` in the object storage until it expires.
+    """Run the pass in `view` over a Backup whose content, `stored`, is in the object storage.
 
-    If its Backup object has been deleted, the next synchronization creates that object again. The result has what
-    Velero remembers of the backup, and the time of the next pass.
+    When an existing Backup object expires, its deletion is requested. A Backup object that a user has deleted is
+    created again by the next synchronization, unless it has expired. The result has what Velero remembers of the
+    backup, and the time of the next pass.
     """
     if view.live is not None:
         result = yield from at_its_end(view)
