@@ -133,14 +133,17 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> "asyncio.Future[T]":
-        """Run `func` in a thread, and return the future of its result. Virtual time does not pass until it ends."""
+        """Run `func` with `args` in a thread of `executor`, and return the future of its result.
+
+        If `executor` is None, the loop's default executor is used. Virtual time does not pass until `func` ends.
+        """
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
         future.add_done_callback(self._back)
         return future
 
     async def shutdown_default_executor(self, *args: Any) -> None:
-        """Shut down the executor in a thread. Virtual time does not pass until that is done."""
+        """Shut down the loop's default executor in a thread. Virtual time does not pass until that is done."""
         self._in_threads += 1
         try:
             await super().shutdown_default_executor(*args)

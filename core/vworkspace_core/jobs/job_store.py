@@ -22,8 +22,8 @@ class JobRecord:
 class Tombstone:
     """The record that a closed job of the control plane had its effect and must not be repeated (PULL-3, PULL-4).
 
-    It is found by the job's idempotency key. `object_uid` is the uid of the object, and `generation` is the
-    generation in the key.
+    It is found by the job's idempotency key. `object_uid` is the uid of the object. `generation` is the generation in
+    the key, the control plane's counter of jobs for the object.
     """
 
     idempotency_key: str
@@ -49,7 +49,9 @@ class JobStore(Protocol):
         ...
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record of a control plane's job and, if `tombstone` is given, store that record of its effect.
+        """Remove the record of the control plane's job `job_id`, and store `tombstone` if it is given.
+
+        A tombstone is the record of what a closed job has done.
 
         Calling this method again has no effect.
         """

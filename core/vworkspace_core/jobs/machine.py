@@ -81,14 +81,17 @@ def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
 
 
 def next_deadline(state: AgentState) -> datetime | None:
-    """Return the time, by the local clock, at which the machine needs a Tick event, or None while no job needs one."""
+    """Return the time, by the local clock, at which the machine needs a Tick event, or None while no job needs one.
+
+    `state` is the machine's present state, with all open jobs.
+    """
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:
-    """Report whether an open job exists that reports changes of this object.
+    """Report whether an open job in `state` reports the changes of the object `ref` to the control plane.
 
     If one does, no separate events are sent (PULL-6).
     """
@@ -368,7 +371,10 @@ def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
 
 
 def job_lag(state: AgentState, now: datetime) -> float:
-    """Return the age in seconds of the oldest job without a result, by the control plane's clock; 0.0 if none."""
+    """Return the age in seconds of the oldest job in `state` without a result; 0.0 if there is none.
+
+    `now` is the time by the local clock. The age is measured by the control plane's clock, whose skew is in `state`.
+    """
     times = (time_or_none(job.raw.get("createdAt")) for job in state.jobs.values() if not job.has_ended)
     created = [moment for moment in times if moment is not None]
     return max(0.0, (now + state.skew - min(created)).total_seconds()) if created else 0.0

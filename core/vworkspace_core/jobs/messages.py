@@ -1,5 +1,7 @@
 """Events and effects of the job machine, which carries out the control plane's jobs: two closed sets of immutable
 values.
+
+An effect is a call that the machine requests, such as an apply. An event is what has happened, such as the answer.
 """
 
 from collections.abc import Mapping
@@ -154,7 +156,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """The event that a call to the API server or the job store got no answer. Its effect may have happened."""
+    """The event that a call to the API server or the job store got no answer. It may have succeeded nevertheless."""
 
     job_id: str
     message: str

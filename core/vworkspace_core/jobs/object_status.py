@@ -53,7 +53,7 @@ def phase_of(live: Manifest) -> str:
 
 
 def summary_of(live: Manifest) -> str:
-    """Return the message of the condition that explains the result of `phase_of`, or an empty string if there is none.
+    """Return the message of the condition of `live` that explains the result of `phase_of`; empty if there is none.
 
     Secrets in the message are redacted.
     """
@@ -63,25 +63,26 @@ def summary_of(live: Manifest) -> str:
 
 
 def is_recurring(live: Manifest) -> bool:
-    """Report whether the object is an Operation with a schedule, which runs until it is stopped (OPS-10)."""
+    """Report whether the object `live` is an Operation with a schedule, which runs until it is stopped (OPS-10)."""
     return live.get("kind") == OPERATION.kind and get_path(live, "spec", "parameters", "schedule") is not None
 
 
 def waits_for_schedule(live: Manifest) -> bool:
-    """Report whether a recurring Operation is between two runs, so that it only waits for its next scheduled time."""
+    """Report whether `live` is a recurring Operation between two runs, which only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
     idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
     return bool(idle and is_recurring(live))
 
 
 def has_started(live: Manifest) -> bool:
-    """Report whether an Operation has started, whether or not it has ended since."""
+    """Report whether the Operation `live` has started, whether or not it has ended since."""
     return get_path(live, "status", "startedAt") is not None or str(get_path(live, "status", "phase")) in _BEGUN
 
 
 def can_still_start(live: Manifest) -> bool:
-    """Report whether an Operation may still start. It may not if it has started or was cancelled, or if its
-    cancellation was requested.
+    """Report whether the object `live` is an Operation that may still start.
+
+    It may not if it has started or was cancelled, or if its cancellation was requested.
     """
     if live.get("kind") != OPERATION.kind or get_path(live, "status", "phase") == Phase.CANCELLED.value:
         return False
@@ -89,7 +90,7 @@ def can_still_start(live: Manifest) -> bool:
 
 
 def ended_at(live: Manifest | None) -> str:
-    """Return how and when an Operation ended, as text for people, or an empty string if it has not ended."""
+    """Return how and when the Operation `live` ended, as text for people; empty if it has not ended or is None."""
     phase = str(get_path(live, "status", "phase"))
     if live is None or live.get("kind") != OPERATION.kind or phase not in TERMINAL_PHASES:
         return ""
@@ -98,12 +99,15 @@ def ended_at(live: Manifest | None) -> str:
 
 
 def is_called_off(live: Manifest) -> bool:
-    """Report whether cancellation of the Operation was requested. Before the start such a request is final (OPS-11)."""
+    """Report whether the cancellation of the Operation `live` was requested.
+
+    Before the start such a request is final (OPS-11).
+    """
     return bool(get_path(live, "metadata", "annotations", CANCEL) == "true")
 
 
 def unsettled_reason(live: Manifest) -> str:
-    """Return `<Reason>: <message>` of the condition that says what the object waits for; empty if there is none."""
+    """Return `<Reason>: <message>` of the condition that says for what the object `live` waits; empty without one."""
     conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})

@@ -122,7 +122,8 @@ def signed_content(raw: Mapping[str, Any], cluster_id: str) -> dict[str, Any]:
 def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mapping[str, Any] | JobResult:
     """Return the job `raw` with its signature verified and its payload decrypted, or a failed result.
 
-    `raw` itself is returned if it was not encrypted. It must have no `flaws` (values that JSON parsers refuse).
+    `security` has the requirements and the keys. The signature covers `cluster_id`, the id of this cluster. `raw`
+    itself is returned if it was not encrypted. It must have no `flaws` (values that JSON parsers refuse).
     """
     try:
         _check_signature(raw, security, cluster_id)
@@ -134,7 +135,8 @@ def opened(raw: Mapping[str, Any], security: Security, cluster_id: str) -> Mappi
 def decrypted(raw: Mapping[str, Any], security: Security) -> Mapping[str, Any] | JobResult:
     """Return the job `raw` with its payload decrypted, or a failed result if it cannot be decrypted.
 
-    The signature is not verified again, because the keys may have changed since the job was accepted.
+    `security` has the requirements and the key. The signature is not verified again, because the keys may have changed
+    since the job was accepted.
     """
     try:
         return _decrypted(raw, security)

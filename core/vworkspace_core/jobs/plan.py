@@ -49,11 +49,11 @@ from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTa
 
 @attrs.frozen
 class EffectIntent:
-    """The record of the effect that a job is about to have, stored before the effect happens.
+    """The record of the effect that a job is about to have, such as an apply, stored before the effect happens.
 
     `uid` is the live object's, empty if there is none. `happened` is recorded afterwards: the effect certainly happened
-    on the object with that uid. `generation` is reported in the result, even if a later process finds the object
-    terminating or gone.
+    on the object with that uid. `generation` is the object's `metadata.generation`, which is reported in the result
+    even if a later process finds the object terminating or gone.
     """
 
     uid: str = ""
@@ -271,8 +271,9 @@ def _plan_apply(holder: SlotHolder, task: ApplyTask, live: Manifest | None) -> P
 def stamped(manifest: Manifest, key: str, generation: int | None, live: Manifest | None) -> dict[str, Any]:
     """Return `manifest` with its job's annotations, the operator's finalizer, and the live uid and resourceVersion.
 
-    If the job's key has no generation, the generation recorded on the object is kept. The recorded generation protects
-    the object against older jobs (REC-6, RUN-4).
+    `key` is the job's idempotency key, and `generation` the control plane's counter in it. If the key has none, the
+    generation recorded on the object `live` is kept. The recorded generation protects the object against older jobs
+    (REC-6, RUN-4).
     """
     stamped_generation = generation if generation is not None else applied_generation(live)
     marks = {labels.IDEMPOTENCY_KEY: key} | (
@@ -298,7 +299,10 @@ def _is_finalized(manifest: Manifest, live: Manifest | None) -> bool:
 
 
 def applied_generation(live: Manifest | None) -> int | None:
-    """Return the control plane's generation that the operator recorded on `live`, or None if missing or malformed."""
+    """Return the generation (the control plane's counter of jobs for an object) that the operator recorded on `live`.
+
+    Return None if it is missing or malformed.
+    """
     text = written_annotation(live, labels.LAST_APPLIED_GENERATION, labels.FIELD_MANAGER)
     return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) <= 18 else None
 

@@ -47,7 +47,7 @@ class JobOutcome(StrEnum):
 
 
 class Reason(StrEnum):
-    """The reasons of job results that the agent itself determines, such as NotPermitted.
+    """The reasons of job results that the agent, which carries out the jobs, determines itself, such as NotPermitted.
 
     Other results copy the reason of a condition of the job's object.
     """
@@ -85,7 +85,7 @@ class JobResult:
 
     @classmethod
     def of(cls, outcome: JobOutcome, reason: str, message: str) -> "JobResult":
-        """Return a result whose error is `<reason>: <message>`, redacted and shortened."""
+        """Return a result with `outcome`, whose error is `<reason>: <message>`, redacted and shortened."""
         text = f"{reason}: {shown(message, 2 * LONGEST_ERROR)}" if message else reason
         return cls(outcome, text if len(text) <= LONGEST_ERROR else text[: LONGEST_ERROR - 1] + "…")
 
@@ -110,10 +110,10 @@ _LEFT_BEHIND: Final[Mapping[str, str]] = {
 
 
 def result_of(live: Manifest, generation: int, before: Any = None) -> JobResult | None:
-    """Return the result of the job that applied `generation` of `live`, or None while the outcome is open.
+    """Return the result of the job that applied the object `live`, or None while the outcome is open.
 
-    `before` is the object's status before the job's apply, or None if it had none. A status that another field manager
-    edited is ignored.
+    `generation` is the object's `metadata.generation` after the apply. `before` is the object's status before the job's
+    apply, or None if it had none. A status that another field manager edited is ignored.
     """
     if OWN_STATUS.holder(live) is not None:
         return None

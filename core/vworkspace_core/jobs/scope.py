@@ -230,9 +230,9 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:
     """Return a refusal if the task may not change its object, or None if the task may change it.
 
-    `live` is the object, and `namespace` its Namespace, each None if it does not exist. An object of another cluster is
-    refused, an object without the managed-by label and the operator's finalizer is not deleted, and nothing is applied
-    without a Namespace.
+    `live` is the object, and `namespace` its Namespace, each None if it does not exist. An object of another cluster
+    than that of `scope` is refused, an object without the managed-by label and the operator's finalizer is not deleted,
+    and nothing is applied without a Namespace.
     """
     match task:
         case RotateTask():

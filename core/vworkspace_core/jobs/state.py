@@ -54,7 +54,7 @@ ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 @attrs.frozen
 class AppliedRef:
-    """The object on which a control plane's job had its effect.
+    """The object on which a control plane's job had its effect, such as an apply.
 
     `generation` is the object's `metadata.generation` after the effect.
     """
@@ -105,7 +105,10 @@ class JobState:
 
     @property
     def generation(self) -> int | None:
-        """The control plane's generation in the idempotency key, or None if the key does not name the job's object."""
+        """The generation in the job's idempotency key, which is the control plane's counter of jobs for the object.
+
+        It is None if the key does not name the job's object.
+        """
         return None if self.ref is None else generation_in(self.key, self.ref)
 
     @property
@@ -122,8 +125,9 @@ class JobState:
 def accept(raw: Any, arrival: int, scope: JobScope) -> JobState | BadJob:
     """Return the state of a job that was just offered.
 
-    `raw` is the job as it was offered, and `arrival` its number in order of arrival. Return a BadJob if the job has no
-    id, since it cannot be answered then.
+    `raw` is the job as it was offered, and `arrival` its number in order of arrival. `scope` has the limits on jobs, by
+    which the job may get a failed result at once. Return a BadJob if the job has no id, since it cannot be answered
+    then.
     """
     return _accept(raw, arrival, scope, opened)
 
@@ -193,8 +197,9 @@ def _as_record(result: JobResult) -> dict[str, str]:
 def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
     """Return the state of a recorded job after a restart.
 
-    The ack is repeated, and later progress is determined from the cluster. A job that had begun its effect is not
-    judged again by admission rules, which may have changed.
+    `arrival` is the job's number in order of arrival, and `scope` has the limits on jobs. The ack is repeated, and
+    later progress is determined from the cluster. A job that had begun its effect, such as an apply, is not judged
+    again by admission rules, which may have changed.
     """
     intent = _stored_intent(record)
     rules = scope if intent is None else attrs.evolve(scope, admission=lambda _: ())
@@ -245,15 +250,15 @@ def _stored_result(record: JobRecord, name: str) -> JobResult | None:
 
 
 def may_have_had_effect(job: JobState) -> bool:
-    """Report whether the job had its effect, or began its effect in this process or an earlier process."""
+    """Report whether the job had its effect, such as an apply, or began it in this process or an earlier process."""
     return job.had_effect or job.intent is not None
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
-    """Return the tombstone (record of what a closed job has done) to store for the job.
+    """Return the tombstone (record of what a closed job has done) to store for the job, closed at `closed_at`.
 
-    Return None for a job without effect, which may be requested again. A delete that found no object gets a tombstone
-    too: if it were repeated, it could delete a later object of the same name (PULL-4).
+    Return None for a job that wrote nothing, and so may be requested again. A delete that found no object gets a
+    tombstone too: if it were repeated, it could delete a later object of the same name (PULL-4).
     """
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):

@@ -1,4 +1,7 @@
-"""Parts that the transitions of a control plane's job share: their context, the bodies to post, and steps (PULL-1)."""
+"""Parts that many steps of a control plane's job share (PULL-1).
+
+These are the context of a step, the bodies of reports to the control plane, and common steps such as a retry.
+"""
 
 import hashlib
 from collections.abc import Mapping
@@ -43,7 +46,7 @@ def waiting_body(message: str, now: datetime) -> dict[str, Any]:
 
 
 def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one condition as it is posted: the standard fields, with secrets in the message redacted."""
+    """Return one condition as it is sent to the control plane: its standard fields, without secrets in the message."""
     body = {name: condition[name] for name in _TOLD if name in condition}
     if isinstance(body.get("message"), str):
         body["message"] = shown(body["message"])
@@ -53,8 +56,8 @@ def condition_body(condition: Mapping[str, Any]) -> dict[str, Any]:
 def result_body(result: JobResult, applied: AppliedRef | None, now: datetime, page: str = "") -> dict[str, Any]:
     """Return the body of `POST jobs/<id>/result`, which sends `result` to the control plane.
 
-    `applied` names the object on which the job had its effect, None if it had none. `page` is the URL of the object's
-    page, if it has one.
+    `applied` names the object that the job wrote or deleted, None if there is none. `now` becomes the result's
+    timestamp. `page` is the URL of the object's page, if it has one.
     """
     body: dict[str, Any] = {"outcome": result.outcome.value, "timestamp": format_time(now)}
     if result.error:
@@ -111,10 +114,11 @@ def clear(job: JobState, **changes: Any) -> JobState:
 
 
 def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) that schedules another try of the job's last effect.
+    """Return the step that schedules another try of the job's last effect, such as a write to the cluster.
 
-    The effect failed or was not answered, for the reason `message`. Only the first of several retries is logged. `at`
-    has the present time, from which the next try is scheduled.
+    The effect failed or was not answered, for the reason `message`. A step is the job's next state, and the effects to
+    perform, here at most a line for the log: only the first of several retries is logged. `at` has the present time,
+    from which the next try is scheduled.
     """
     failures = job.retry.failures + 1
     again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
@@ -128,9 +132,10 @@ def _jitter(job_id: str, failures: int) -> float:
 
 
 def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
-    """Return the step (state and effects) that posts `body` as the job's status.
+    """Return the step that sends `body` to the control plane as the job's status.
 
-    The step has no effect if `body` equals the last posted body.
+    A step is the job's next state, and the effects to perform. Here there is none if `body` equals the last body that
+    was sent.
     """
     content = {name: value for name, value in body.items() if name != "timestamp"}
     return (job, ()) if content == job.posted else (attrs.evolve(job, posted=content), (m.PostStatus(job.id, body),))
@@ -148,9 +153,10 @@ def generation(live: Manifest) -> int:
 
 
 def settle(job: JobState, result: JobResult, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) that ends the job with `result`, which is sent to the control plane.
+    """Return the step that ends the job with `result`, which is sent to the control plane.
 
-    `at` has the time and the limits on jobs.
+    A step is the job's next state, and the effects to perform, here the sending. `at` has the time and the limits on
+    jobs.
     """
     ended = clear(
         job, stage=JobStage.ANSWERING, result=result, latest=None, writing=None, written=None, recheck_at=None
@@ -164,10 +170,11 @@ def _page(job: JobState, scope: JobScope) -> str:
 
 
 def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) that ends the job because of the newer job `by`.
+    """Return the step that ends the job because of the newer job `by`. Its result says that it was superseded.
 
-    The effect of `by` has replaced the state for which the job waits. The job's tombstone (record of a closed job) is
-    stored if its own effect may have happened (PULL-4). `at` has the time and the limits on jobs.
+    A step is the job's next state, and the effects to perform, here the sending of the result. The write of `by` has
+    replaced the state for which the job waits. The job's tombstone (record of a closed job) is stored if its own write
+    may have happened (PULL-4). `at` has the time and the limits on jobs.
     """
     job = attrs.evolve(job, had_effect=may_have_had_effect(job))
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
@@ -176,9 +183,9 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:
-    """Return the effect that removes the job's record. If the job had an effect, its tombstone (record of that) is
-    stored.
+    """Return the request to the job store to remove the job's record.
 
+    If the job has written to the cluster, its tombstone (the record of what a closed job has done) is stored as well.
     `at` has the time and the limits on jobs.
     """
     return m.CloseRecord(job.id, tombstone_of(job, format_time(at.server_now)))

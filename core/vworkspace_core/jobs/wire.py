@@ -130,7 +130,10 @@ def parse_job(raw: Any) -> Job | BadJob:
 
 
 def read_job(raw: Mapping[str, Any]) -> Job | BadJob:
-    """Parse a job like `parse_job`, for a mapping in which no `flaws` (values that JSON parsers refuse) were found."""
+    """Return the job `raw`, or a BadJob, as `parse_job` does.
+
+    `raw` must have no `flaws` (values that JSON parsers refuse).
+    """
     return _Reader(raw).job()
 
 

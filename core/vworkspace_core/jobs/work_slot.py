@@ -1,7 +1,8 @@
 """Steps of a job that has the work slot of its object: inspect, plan, record the intent, perform the effect (PULL-4).
 
-A job is a request of the control plane. One job at a time has the slot, and only it may write the object (REC-6). The
-job gives the slot back once its effect is recorded, or when it can only wait.
+A job is a request of the control plane, and its effect is the write that it requests, such as an apply. One job at a
+time has the slot, and only it may write the object (REC-6). The job gives the slot back once its effect is recorded, or
+when it can only wait.
 """
 
 from typing import assert_never
@@ -39,18 +40,20 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, generatio
 
 
 def take_slot(job: JobState) -> JobStep:
-    """Return the step (state and effects) that gives the job the work slot of its object and reads the object.
+    """Return the step that gives the job the work slot of its object, and reads the object.
 
-    Only one job at a time has the slot.
+    Only one job at a time has the slot. A step is the job's next state, and the effects (such as reads and writes) to
+    perform.
     """
     looking = attrs.evolve(job, stage=JobStage.INSPECTING, retry=job.retry.started(), missed_tombstones=())
     return looking, (inspect(job),)
 
 
 def inspected(job: JobState, seen: Inspection, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) after the job's object was read with the result `seen`.
+    """Return the step after the job's object was read with the result `seen`.
 
-    The effects are the first step of the plan that follows from `seen`. `at` has the time and the limits on jobs.
+    A step is the job's next state, and the effects (such as reads and writes) to perform. Here they begin the plan that
+    follows from `seen`. `at` has the time and the limits on jobs.
     """
     if job.task is None:
         raise AssertionError("a refused job gets no slot")
@@ -111,9 +114,10 @@ def _record_intent(job: JobState, uid: str, generation: int = 0) -> JobStep:
 
 
 def act(job: JobState, *, force: bool = False) -> JobStep:
-    """Return the step (state and effects) that performs the effect that the job has recorded.
+    """Return the step that performs the write that the job has recorded as its intent, such as an apply or a delete.
 
-    With `force`, an apply takes fields from other managers.
+    A step is the job's next state, and the effects to perform, here that write. With `force`, an apply takes fields
+    from other managers.
     """
     acting = attrs.evolve(job, latest=None, object_is_gone=False)
     if job.ref is None:
@@ -128,10 +132,11 @@ def act(job: JobState, *, force: bool = False) -> JobStep:
 
 
 def record_effect(job: JobState, live: Manifest, at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) that records a successful apply before anything else is done with the object.
+    """Return the step that records a successful apply before anything else is done with the object.
 
-    Without the record, a process that starts after a crash could not tell a lost write from an object that was deleted
-    or changed later, and would repeat the effect (PULL-4). `at` has the time and the limits on jobs.
+    A step is the job's next state, and the effects to perform, here a write to the job store. `live` is the object
+    after the apply. Without the record, a process that starts after a crash could not tell a lost write from an object
+    that was deleted or changed later, and would repeat the effect (PULL-4). `at` has the time and the limits on jobs.
     """
     if job.result_once_cancelled is not None:
         return applied(attrs.evolve(job, latest=None), live, at)
@@ -160,11 +165,11 @@ def _is_ours(conflict: FieldConflict) -> bool:
 
 
 def conflicted(job: JobState, conflicts: tuple[FieldConflict, ...], at: JobStepContext) -> JobStep:
-    """Return the step (state and effects) after an apply conflicted with fields of other managers (REC-8).
+    """Return the step after an apply conflicted with fields of other managers (REC-8).
 
-    If all of the conflicting fields belong to the operator's own older field managers, the step applies again, with
-    force. Otherwise the job ends, and its result names the managers and the fields. `at` has the time and the limits on
-    jobs.
+    A step is the job's next state, and the effects (such as writes) to perform. If all of the conflicting fields belong
+    to the operator's own older field managers, the step applies again, with force. Otherwise the job ends, and its
+    result names the managers and the fields. `at` has the time and the limits on jobs.
     """
     others = [conflict for conflict in conflicts if not _is_ours(conflict)]
     if conflicts and not others:

@@ -59,7 +59,7 @@ class OperationContext:
         return self.engines.get(operation.spec.engine)
 
     def for_engine(self, observed: OperationObserved, template: OperationTemplate) -> EngineContext:
-        """Return the input for the functions of the engine that `template` names.
+        """Return the input for the functions of the engine that `template` names, with the objects in `observed`.
 
         If the engine's own namespace does not exist, the kinds that the engine creates count as not installed.
         """
@@ -72,7 +72,9 @@ class OperationContext:
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:
     """Yield the objects that a decision about `operation` reads, except its namespace, target and siblings.
 
-    Once the run has ended or its engine object (such as a Job) is known, only the engine object is read.
+    `context` has the engines, the templates and the settings, and `target` is the ApplicationInstance on which the
+    Operation acts, None if it does not exist. Once the run has ended or its engine object (such as a Job) is known,
+    only the engine object is read.
     """
     engine, known = context.engine_of(operation), operation.status.engine_ref
     if known is not None and (recorded := _recorded_kind(known, context)):
@@ -101,7 +103,7 @@ def _recorded_kind(known: EngineRef, context: OperationContext) -> Kind | None:
 
 
 def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: str) -> Iterator[Operation]:
-    """Yield the well-formed Operations on `target` for which this operator is responsible.
+    """Yield the well-formed Operations among `manifests` on `target` for which this operator is responsible.
 
     These are the managed Operations whose cluster label is `cluster_id`. A run that has begun counts even if the label
     has changed since.
@@ -117,7 +119,10 @@ def operations_on(target: ObjectRef, manifests: Iterable[Manifest], cluster_id: 
 
 
 def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: OperationContext) -> Iterator[Operation]:
-    """Yield the other Operations on the same target for which this operator is responsible."""
+    """Yield the other Operations among `manifests` on the same target for which this operator is responsible.
+
+    `context` has the id of the operator's cluster.
+    """
     for other in operations_on(target_ref(operation), manifests, context.settings.cluster_id):
         if other.metadata.uid != operation.metadata.uid:
             yield other

@@ -79,7 +79,8 @@ def phase_row(
 ) -> Row:
     """Return the row of an engine's table for the phase `phase` in an object's `status.phase`.
 
-    `meaning` explains the phase to people. `status` has further status fields for the row's sample.
+    `progress` and `reason` are what the phase means for the run, and `meaning` explains it to people. `status` has
+    further status fields for the row's sample.
     """
     shown = {**({"phase": phase} if phase else {}), **(status or {})}
     return Row(phase, progress, reason, meaning, {"status": shown} if shown else {})
@@ -122,8 +123,8 @@ class EngineStatus:
     """The state of a run, as an engine reads it from its engine object.
 
     `degraded` describes a partial success. `blocked` is the reason why a running engine waits for a person. `last_run`
-    is the result of a recurring Operation's last run. `requeue_after` is in seconds, for a state that no watch would
-    report. `outputs` are names and numbers for people, such as the name of a backup.
+    is the result of a recurring Operation's last run. `requeue_after` is the time in seconds until the next pass, for a
+    state whose change no watch would report. `outputs` are names and numbers for people, such as the name of a backup.
     """
 
     phase: Progress
@@ -166,7 +167,7 @@ class EngineRefusal:
 
 
 def no_yaml(_text: str) -> Any:
-    """Raise ValueError. This is the default parser of a context that has no YAML parser."""
+    """Raise ValueError. This is the default `parse_yaml` of an EngineContext, which is made without a YAML parser."""
     raise ValueError("no YAML parser is configured")
 
 
@@ -300,8 +301,9 @@ class Engine:
 
     Functions that run an Operation:
         `kinds` returns the kinds that the engine creates. `check` refuses invalid parameters that the schema cannot
-        detect; it may read the objects that `looks_up` names, whose kinds in `awaited` are watched. `desired` returns
-        the object to create, in `namespace` if it is not the Operation's, and `observe` interprets its status.
+        detect; it may read the objects that `looks_up` names. Of their kinds, those in `awaited` are watched, so that a
+        change starts another pass. `desired` returns the object to create, in `namespace` if it is not the
+        Operation's, and `observe` interprets its status.
         `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
         `needs_seconds` returns a longer deadline that the parameters require. `blocks_end` reports for an engine
         without an object whether the run still affects the target, so that its end has to wait.

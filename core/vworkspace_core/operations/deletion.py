@@ -59,7 +59,8 @@ def _was_stopped(operation: Operation) -> bool:
 def decide_deletion(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) about an Operation that is being deleted.
 
-    The Operation must have the operator's finalizer.
+    The Operation must have the operator's finalizer. `observed` has the cluster's state, `context` the settings, the
+    engines and the time.
     """
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)

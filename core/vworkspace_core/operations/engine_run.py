@@ -25,7 +25,10 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
-    """Return the decision (the writes to make and the time of the next pass) about an Operation in phase Running."""
+    """Return the decision (the writes to make and the time of the next pass) about an Operation in phase Running.
+
+    `observed` has the cluster's state, `context` the settings, the engines and the time.
+    """
     engine = context.engine_of(operation)
     if engine is None:
         message = f"engine {operation.spec.engine} is unknown to the operator in its present version"

@@ -49,7 +49,7 @@ def name_taken(ref: ObjectRef) -> str:
 def labels_of(operation: Operation, target: ApplicationInstance, cluster_id: str) -> dict[str, str]:
     """Return the labels for an object that is created for the Operation.
 
-    They mark the object as managed by the operator, and name the Operation, its target and the cluster.
+    They mark the object as managed by the operator, and name the Operation, its target and the cluster (`cluster_id`).
     """
     return operation_labels(operation.metadata, target.metadata.name, cluster_id, target_uid=target.metadata.uid)
 
@@ -65,8 +65,9 @@ def engine_manifest(
 ) -> dict[str, Any]:
     """Return a manifest with apiVersion, kind and metadata for an engine object (such as a Job), without a spec.
 
-    Its labels name the Operation, the `target` and the cluster. Its namespace is `namespace`, or by default the
-    Operation's. The Operation is its owner, unless the object holds data or is in another namespace.
+    Its labels name the Operation, the `target`, and the cluster in the settings of `context`. Its namespace is
+    `namespace`, or by default the Operation's. The Operation is its owner, unless the object is in another namespace,
+    or holds data that must outlive the Operation (`holds_data`).
     """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
@@ -88,7 +89,7 @@ def engine_manifest(
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether this Operation created the object.
+    """Report whether this Operation created the object `manifest`.
 
     The object must have the labels for this Operation. Once the Operation's status records the uid of the created
     object, the object must have that uid too.
@@ -103,7 +104,7 @@ def is_ours(manifest: Manifest, operation: Operation) -> bool:
 
 
 def was_created_by_operation(manifest: Manifest, operation: Operation) -> bool:
-    """Report whether the operator created this object for the Operation.
+    """Report whether the operator created the object `manifest` for this Operation.
 
     This is asked while the Operation's status does not record the object's uid yet. Labels alone could be forged. The
     object must also have the operator's field manager and finalizer, and must not be older than the Operation.

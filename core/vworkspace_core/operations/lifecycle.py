@@ -35,7 +35,7 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
     """Return the time at which the operator ends the run if it has not ended before.
 
     Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
-    The deadline comes from the Operation's spec, or else from the settings or `engine`.
+    The deadline comes from the Operation's spec, or else from the settings in `context` or from `engine`.
     """
     if operation.status.started_at is None:
         return None
@@ -49,7 +49,7 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
 
 
 def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
-    """Report whether the deadline of the Operation's run has passed."""
+    """Report whether the deadline of the Operation's run (see `deadline_of`) has passed; False if it has none."""
     deadline = deadline_of(operation, engine, context)
     return deadline is not None and context.now >= deadline
 
@@ -83,7 +83,7 @@ def started_status(
 
 
 def progress_status(operation: Operation, status: EngineStatus, message: str = "") -> WantedStatus:
-    """Return the status of a run that continues, from the engine's report `status`.
+    """Return the status of `operation`, whose run continues, from the engine's report `status`.
 
     `message` replaces the message in the report, unless it is empty.
     """
@@ -98,7 +98,10 @@ def progress_status(operation: Operation, status: EngineStatus, message: str = "
 
 
 def blocked_status(operation: Operation, reason: Reason, message: str) -> WantedStatus:
-    """Return the status of a started run that cannot continue. `reason` and `message` describe the obstacle."""
+    """Return the status of `operation`, whose started run cannot continue.
+
+    `reason` and `message` describe the obstacle.
+    """
     status = EngineStatus(Progress.RUNNING, Reason.ENGINE_STARTED, message)
     return attrs.evolve(
         progress_status(operation, status), blocked=DesiredCondition(Type.BLOCKED, _TRUE, reason, message)
@@ -135,7 +138,8 @@ def pace_after(failures: tuple[Failure, ...]) -> Requeue:
 def ended_status(operation: Operation, phase: Phase, reason: str, status: EngineStatus, now: datetime) -> WantedStatus:
     """Return the final status of an Operation that ended in `phase` for the reason `reason`.
 
-    `status` is the engine's last report, from which the message, the outputs and the logs are taken.
+    `status` is the engine's last report, from which the message, the outputs and the logs are taken. `now` is the time
+    of the end.
     """
     kind = {Phase.SUCCEEDED: Type.SUCCEEDED, Phase.FAILED: Type.FAILED, Phase.CANCELLED: Type.CANCELLED}[phase]
     degraded = (
@@ -170,10 +174,11 @@ def _updated_status(operation: Operation, status: EngineStatus) -> WantedStatus:
 
 
 def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatch, ...]:
-    """Return the patch that removes the operator's finalizer from the engine object (such as a Job), as a tuple.
+    """Return the patch that removes the operator's finalizer from the Operation's engine object, as a tuple.
 
-    After that the object may be deleted. The tuple is empty if the status has not recorded the object's uid yet, if a
-    write to the object failed in this pass, or if there is nothing to remove.
+    The engine object (such as a Job) is in `observed`; after the patch it may be deleted. The tuple is empty if the
+    status has not recorded the object's uid yet, if a write to the object failed in this pass, or if there is nothing
+    to remove.
     """
     engine_object = own_object(operation, observed.objects)
     recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
@@ -186,12 +191,12 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
 
 
 def stop(operation: Operation, observed: OperationObserved, *, unlocking: bool = False) -> tuple[Delete, ...]:
-    """Return the request to delete the engine object (such as a Job), as a tuple.
+    """Return the request to delete the Operation's engine object (such as a Job), as a tuple.
 
-    The tuple is empty if there is no such object, if its deletion was already requested, or if a write to it failed in
-    this pass. The delete names the resourceVersion that was read. It therefore fails if the run has ended in the
-    meantime, and the next pass can record how it ended. With `unlocking` the delete names no resourceVersion, because a
-    patch in the same pass, which removes the operator's finalizer, changes the object first.
+    The tuple is empty if `observed` has no such object, if its deletion was already requested, or if a write to it
+    failed in this pass. The delete names the resourceVersion that was read. It therefore fails if the run has ended in
+    the meantime, and the next pass can record how it ended. With `unlocking` the delete names no resourceVersion,
+    because a patch in the same pass, which removes the operator's finalizer, changes the object first.
     """
     engine_object = own_object(operation, observed.objects)
     if engine_object is None:
@@ -211,10 +216,11 @@ def _failed(observed: OperationObserved, ref: ObjectRef) -> bool:
 def after_failure(
     operation: Operation, engine: Engine, failure: Failure, now: datetime, settings: OperationSettings
 ) -> tuple[WantedStatus, Requeue]:
-    """Return the status and the requeue after `failure`: the creation of the engine object was refused (REC-13).
+    """Return an Operation's status and the time of the next pass after its engine object could not be created (REC-13).
 
-    An engine object is, for example, a Job. The status is failed if the object is invalid, and blocked if its kind, its
-    namespace or a right is missing. Otherwise it is still running, with a message that the create is retried.
+    An engine object is, for example, a Job. `failure` is the API server's refusal, `now` its time. The status is failed
+    if the object is invalid, and blocked if its kind, its namespace or a right is missing. Otherwise it is still
+    running, with a message that the create is retried.
     """
     error, message = failure.error, f"{failure.verb} {failure.ref}: {failure.error.message}"
     match error:

@@ -97,7 +97,7 @@ def record(required: tuple[str, ...] = (), /, **properties: ParameterSchema) -> 
 
 
 def with_description(text: str, schema: ParameterSchema) -> ParameterSchema:
-    """Return `schema` with a description of the parameter, which `docs/operations.md` prints."""
+    """Return `schema` with `text` as the description of the parameter, which `docs/operations.md` prints."""
     return {**schema, "description": text}
 
 

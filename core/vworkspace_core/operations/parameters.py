@@ -14,7 +14,7 @@ from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, 
 
 
 def template_problems(manifest: Manifest, templates: Templates) -> tuple[Problem, ...]:
-    """Return why an Operation is invalid by the template for its type and engine; empty if it is valid (OPS-2).
+    """Return why the Operation `manifest` is invalid by the template for its type and engine; empty if valid (OPS-2).
 
     `templates` are all templates of the cluster. The result is also empty for other objects and for an unreadable
     Operation.

@@ -44,7 +44,8 @@ _MOST_TIMES: Final = 10
 def job_problems(spec: Any, settings: OperationSettings) -> tuple[Problem, ...]:
     """Return the reasons why a Job with this spec must not start, at most `MOST_PROBLEMS`; empty if it may start.
 
-    The rules are about the Job's pods, their service account and images, and their number.
+    The rules are about the Job's pods, their service account and images, and their number. `settings` has the allowed
+    accounts and images.
     """
     return tuple(islice(_job_problems(spec, settings, "spec"), MOST_PROBLEMS))
 
@@ -86,7 +87,7 @@ def account_problem(account: Any, settings: OperationSettings, path: str) -> Ite
 
 
 def image_problem(image: Any, settings: OperationSettings, path: str) -> Iterator[Problem]:
-    """Yield a problem if pods are not allowed to run the image. `path` is the path of the image in the manifest."""
+    """Yield a problem if `settings` do not allow pods to run `image`, whose path in the manifest is `path`."""
     if not isinstance(image, str) or not image:
         yield Problem(path, "must name an image")
     elif settings.allowed_images and not is_allowed_image(image, settings.allowed_images):

@@ -81,7 +81,10 @@ class _Case:
 def start_or_unmet(
     operation: Operation, observed: OperationObserved, context: OperationContext
 ) -> Start | UnmetPrecondition:
-    """Return the first precondition of OPS-3 that does not hold, or what is needed to start if all of them hold."""
+    """Return the first precondition of OPS-3 that does not hold for `operation`, or what is needed to start it.
+
+    The result depends on `observed`, the observed objects, and on `context`, the settings and the time.
+    """
     known = _identified(operation, observed, context)
     if isinstance(known, UnmetPrecondition):
         return known

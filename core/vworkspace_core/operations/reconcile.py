@@ -41,10 +41,11 @@ _GOING = Decision(row="being deleted, without our finalizer")
 
 
 def needs_live_view(operation: Operation, observed: OperationObserved, context: OperationContext) -> bool:
-    """Report whether the objects for this decision must be read from the API server, because caches may be outdated.
+    """Report whether the objects for the decision about `operation` must be read from the API server again.
 
-    This applies to everything that cannot be undone, such as start, create and stop. It also applies to objects that no
-    cache holds, because an engine finds them by a selector. Other operators' Operations need no read.
+    The objects in `observed` come from caches, which may be outdated. `context` has the settings and the time. A read
+    is needed before everything that cannot be undone, such as start, create and stop. It is also needed for objects
+    that no cache holds, because an engine finds them by a selector. Other operators' Operations need no read.
     """
     meta = operation.metadata
     if meta.deletion_timestamp is not None:

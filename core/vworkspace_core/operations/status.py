@@ -105,7 +105,8 @@ def with_status(
 ) -> Decision:
     """Return `decision` with `wanted_status` as the status to write, and an Event for each change of a condition.
 
-    If the Operation's status is up to date already, neither a status nor an Event is added.
+    `context` has the time of the changes. If the Operation's status is up to date already, neither a status nor an
+    Event is added.
     """
     desired = tuple(
         attrs.evolve(condition, message=safe(condition.message))

@@ -1,8 +1,9 @@
 """Operation templates: which engine carries out which Operation type, with which parameters (OPS-2).
 
-For one type and one engine, a template names the capability that the target must have, a JSON Schema of the parameters,
-and an RBAC profile. It also says whether the target must be ready, and whether a person has to approve. Templates are
-data: `Templates.adding` adds more of them from mappings as YAML parsers return them.
+For one type and one engine, a template names the capability (such as `backup`) that annotations of the target must
+declare, a JSON Schema of the parameters, and an RBAC profile. It also says whether the target must be ready, and
+whether a person has to approve. Templates are data: `Templates.adding` adds more of them from mappings as YAML parsers
+return them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,12 +46,12 @@ _TEMPLATE_SCHEMA: Final[Mapping[str, Any]] = {
 class OperationTemplate:
     """The definition of how one type of Operation is carried out by one engine.
 
-    `engine` is the name of a registered engine, and `capability` the capability that the target must have. `schema` is
-    the JSON Schema of the parameters. With `needs_approval` a person must approve each Operation. With
-    `needs_ready_target` an Operation starts only while its target is ready; this is never set for restores and
-    upgrades, which repair a broken application. `allow_foreign_backups` lets a restore use a backup that lacks its
-    target's labels. `allow_unrestricted_hooks` lets a chart's hook run with whatever rights its pods have; such a
-    template always needs an approval. `rbac_profile` is a name that the operator does not evaluate.
+    `engine` is the name of a registered engine. `capability`, such as `backup`, is what an annotation of the target
+    must declare for this engine. `schema` is the JSON Schema of the parameters. With `needs_approval` a person must
+    approve each Operation. With `needs_ready_target` an Operation starts only while its target is ready; this is never
+    set for restores and upgrades, which repair a broken application. `allow_foreign_backups` lets a restore use a
+    backup that lacks its target's labels. `allow_unrestricted_hooks` lets a chart's hook run with whatever rights its
+    pods have; such a template always needs an approval. `rbac_profile` is a name that the operator does not evaluate.
     """
 
     name: str
@@ -75,7 +76,10 @@ class OperationTemplate:
 
 
 def load_template(data: Any) -> OperationTemplate:
-    """Return a template from JSON-like data. Raises ValidationProblems with every problem and its path."""
+    """Return the template in `data`, a JSON-like mapping with keys such as `engine` and `parameters`.
+
+    Raises ValidationProblems with every problem and its path.
+    """
     from vworkspace_core.operations.schema_violations import (  # the validator is slow to import
         schema_problems,
         violations_of,
@@ -119,7 +123,7 @@ class Templates:
     items: tuple[OperationTemplate, ...] = ()
 
     def find(self, kind: str, engine: str) -> OperationTemplate | None:
-        """Return the template for this type and engine, or None if there is no such template."""
+        """Return the template for Operations of the type `kind` with `engine`, or None if there is no such template."""
         return next((template for template in self.items if template.type == kind and template.engine == engine), None)
 
     def with_template(self, template: OperationTemplate) -> "Templates":

@@ -1,4 +1,4 @@
-"""The handling of an Operation that cannot be read (REC-13, OPS-11): no run is started for it.
+"""The handling of an Operation that cannot be read, because it is malformed (REC-13, OPS-11): it starts no run.
 
 A run that has started already is left alone: the operator neither follows nor stops it until the spec can be read again
 or the Operation is deleted.
@@ -35,7 +35,7 @@ from vworkspace_core.operations.status import WantedStatus, condition_of, with_s
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:
-    """Return the readable part of a malformed Operation: metadata, type, engine, the target's name and status.
+    """Return the readable part of the malformed Operation `manifest`: metadata, type, engine, target name and status.
 
     `error` has the reasons why the Operation is malformed; the result has them as one text.
     """
@@ -65,7 +65,8 @@ def decide_unreadable_operation(
 ) -> Decision:
     """Return the decision (the writes to make and the time of the next pass) about a malformed Operation (REC-13).
 
-    `source` is the readable part of the Operation. If the Operation is being deleted, it is handled like a well-formed
+    `source` is the readable part of the Operation. `observed` has the cluster's state, `context` the settings and the
+    time. If the Operation is being deleted, it is handled like a well-formed
     one; otherwise its problems are written into its status, unless it has ended or is not the operator's.
     """
     stub = source.stub

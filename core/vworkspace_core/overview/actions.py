@@ -47,9 +47,10 @@ class ActionOutcome:
 
 
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | ActionOutcome:
-    """Return the write that lets Flux retry a release that Flux has stopped retrying (REC-14), or a refusal.
+    """Return the write that lets Flux retry the release of the instance `manifest` (REC-14), or a refusal.
 
-    The write sets an annotation to a token that identifies the request: the time `now`.
+    The result is a refusal for an object of another `kind`, and for an instance that is ready or waits. The write sets
+    an annotation to a token that identifies the request: the time `now`.
     """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome(
@@ -69,7 +70,11 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Acti
 
 
 def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
-    """Return the write that suspends an instance's release (RES-4), or a refusal."""
+    """Return the write that suspends the release of the instance `manifest` (RES-4), or a refusal.
+
+    The result is a refusal for an object of another `kind`, for an instance that is suspended already, and if the
+    control plane decides about its suspension.
+    """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
@@ -83,9 +88,11 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
 
 
 def resume(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
-    """Return the writes that resume an instance's release, or a refusal.
+    """Return the writes that resume the release of the instance `manifest`, or a refusal.
 
-    The field `spec.suspend` is applied and then released, so that no field manager owns it afterwards.
+    The result is a refusal for an object of another `kind`, for an instance that is not suspended, and if the control
+    plane suspended it. The field `spec.suspend` is applied and then released, so that no field manager owns it
+    afterwards.
     """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome("only an ApplicationInstance can be resumed")
@@ -99,7 +106,10 @@ def resume(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
 
 
 def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
-    """Return the write that requests the cancellation of an Operation (OPS-11), or a refusal."""
+    """Return the write that requests the cancellation of the Operation `manifest` (OPS-11), or a refusal.
+
+    The result is a refusal for an object of another `kind`, and for an Operation that has ended.
+    """
     if kind != OPERATION:
         return ActionOutcome("only an Operation can be cancelled; an ApplicationInstance can be suspended")
     state = summary_of(kind, manifest).state
@@ -125,7 +135,7 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
     """Return the payload of an approval claim, the signed proof that a person approved an Operation (OPS-4).
 
     The claim is bound to the Operation `manifest`, its namespace, cluster and parameters; `digest` is the hash of the
-    parameters. `approver` has the person's name, and the id and expiry of the approval.
+    parameters. `approver` has the person's name, and the id and expiry of the approval. `now` is when it was given.
     """
     meta = manifest["metadata"]
     bound = {"uid": meta["uid"], "cluster": get_path(meta, "labels", CLUSTER_ID)}
@@ -142,9 +152,10 @@ def approval_payload(manifest: Manifest, approver: Approver, digest: str, now: d
 
 
 def approve(kind: Kind, manifest: Manifest, claim: str, valid: timedelta) -> PlannedAction | ActionOutcome:
-    """Return the write that puts an approval claim (signed proof of approval) into an Operation, or a refusal.
+    """Return the write that puts `claim` (a signed proof of approval) into the Operation `manifest`, or a refusal.
 
-    The run has to begin within the time `valid`. While the claim is in the Operation, its parameters cannot be changed.
+    The result is a refusal for an object of another `kind`, and for an Operation that has ended. The run has to begin
+    within the time `valid`. While the claim is in the Operation, its parameters cannot be changed.
     """
     if kind != OPERATION:
         return ActionOutcome("only an Operation can be approved")

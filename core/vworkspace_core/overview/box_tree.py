@@ -63,8 +63,10 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     """Return the tree of `manifest`, an object of the box's kind, with a branch for every resource in the box.
 
     A resource has a branch even if its object does not exist. While `manifest` is being deleted, the tree has only the
-    child objects that are left. `is_given` says that the user gave the box, so that another version may be at work: it
-    is, if `manifest` is Ready although the given box would write.
+    child objects that are left. `observed` has the objects in the cluster, as seen at the time `now`. `is_given` says
+    that the user gave the box as a file, and that the operator may use another version of it. If it is True and
+    `manifest` is Ready, the branch of each object that the given box would write says that the object differs from the
+    file.
     """
     from purekube.boxes.decision.decide import composite_of, explanation_of  # only for a box: it is half of the start
 
@@ -83,7 +85,8 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
     """Return the tree of the parent `manifest`: the objects in `objects` whose labels name its uid as their parent's.
 
-    Each branch has the name of the node for which the box or the reconciler in Python created the object.
+    `kind` is the parent's kind. Each branch has the name of the node (the resource in a box, or in a reconciler in
+    Python) for which its object was created.
     """
     uid = bounded_name(str(metadata(manifest).get("uid") or ""))
     children = [

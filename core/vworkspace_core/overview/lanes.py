@@ -1,7 +1,8 @@
 """The lanes (rows) of a timeline: the states of each object over time, as bars on one time axis (SEE-3).
 
-No history is recorded. All bars are derived from what objects report now: the times of conditions and runs, and the
-history of a release. A period about which an object reports nothing has a bar with the word `earlier`.
+No history is recorded. All bars are derived from what objects report now: the times of conditions, the start and end of
+an Operation, and the history of a release. A period about which an object reports nothing has a bar with the word
+`earlier`.
 """
 
 import re
@@ -125,7 +126,7 @@ def _is_bad(bar: Bar) -> bool:
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:
     """Return the lane (row of a timeline) of the object `manifest`, whose state is `summary`.
 
-    `release` is the HelmRelease of an instance, or None if it has none.
+    The last bar of the lane ends at `now`. `release` is the HelmRelease of an instance, or None if it has none.
     """
     ref, severity = summary.ref, severity_of(summary.state)
     if ref.kind == OPERATION:
@@ -142,8 +143,9 @@ def job_lane(
 ) -> Lane:
     """Return the lane (row of a timeline) of the job `id_` of the control plane, from its arrival to its result.
 
-    The job arrived at `began`, None if unknown, and ended at `ended`, None if it has no result yet. `outcome` is a word
-    for the state or the result of the job, `severity` the severity with which it is shown.
+    The job arrived at `began`, None if unknown, and ended at `ended`, None if it has no result yet; then its bar ends
+    at `now`. `outcome` is a word for the state or the result of the job, `severity` the severity with which it is
+    shown.
     """
     end = ended or now
     bar = Bar(min(began or end, end), end, safe(outcome), severity)
@@ -274,7 +276,8 @@ def _joined(points: Iterable[_Point], now: datetime) -> tuple[Bar, ...]:
 def lane_view(lanes: Iterable[Lane], query: LaneQuery, now: datetime, *, keep_order: bool = False) -> LaneView:
     """Return which of `lanes`, the rows of the timeline, are shown for the viewer's selection `query`.
 
-    Objects with problems come first, then those that changed last. With `keep_order` the given order is kept.
+    The time axis ends at `now`. Objects with problems come first, then those that changed last. With `keep_order` the
+    given order is kept.
     """
     lanes = list(lanes)
     length = query.range if query.range in RANGES else _suitable(lanes, now)

@@ -112,7 +112,7 @@ class WaitUntil:
 def observed(state: Attention, uid: str, summary: Summary | None, now: datetime) -> Attention:
     """Return the next `state`, in which it is recorded whether the object with `uid` needs a person's attention.
 
-    `summary` is what was observed of the object. It is None if the object no longer exists.
+    `summary` is what was observed of the object at the time `now`. It is None if the object no longer exists.
     """
     patience = None if summary is None else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
@@ -129,7 +129,8 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 def due(state: Attention, now: datetime) -> Attention:
     """Return `state` with a new notice to the receiver in `waiting` for each object about which one is due.
 
-    A notice is due if an object has needed a person's attention for long enough, and there was no notice about it yet.
+    A notice is due if, at the time `now`, an object has needed a person's attention for long enough, and there was no
+    notice about it yet.
     """
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
         if not need.announced and need.due_at <= now:
@@ -139,7 +140,10 @@ def due(state: Attention, now: datetime) -> Attention:
 
 
 def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
-    """Return the next step: send the oldest waiting notice to the receiver now, or wait. Call `due` first."""
+    """Return the next step at the time `now`: send the oldest waiting notice of `state` to the receiver, or wait.
+
+    Call `due` first, so that every notice that is due waits.
+    """
     if state.waiting and (state.retry_at is None or state.retry_at <= now):
         return Send(attrs.evolve(state.waiting[0], lost=state.lost))
     times = [need.due_at for need in state.needs.values() if not need.announced]

@@ -152,8 +152,9 @@ def _id(ref: ObjectRef) -> str:
 def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot, now: datetime) -> ObjectGraph:
     """Return the drawing of the parent `manifest`, an object of the composite's kind, and the resources in its graph.
 
-    A composite is a box (a YAML file) or a reconciler in Python that creates child objects for a parent. If the parent
-    is being deleted, or its graph is unknown, its existing child objects are drawn instead.
+    `observed` has the objects in the cluster, as seen at the time `now`. A composite is a box (a YAML file) or a
+    reconciler in Python that creates child objects for a parent. If the parent is being deleted, or its graph is
+    unknown, its existing child objects are drawn instead.
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):

@@ -19,8 +19,8 @@ from vworkspace_core.api.labels import CLI_MANAGER, IDEMPOTENCY_KEY
 class ObjectOrigin:
     """The requester of an object: a job of the control plane, a tool, or the field manager of its spec.
 
-    All fields are empty if the requester is unknown. `name` is the name of the tool's own object, with its namespace if
-    known.
+    Tools are Helm, Flux and Argo CD. `name` is the name of the tool's own object, such as a Kustomization, with its
+    namespace if known. All fields are empty if the requester is unknown.
     """
 
     job: str = ""
@@ -43,7 +43,7 @@ class ObjectOrigin:
 
 
 def origin_of(manifest: Manifest) -> ObjectOrigin:
-    """Return the requester of the object's present spec: a job, a tool, or the field manager that wrote it.
+    """Return the requester of the present spec of the object `manifest`: a job, a tool, or the field manager.
 
     The operator's own command line counts only if the spec has no other writer, since it changes single fields of specs
     that others write.

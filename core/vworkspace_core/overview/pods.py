@@ -1,4 +1,4 @@
-"""The pods below a release or a Job, found by label, and the workload to which each belongs (SEE-1, SEE-3)."""
+"""The pods of a Helm release or a Job, found by label, and the workload to which each pod belongs (SEE-1, SEE-3)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -32,7 +32,7 @@ class PodSelection:
         return f"{self.label}={self.value}"
 
     def holds(self, ref: ObjectRef, manifest: Manifest) -> bool:
-        """Report whether an object is a pod of this selection."""
+        """Report whether the object `ref`, whose content is `manifest`, is a pod of this selection."""
         labels = metadata(manifest).get("labels") or {}
         return ref.kind == POD and ref.namespace == self.namespace and labels.get(self.label) == self.value
 

@@ -118,7 +118,7 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
 
 
 def may_resume(manifest: Manifest) -> bool:
-    """Report whether the instance is suspended and a person may resume it.
+    """Report whether the instance `manifest` is suspended and a person may resume it.
 
     A person may not if the control plane suspended it, since the control plane would suspend it again.
     """

@@ -48,7 +48,10 @@ class Workers:
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Report whether the Lease shows that a replica is leader now: its holder renewed it in the last minute."""
+    """Report whether the Lease shows that a replica is leader at the time `now`: it was renewed in the minute before.
+
+    The result is False if `lease` is None.
+    """
     renewed = _renewed(lease)
     return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
 
@@ -57,8 +60,8 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
     """Return all shards in order, with their leaders, or an empty tuple if there is no Lease.
 
     A shard is a part of the namespaces. `base` is the name of the first shard's Lease. Each leader writes the number of
-    shards into its Lease; the number is taken from the present leaders, or else from the last leader. Leases left from
-    a former number of shards are ignored.
+    shards into its Lease; the number is taken from the leaders at the time `now`, or else from the last leader. Leases
+    left from a former number of shards are ignored.
     """
     by_name = {str(get_path(lease, "metadata", "name")): lease for lease in leases}
     if not by_name:
@@ -79,7 +82,10 @@ def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
 
 
 def is_alive(heartbeat: datetime | None, now: datetime) -> bool:
-    """Report whether `heartbeat` is less than 150 seconds old. Operators send a heartbeat every minute."""
+    """Report whether `heartbeat` is less than 150 seconds old at the time `now`; False if it is None.
+
+    Operators send a heartbeat every minute.
+    """
     return heartbeat is not None and heartbeat > now - _BEATING
 
 

@@ -29,7 +29,7 @@ from vworkspace_core.overview.remedy import commands_in, help_for, lead_of
 
 
 class OverviewState(StrEnum):
-    """The state of an object as shown to people."""
+    """The states of an object as they are shown to people, such as Ready or Waiting."""
 
     READY = "Ready"
     PROGRESSING = "Progressing"

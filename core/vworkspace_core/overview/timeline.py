@@ -1,4 +1,7 @@
-"""The events of a timeline, as objects report them: conditions, runs, creation and deletion, with times (SEE-3)."""
+"""The events of a timeline, as objects report them, each with its time (SEE-3).
+
+These are the creation and deletion of an object, the start and end of an Operation's run, and changes of conditions.
+"""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -50,7 +53,10 @@ class TimelineEntry:
 
 
 def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
-    """Yield the events in an object's metadata and status, unordered. Events without a valid time are left out."""
+    """Yield the events that the metadata and status of the object `manifest` show, unordered. Its kind is `kind`.
+
+    Events without a valid time are left out, and so are conditions such as Stalled=False, which report no problem.
+    """
     ref = ref_of(manifest, kind)
     for path, what, severity in (
         (("metadata", "creationTimestamp"), "created", Severity.QUIET),
@@ -73,7 +79,10 @@ def last_entries(entries: Iterable[TimelineEntry], most: int = MOST) -> tuple[Ti
 
 
 def last_transition(manifest: Manifest) -> datetime | None:
-    """Return when a condition last changed its status. If none has, return when the object was created."""
+    """Return when a condition of the object `manifest` last changed its status.
+
+    If none has changed, return when the object was created.
+    """
     times = [time_at(condition, "lastTransitionTime") for condition in _conditions(manifest)]
     return max((at for at in times if at is not None), default=time_at(manifest, "metadata", "creationTimestamp"))
 

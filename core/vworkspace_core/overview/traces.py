@@ -147,7 +147,8 @@ class TraceRecorder:
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
         """Record a step of a job of the control plane, and return the OpenTelemetry spans that ended with it.
 
-        `before` is None for a job that was just offered; `after` is None for a job that has ended.
+        `before` and `after` are the states of the job before and after the step, which was at the time `now`. `before`
+        is None for a job that was just offered; `after` is None for a job that has ended.
         """
         job = after or before
         opened = None if job is None else self._jobs.get(job.id)
@@ -174,9 +175,9 @@ class TraceRecorder:
         return _OpenJob(whole, whole.below(_name_of(job), now, 0))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
-        """Record the present state of an object, and return the OpenTelemetry spans that ended with the change.
+        """Record the state `manifest` of the object `ref`, and return the OpenTelemetry spans that ended with it.
 
-        `manifest` is None if it was deleted.
+        `manifest` is None if the object was deleted. `now` is the time of the change.
         """
         if ref.kind in (APPLICATION_INSTANCE, OPERATION):
             return self._own_changed(ref, manifest, now)

@@ -30,8 +30,8 @@ _ORDER: Final = (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, OPER
 class Branch:
     """One object in a tree of objects, with its children.
 
-    For an object that a box (a YAML file that describes an operator) or a Python reconciler created, `node` is the name
-    of its resource there, and `waits_for` has the names of the resources that block it.
+    If a box (a YAML file that describes an operator) or a Python reconciler created the object, `node` is the name of
+    its resource in that box or reconciler, and `waits_for` has the names of the resources that block it.
     """
 
     summary: Summary
@@ -45,7 +45,7 @@ class Branch:
 
 
 def tree_of(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
-    """Return the tree of the object `manifest`, with the objects that were created for it.
+    """Return the tree of the object `manifest`, which is of `kind`, with the objects that were created for it.
 
     `objects` must have all objects labelled with its uid, and the objects that these own.
     """
@@ -205,7 +205,7 @@ def summary_data(summary: Summary) -> dict[str, Any]:
 
 
 def branch_data(branch: Branch) -> dict[str, Any]:
-    """Return one object and all its children as a JSON-like mapping."""
+    """Return `branch`, one object with all its children, as a JSON-like mapping."""
     children = [branch_data(child) for child in branch.children]
     more = {"node": branch.node, "deployed": branch.runs, "waitsFor": list(branch.waits_for), "children": children}
     return {**summary_data(branch.summary), **{name: value for name, value in more.items() if value}}
@@ -222,7 +222,10 @@ def shard_data(one: AtWork) -> dict[str, Any]:
 
 
 def state_counts(summaries: Iterable[Summary]) -> dict[str, int]:
-    """Return the number of objects in each state, the most frequent state first, then by name."""
+    """Return the number of `summaries`, each of one object, by the object's state. The most frequent state comes first.
+
+    States with the same number are in the order of their names.
+    """
     number: dict[str, int] = {}
     for summary in summaries:
         number[summary.state.value] = number.get(summary.state.value, 0) + 1

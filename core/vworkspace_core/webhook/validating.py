@@ -49,9 +49,10 @@ class WebhookSettings:
 
 
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
-    """Return every reason to refuse the write `request`.
+    """Return every reason to refuse the write `request`; empty if it is admitted.
 
-    `namespace_managed` says whether the object's namespace is managed (RES-5).
+    `settings` has the cluster's id, and the limits and templates that the object must keep. `namespace_managed` says
+    whether the object's namespace is managed (RES-5).
     """
     if request.written is None:
         return ()

@@ -51,7 +51,7 @@ class AuditLog:
         return len(self._entries)
 
     def add(self, entry: AuditEntry) -> None:
-        """Add one request to the log."""
+        """Add `entry`, which is about one answered request, to the log."""
         self._entries.append(entry)
         if self.on_entry is not None:
             self.on_entry(entry)

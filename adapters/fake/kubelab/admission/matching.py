@@ -108,7 +108,7 @@ def _names(plural: str, subresource: str) -> Iterator[str]:
 
 
 def selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Report whether a LabelSelector object selects these labels."""
+    """Report whether `selector`, a LabelSelector such as `{"matchLabels": {…}}`, selects these labels."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())

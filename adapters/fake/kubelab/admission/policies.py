@@ -71,7 +71,7 @@ class BoundPolicy:
 
 
 def bound_policies(policies: Iterable[Manifest], bindings: Iterable[Manifest]) -> Iterator[BoundPolicy]:
-    """Yield each binding together with its policy, in the order of the bindings.
+    """Yield each of `bindings` together with its policy, one of `policies`, in the order of the bindings.
 
     A binding whose policy does not exist is left out.
     """

@@ -54,7 +54,7 @@ class Server:
         return self.cluster.server
 
     def call(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a function in the server's thread, between two requests, and return its result."""
+        """Call `function` with `arguments` in the server's thread, between two requests, and return its result."""
         return self.thread.portal.call(partial(function, *arguments))
 
 
@@ -90,8 +90,9 @@ def serve(
     (`kubelab.SIMULATORS`, or `all`), in a list or in a text with commas. `behaviour` says which of their actions fail,
     as a file or its content. `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` maps
     bearer tokens to callers; the first is the user of the kubeconfig's current context. Without `tokens` every caller
-    is the administrator. With `rbac`, roles and bindings decide what callers may do. Port 0 takes a free port.
-    `services` maps (namespace, name) of services to base URLs, for admission webhooks.
+    is the administrator. With `rbac`, roles and bindings decide what callers may do. The server listens on `host` and
+    `port`; port 0 takes a free port. `services` maps (namespace, name) of services to base URLs, for admission
+    webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """

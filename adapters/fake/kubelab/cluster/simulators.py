@@ -58,7 +58,8 @@ def simulators(
 ) -> tuple[FluxSimulator | None, DownstreamSimulator | None]:
     """Return the Flux simulator and the simulator of all other controllers. Each is None if `names` does not select it.
 
-    The simulators do not run yet. Raises KubelabError if `behaviour` has settings for a simulator that is not selected.
+    They act on the API server `server`, but do not run yet (see `simulate`). Raises KubelabError if `behaviour` has
+    settings for a simulator that is not selected.
     """
     others = [name for name in names if name != _FLUX]
     for part, value, is_simulated in (

@@ -1,7 +1,8 @@
 """The behaviour of a simulated Flux: delays, outcomes, existing charts; data that can be changed at run time.
 
-The first rule that matches and is not used up decides; without one everything succeeds. A rule counts its uses per
-release and chart version (or per source), so that `FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
+Rules say how Helm actions and requests to registries end. The first rule that matches and is not used up decides;
+without one everything succeeds. A rule counts its uses per release and chart version (or per source), so that
+`FluxOutcome(OutcomeKind.FAIL, times=2)` fails twice for each.
 """
 
 from collections.abc import Mapping, Sequence

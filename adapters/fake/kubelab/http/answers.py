@@ -54,7 +54,7 @@ _VERSIONS: Final = {AnswerForm.DISCOVERY: ("v2", "v2beta1")}
 
 
 def media_type(header: str) -> str:
-    """Return the bare media type of a Content-Type header."""
+    """Return the media type in `header`, a Content-Type header, without its parameters and in lower case."""
     return header.partition(";")[0].strip().lower()
 
 

@@ -32,7 +32,7 @@ FORMAT: Final = 1
 
 
 def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
-    """Return a Secret of the job store with a single value, whose key is the Secret's role.
+    """Return the Secret `name` of the job store in `namespace`, with the single value `value` under the key `role`.
 
     The role is `record`, `part` (of a record), or `tombstones`.
     """
@@ -180,7 +180,7 @@ def payload_of(record: JobRecord, longest: int = LONGEST, room: int = ONE_SECRET
 def head_manifest(
     namespace: str, record: JobRecord, payload: Payload, order: int, *, parts: Sequence[str] = (), whole: bool = True
 ) -> dict[str, Any]:
-    """Return the head (main) Secret of a job's record, which contains the payload unless that is split.
+    """Return the head (main) Secret of a job's record, in `namespace`. It contains the payload unless that is split.
 
     `order` is the job's number in order of arrival. For a split payload, `parts` are the names of the Secrets with its
     chunks, and `whole` says that the record is complete.
@@ -196,7 +196,7 @@ def head_manifest(
 
 
 def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
-    """Return the Secrets with the chunks of a split payload, one for each chunk.
+    """Return the Secrets in `namespace` with the chunks of a split payload, one for each chunk.
 
     The head (main) Secret `head` owns them, so that they are deleted with it.
     """
@@ -278,7 +278,7 @@ def record_of(head: Head, parts: Mapping[str, bytes]) -> JobRecord | CorruptSecr
 
 
 def corrupt_record(secret: CorruptSecret) -> JobRecord:
-    """Return a record with a failed result in place of a record that is damaged.
+    """Return a record with a failed result in place of the damaged record in `secret`.
 
     The job was acked, so the control plane must get a result.
     """

@@ -1,8 +1,8 @@
 """The `JobStore` on a `KubeApi`: in production over HTTP, in simulations on the embedded API server (PULL-4).
 
-`codec` and `tombstones` say what each call leaves when the process dies between two of its writes. `close` commits by
-writing the tombstone, which names the record that it closes: if that record is still there after a crash, the next
-`load` removes it and does not resume the job.
+The modules `codec` and `tombstones` say what each call leaves when the process dies between two of its writes. `close`
+commits by writing the tombstone, which names the record that it closes: if that record is still there after a crash,
+the next `load` removes it and does not resume the job.
 """
 
 from collections.abc import Callable, Sequence
@@ -105,7 +105,9 @@ class KubeJobStore:
         self._heads[record.job_id] = head
 
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
-        """Remove the record of a control plane's job and, if `tombstone` is given, store that record of its effect.
+        """Remove the record of the control plane's job `job_id`, and store `tombstone` if it is given.
+
+        A tombstone is the record of what a closed job has done.
 
         Calling this method again has no effect.
         """
@@ -127,7 +129,7 @@ class KubeJobStore:
     async def newest(self, object_key: str) -> Tombstone | None:
         """Return the tombstone (record of a closed job) of the highest generation for an object, from memory.
 
-        Return None if there is none.
+        `object_key` is `<kind>/<namespace>/<name>` of the object. Return None if there is no tombstone for it.
         """
         await self._ensure_loaded()
         return self._tombstones.index.newest.get(object_key.lower())

@@ -101,7 +101,7 @@ def _row(tombstone: Tombstone) -> tuple[str, str, str, int, str]:
 
 
 def segment_manifest(namespace: str, number: int, value: bytes, version: str = "") -> dict[str, Any]:
-    """Return the Secret with this number of the log of tombstones (records of closed jobs).
+    """Return the Secret with this number of the log of tombstones (records of closed jobs), in `namespace`.
 
     `value` is its content. With `version`, a write replaces exactly that resourceVersion.
     """

@@ -40,7 +40,10 @@ _VERSION: Final = 1
 
 
 class Flaw(Enum):
-    """The reason why an approval claim (a signed proof of approval) is invalid. No content of the claim is reported."""
+    """The reasons why an approval claim (a signed proof of approval) may be invalid, as sentences for people.
+
+    The sentences repeat no content of the claim.
+    """
 
     ABSENT = "waiting for approval"
     NO_SECRET = "no approval secret is configured to check the claim with"
@@ -89,7 +92,7 @@ class Claims:
     def to_redeem(self, operation: Operation, now: datetime) -> Redemption | None:
         """Return the record that the Operation's approval is used. The record must be stored when the run starts.
 
-        Return None if the Operation has no valid claim.
+        Return None if the Operation has no claim that is valid at the time `now`.
         """
         approvals = operation.spec.approvals
         judged = self._judged(approvals.claim if approvals is not None else None, operation, now)

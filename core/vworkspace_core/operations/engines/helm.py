@@ -1,9 +1,9 @@
 """The engine `helm`: an upgrade of the target's Helm release to another chart version or other values (OPS-9).
 
-It creates no object. A running Operation of this engine becomes the release override of its target, an
-ApplicationInstance (REC-9, module `operations.override`). The target's reconcile remains the only writer of the
-HelmRelease; it also judges Flux's result for exactly the requested release. This engine reads that result from the
-target's status.
+It creates no object. A running Operation of this engine becomes the release override (the requested chart version or
+values) of its target, an ApplicationInstance (REC-9, module `operations.override`). The target's reconcile remains the
+only writer of the HelmRelease; it also judges Flux's result for exactly the requested release. This engine reads that
+result from the target's status.
 """
 
 from collections.abc import Mapping

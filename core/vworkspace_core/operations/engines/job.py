@@ -181,7 +181,7 @@ def _env(given: Any) -> list[dict[str, Any]]:
 
 
 def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
-    """Return the state of a run from its Job's status.
+    """Return the state of the Operation's run, read from the status of its Job, which is in `objects`.
 
     The Job may have been written by the engine `job`, or taken from a chart's Helm hook.
     """
@@ -210,7 +210,10 @@ def observe_job(operation: Operation, objects: Objects) -> EngineStatus:
 
 
 def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
-    """Return the requests to list Events and pods that show why no pod is ready, or how a vanished Job ended."""
+    """Return the requests to list Events and pods that show why no pod is ready, or how a vanished Job ended.
+
+    The Job is that of `operation`, if it is in `objects`. The result is empty if a pod is ready or the Job has ended.
+    """
     known, engine_object = operation.status.engine_ref, own_object(operation, objects)
     if engine_object is None:
         gone = known is not None and known.kind == JOB.kind and bool(known.uid)
@@ -223,8 +226,9 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
 
 
 def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return the final status of a Job that was removed before its end was seen, from its Events. Return None if the
-    Events do not show how it ended.
+    """Return the final status of the Operation's Job, which was removed before its end was seen, or None if unknown.
+
+    The status follows from the Job's Events, which are in `objects`.
     """
     known = operation.status.engine_ref
     end = end_from_events(known.uid, objects) if known is not None else None
