@@ -53,7 +53,7 @@ _ASKS_AGAIN: Final = frozenset(
 
 
 def advance(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
-    """Return the job after `event`, and the effects to perform.
+    """Return the job after `event`, and the effects to perform, such as reads and writes of objects.
 
     `at` has the time, and the limits of what a job may touch.
     """

@@ -20,10 +20,10 @@ class JobRecord:
 
 @attrs.frozen
 class Tombstone:
-    """The record that a closed job of the control plane had its effect and must not be repeated (PULL-3, PULL-4).
+    """The record that a closed job of the control plane had its effect, such as an apply (PULL-3, PULL-4).
 
-    It is found by the job's idempotency key. `object_uid` is the uid of the object. `generation` is the generation in
-    the key, the control plane's counter of jobs for the object.
+    The job must not be repeated. The record is found by the job's idempotency key. `object_uid` is the uid of the
+    object. `generation` is the generation in the key, the control plane's counter of jobs for the object.
     """
 
     idempotency_key: str
@@ -51,9 +51,7 @@ class JobStore(Protocol):
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
         """Remove the record of the control plane's job `job_id`, and store `tombstone` if it is given.
 
-        A tombstone is the record of what a closed job has done.
-
-        Calling this method again has no effect.
+        A tombstone is the record of what a closed job has done. Calling this method again has no effect.
         """
         ...
 

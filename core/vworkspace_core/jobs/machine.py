@@ -1,6 +1,6 @@
 """The jobs of the control plane from offer to result, as a sans-I/O machine.
 
-Its function is `step(state, event, now) -> (state, effects)`.
+Its function is `step(state, event, now) -> (state, effects)`. Effects are the calls to make, such as an apply.
 
 Expected flow. A job is offered; its record is written; it is acked; when it gets the work slot of its object (the right
 to be the only job that works on it), the object is inspected, the intent recorded, the effect performed; the object's
@@ -74,7 +74,10 @@ MachineStep: TypeAlias = tuple[AgentState, tuple[m.JobEffect, ...]]
 
 
 def step(state: AgentState, event: m.JobEvent, now: datetime) -> MachineStep:
-    """Return the job machine's state after `event`, and the effects to perform, in order. `now` is the local clock."""
+    """Return the job machine's state after `event`, and the effects (such as writes) to perform, in order.
+
+    `now` is the time by the local clock.
+    """
     changed, effects = _react(state, event, now)
     ready, started = _give_slots(changed)
     return ready, (*effects, *started)

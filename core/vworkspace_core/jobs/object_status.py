@@ -24,7 +24,7 @@ _OBSTACLES: Final = (
 
 
 def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
-    """Yield the well-formed conditions of `live` in order.
+    """Yield the well-formed conditions of the object `live` in order.
 
     Conditions of the operator's own types that another field manager edited are left out.
     """

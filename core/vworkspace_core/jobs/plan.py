@@ -135,7 +135,7 @@ class AlreadyApplied:
 class FinishJob:
     """A plan to end a control plane's job with `result`.
 
-    `had_effect` says that the job's effect may have happened, and must not be repeated.
+    `had_effect` says that the job's effect, such as an apply, may have happened, and must not be repeated.
     """
 
     result: JobResult

@@ -98,7 +98,7 @@ class JobStepContext:
 
     @property
     def expiry_now(self) -> datetime:
-        """The time to compare with the `expiresAt` of a job that had no effect yet.
+        """The time to compare with the `expiresAt` of a job that has written nothing to the cluster yet.
 
         It is the control plane's time, or the later of the two clocks' times if jobs must be signed.
         """

@@ -32,7 +32,10 @@ A conflict applies in both directions, even if only one of the two types lists i
 
 
 def conflicting(kind: OperationType, other: OperationType) -> bool:
-    """Report whether Operations of the two types conflict, so that they must not run at the same time."""
+    """Report whether Operations of the types `kind` and `other` conflict on the same target.
+
+    They must then not run at the same time.
+    """
     return other in EXCLUDES[kind] or kind in EXCLUDES[other]
 
 

@@ -353,7 +353,10 @@ class Engine:
         return tuple(dict.fromkeys(kind for spec in specs for kind in self.kinds(Operation(ObjectMeta(""), spec))))
 
     def place(self, operation: Operation, settings: OperationSettings) -> str:
-        """Return the namespace in which the engine object (such as a Job) of an Operation is created (OPS-6, OPS-7)."""
+        """Return the namespace in which the engine object (such as a Job) of an Operation is created (OPS-6, OPS-7).
+
+        This is the Operation's own namespace, or one from `settings`, such as Velero's.
+        """
         return operation.metadata.namespace if self.namespace is None else self.namespace(settings)
 
     @property

@@ -28,8 +28,8 @@ from vworkspace_core.operations.status import condition_of, unblocked_status, wi
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:
     """Return the decision (the writes to make) about an Operation that has ended.
 
-    It removes the operator's finalizer from the engine object (such as a Job). The engine object is also deleted if the
-    operator stopped the run.
+    It removes the operator's finalizer from the engine object (such as a Job), which is in `observed`. The engine
+    object is also deleted if the operator stopped the run. `context` has the settings and the time.
     """
     patches = lifecycle.unlock(operation, observed)
     deletes = lifecycle.stop(operation, observed, unlocking=bool(patches)) if _was_stopped(operation) else ()

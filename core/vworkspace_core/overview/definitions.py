@@ -6,7 +6,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 
 
 def kind_of(definition: Manifest) -> Kind | None:
-    """Return the kind that a CRD defines, in its storage version, or None if the CRD is malformed."""
+    """Return the kind that the CRD `definition` defines, in its storage version, or None if the CRD is malformed."""
     spec = get_path(definition, "spec")
     group, kind, plural = (get_path(spec, *path) for path in (("group",), ("names", "kind"), ("names", "plural")))
     version = next((get_path(each, "name") for each in _versions(spec) if get_path(each, "storage") is True), None)
@@ -16,7 +16,7 @@ def kind_of(definition: Manifest) -> Kind | None:
 
 
 def words_of(definition: Manifest) -> Iterator[str]:
-    """Yield the names by which kubectl accepts the kind that a CRD defines, in lower case.
+    """Yield the names, in lower case, by which kubectl accepts the kind that the CRD `definition` defines.
 
     These are kind, plural, singular, short names, and plural.group.
     """

@@ -77,7 +77,7 @@ def job_line(entry: Mapping[str, Any]) -> JobLine:
 
 
 def job_entries(line: JobLine) -> Iterable[TimelineEntry]:
-    """Yield the timeline entries of a job: when it was offered, acknowledged and closed."""
+    """Yield the timeline entries of the job in `line`: when it was offered, acknowledged and closed."""
     for at, what, severity in (
         (line.offered, "was offered last", Severity.QUIET),
         (line.acked, "was acknowledged", Severity.MOVING),

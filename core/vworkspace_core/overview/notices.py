@@ -171,7 +171,7 @@ def refused(state: Attention, notice: Notice) -> Attention:
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:
-    """Return the next `state` after a notice about an object that needs a person could not be delivered.
+    """Return the next `state` after a notice about an object that needs a person could not be delivered at `now`.
 
     The notice stays in `waiting` for the receiver. Its next delivery is after `retry_after` seconds. If that is None,
     it is after a backoff, which grows with each failure and is varied by `jitter`, a number from 0 to 1.

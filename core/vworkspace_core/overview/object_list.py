@@ -159,7 +159,10 @@ def redacted_summary(summary: Summary) -> Summary:
 
 
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
-    """Return the row of an object of one of the operator's kinds, or of a kind whose operator is a box."""
+    """Return the row of the object list that shows the object `manifest` of the kind `kind`.
+
+    This is one of the operator's own kinds, or a kind whose operator is a box (a YAML file).
+    """
     summary = summary_of(kind, manifest)
     lead, remedy = next(iter(summary.steps), ("", ""))
     return ListRow(

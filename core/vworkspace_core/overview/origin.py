@@ -91,7 +91,7 @@ def with_writer(cached: Manifest, live: Manifest) -> Manifest:
 
 
 def applied_at(manifest: Manifest) -> datetime | None:
-    """Return when the writer of the spec last changed it, or None if managedFields do not say."""
+    """Return when the writer of the spec of `manifest` last changed it, or None if managedFields do not say."""
     spec_entries = _spec_entries(manifest)
     return _written_at(spec_entries, _writer_of(spec_entries))
 

@@ -12,12 +12,12 @@ _UNRESERVED: Final = frozenset((ascii_letters + digits + "-._~").encode())
 
 
 def object_path(ref: ObjectRef) -> str:
-    """Return the URL path of an object's page."""
+    """Return the URL path of the page of the object `ref`."""
     return OBJECT + "/".join(map(_quoted, (ref.kind.crd_name, ref.namespace or CLUSTER_SCOPED, ref.name)))
 
 
 def page_link(base: str, ref: ObjectRef) -> str:
-    """Return the URL of an object's page below the base URL `base`, or an empty string if `base` is empty."""
+    """Return the URL of the page of the object `ref` below the base URL `base`; empty if `base` is empty."""
     return base.rstrip("/") + object_path(ref) if base else ""
 
 

@@ -19,7 +19,10 @@ _WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEM
 
 @attrs.frozen
 class PodSelection:
-    """A selection of the pods in `namespace` that have this label and value. They belong to `owner`."""
+    """A selection of the pods in `namespace` whose label `label` has the value `value`.
+
+    They belong to `owner`, a HelmRelease or a Job.
+    """
 
     owner: ObjectRef
     namespace: str
@@ -46,9 +49,10 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 
 
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
-    """Return the selection of the pods of the HelmRelease or Job `live`, or None for other kinds.
+    """Return the selection of the pods of the HelmRelease or Job `ref`, or None for other kinds.
 
-    A release's name and namespace are taken from Helm's history in the status, or else from the spec.
+       `live` is the content of the object.
+    A release's name and namespace are taken from Helm's history in its status, or else from its spec.
     """
     if ref.kind == JOB:
         return PodSelection(ref, ref.namespace or "", _JOB_NAME, ref.name)

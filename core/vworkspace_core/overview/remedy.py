@@ -167,7 +167,7 @@ def without_commands(message: str, remedies: Iterable[str]) -> str:
 
 
 def short(ref: ObjectRef) -> str:
-    """Return the object's kind and name as `kind/name`, such as `appinst/crm`.
+    """Return kind and name of the object `ref` as `kind/name`, such as `appinst/crm`.
 
     The operator's own kinds have their short names, all other kinds their name in lower case.
     """
@@ -175,5 +175,5 @@ def short(ref: ObjectRef) -> str:
 
 
 def command_line_name(ref: ObjectRef) -> str:
-    """Return the arguments that name the object in a command of the operator, such as `appinst/crm -n org-myteam`."""
+    """Return the arguments that name the object `ref` in a command of the operator, such as `appinst/crm -n org-a`."""
     return short(ref) + (f" -n {ref.namespace}" if ref.namespace else "")

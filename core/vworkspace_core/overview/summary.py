@@ -230,7 +230,10 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object of one of the operator's own kinds, or of a kind whose operator is a box."""
+    """Return the summary of the object `manifest`, which is of `kind`.
+
+    This is one of the operator's own kinds, or a kind whose operator is a box (a YAML file).
+    """
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
@@ -309,7 +312,10 @@ def _with_advice(unseen: Summary, manifest: Manifest) -> Summary:
 
 
 def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
-    """Return the summary of an object that others reconcile, such as a Deployment, by the readiness rules (PH-1)."""
+    """Return the summary of the object `manifest` of `kind`, by the readiness rules (PH-1).
+
+    The object is one that other controllers reconcile, such as a Deployment.
+    """
     from vworkspace_core.operations.engines import READINESS_RULES  # lists have no children, and need no engine
 
     answer = readiness(manifest, rules=READINESS_RULES)

@@ -253,10 +253,10 @@ class TraceRecorder:
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
     ) -> Iterable[Span]:
-        """Record a reconcile pass that took `seconds`, and yield its OpenTelemetry span if the object is being traced.
+        """Record a pass over the object `ref` that ended at `now`, and yield its OpenTelemetry span if that is traced.
 
-        An object is traced from a change of its spec until it is settled, for example ready. `result` is the outcome
-        and `writes` are the writes of the pass, as texts; `error` says why it failed, or is empty.
+        An object is traced from a change of its spec until it is settled, for example ready. The pass took `seconds`.
+        `result` is its outcome and `writes` are its writes, as texts; `error` says why it failed, or is empty.
         """
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:

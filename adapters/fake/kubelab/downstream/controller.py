@@ -116,7 +116,7 @@ class DownstreamController:
 
 
 def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "") -> PassStep[None]:
-    """Patch the object of the pass so that it has the top-level fields of `after`.
+    """Patch the object in `view`, so that it has the top-level fields of `after`.
 
     `subresource` is the subresource that is patched, such as `status`; empty for the object itself. No patch is sent if
     the object has the fields already.
@@ -133,7 +133,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
 
 
 def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
-    """Return the metadata of the pass's object, with the finalizers `desired` added after the existing finalizers."""
+    """Return the metadata of the object in `view`, with the finalizers `desired` added after the existing ones."""
     meta = metadata(view.live or {})
     present = list(meta.get("finalizers") or ())
     return {**meta, "finalizers": [*present, *(name for name in desired if name not in present)]}
@@ -206,7 +206,7 @@ class Attempt:
 
 
 def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
-    """Return a new attempt at the work for the pass's object, such as a backup or the run of a pod.
+    """Return a new attempt at the work for the object in `view`, such as a backup or the run of a pod.
 
     How the attempt ends is chosen by the rules with which a test has configured the controller. It takes `seconds`,
     unless the chosen rule sets another duration. `used` are the rules of earlier attempts, since a rule may
@@ -220,7 +220,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a rule stalled `attempt` and was removed since, so that a new attempt may begin."""
+    """Report whether a rule stalled `attempt` and is no longer in the behaviour, so that a new attempt may begin."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

@@ -38,7 +38,10 @@ def pod_name(view: ObjectView, number: int) -> str:
 
 
 def job_event(view: ObjectView, type_: str, reason: str, message: str) -> PostEvent:
-    """Return a request to post an Event about the Job in `view`. Its type, `type_`, is Normal or Warning."""
+    """Return a request to post an Event about the Job in `view`, with this reason and message.
+
+    Its type, `type_`, is Normal or Warning.
+    """
     return PostEvent(view.ref, view.uid, type_, reason, message, view.timestamp())
 
 

@@ -80,7 +80,7 @@ class Rollout:
         return Pods(self.want, min(self.want, done + 1), done, left)
 
     def next_step(self, now: datetime) -> datetime | None:
-        """Return when the next pod becomes ready, or None if no more pods will."""
+        """Return when the next pod becomes ready after the time `now`, or None if no more pods will."""
         pods = self.at(now)
         if pods.done or not self.works:
             return None

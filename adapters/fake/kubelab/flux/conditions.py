@@ -39,28 +39,34 @@ def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
-    """Return the condition of the type `type_`, or None if the object has no such condition."""
+    """Return the condition of the type `type_` of the object `manifest`, or None if it has no such condition."""
     return next((item for item in conditions_of(manifest) if item.get("type") == type_), None)
 
 
 def status_of(manifest: Manifest, type_: str) -> str:
-    """Return the status of the condition of type `type_`: `True`, `False`, `Unknown`, or "" if it is missing."""
+    """Return the status of the condition of type `type_` of the object `manifest`.
+
+    This is `True`, `False` or `Unknown`, or an empty string if the object has no such condition.
+    """
     flux_condition = condition(manifest, type_)
     return "" if flux_condition is None else str(flux_condition["status"])
 
 
 def is_stalled(manifest: Manifest) -> bool:
-    """Report whether the object is stalled and not also reconciling."""
+    """Report whether the object `manifest` has the condition Stalled=True, and not also Reconciling=True."""
     return status_of(manifest, STALLED) == "True" and status_of(manifest, RECONCILING) != "True"
 
 
 def is_reconciling(manifest: Manifest) -> bool:
-    """Report whether the object is reconciling and not also stalled."""
+    """Report whether the object `manifest` has the condition Reconciling=True, and not also Stalled=True."""
     return status_of(manifest, RECONCILING) == "True" and status_of(manifest, STALLED) != "True"
 
 
 def is_ready(manifest: Manifest) -> bool:
-    """Report whether the object is ready by Flux's own rule: Ready=True, and neither stalled nor reconciling."""
+    """Report whether the object `manifest` is ready by Flux's own rule.
+
+    It is if it has Ready=True, and is neither stalled nor reconciling.
+    """
     return status_of(manifest, READY) == "True" and not is_stalled(manifest) and not is_reconciling(manifest)
 
 

@@ -30,11 +30,11 @@ _CONFLICTS: Final = 4
 def write_difference(
     ref: ObjectRef, before: Manifest, after: Manifest, now: datetime, *, conditions: bool = True
 ) -> PassStep[None]:
-    """Write the difference between `before` and `after`, two states of one object.
+    """Write the difference between `before` and `after`, two states of the object `ref`, into the cluster.
 
-    The conditions are written first, then the metadata, then the rest of the status, each only if it changed. Readers
-    can thus see Ready=True before the matching history, as with the real controllers. The writing stops if the object
-    no longer exists. With `conditions` False the conditions are left out.
+    `now` is the time of the change. The conditions are written first, then the metadata, then the rest of the status,
+    each only if it changed. Readers can thus see Ready=True before the matching history, as with the real controllers.
+    The writing stops if the object no longer exists. With `conditions` False the conditions are left out.
     """
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
@@ -70,8 +70,8 @@ def _merge_conditions(ref: ObjectRef, before: Manifest, after: Manifest, now: da
 def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: datetime) -> dict[str, Any] | None:
     """Return the status patch that merges changed conditions into the object `latest`, or None if none changed.
 
-    The changes are those from `before` to `after`, two states of the object in a pass. The patch has the
-    resourceVersion of `latest`. After a conflict the object must be read again.
+    The changes are those from `before` to `after`, two states of the object in a pass, and `now` is their time. The
+    patch has the resourceVersion of `latest`. After a conflict the object must be read again.
     """
     if list(conditions_of(before)) == list(conditions_of(after)):
         return None
@@ -182,9 +182,10 @@ class Draft:
             meta["finalizers"] = [item for item in meta["finalizers"] if item != FINALIZER]
 
     def mark(self, type_: str, status: str, reason: str, message: str) -> None:
-        """Set the condition `type_` in the status of the working copy, which the next `patch` writes to the object.
+        """Set the condition `type_` to `status` in the working copy, with this reason and message.
 
-        The condition's `observedGeneration` is the generation that this pass works on.
+        The next `patch` writes it to the object. The condition's `observedGeneration` is the generation that this pass
+        works on.
         """
         new = {"type": type_, "status": status, "reason": reason, "message": message}
         self.status["conditions"] = with_condition(

@@ -264,9 +264,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
 def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     """Uninstall the failed release of `request`, so that the next attempt installs it again.
 
-    Ready=False still reports the failure.
-
-    Return Helm's error. Return an empty string for a success, and also for a timeout.
+    Ready=False still reports the failure. Return Helm's error, or an empty string for a success and for a timeout.
     """
     draft = request.draft
     answer = yield from _remove(draft, request.spec, (yield from request.load()), "uninstall-remediation")

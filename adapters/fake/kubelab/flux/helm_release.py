@@ -1,4 +1,4 @@
-"""One reconciliation of a release: actions follow each other until the release is as desired or an action must wait.
+"""One reconciliation of a Helm release: Helm actions follow each other until it is as desired or an action must wait.
 
 A pass runs each type of action at most once, and ends after a remediation. Therefore a failed upgrade with `retries: 0`
 and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.

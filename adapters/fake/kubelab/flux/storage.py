@@ -77,20 +77,23 @@ class StoredRelease:
 
 
 def last_release(releases: Sequence[StoredRelease]) -> StoredRelease | None:
-    """Return the release with the highest revision, or None if `releases` is empty."""
+    """Return the newest of `releases`, the revisions of one release, or None if `releases` is empty."""
     return max(releases, key=lambda item: item.version, default=None)
 
 
 def replace(releases: Sequence[StoredRelease], *changed: StoredRelease) -> tuple[StoredRelease, ...]:
-    """Return `releases` with the revisions `changed` added or replaced, oldest first."""
+    """Return `releases`, the revisions of one release, with `changed` added to them, oldest first.
+
+    Each of `changed` replaces the revision with the same number, if there is one.
+    """
     by_version = {item.version: item for item in (*releases, *changed)}
     return tuple(by_version[version] for version in sorted(by_version))
 
 
 def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease, ...]:
-    """Return `releases` without their oldest revisions, so that one more revision fits into `limit`; 0 means no limit.
+    """Return `releases`, the revisions of one release, without the oldest, so that one more fits into `limit`.
 
-    The last deployed revision is always kept.
+    A `limit` of 0 means no limit. The last deployed revision is always kept.
     """
     if limit <= 0:
         return tuple(releases)

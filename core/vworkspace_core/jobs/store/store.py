@@ -107,9 +107,7 @@ class KubeJobStore:
     async def close(self, job_id: str, tombstone: Tombstone | None) -> None:
         """Remove the record of the control plane's job `job_id`, and store `tombstone` if it is given.
 
-        A tombstone is the record of what a closed job has done.
-
-        Calling this method again has no effect.
+        A tombstone is the record of what a closed job has done. Calling this method again has no effect.
         """
         await self._ensure_loaded()
         head = self._heads.get(job_id) or await self._find(job_id)

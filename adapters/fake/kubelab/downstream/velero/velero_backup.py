@@ -51,7 +51,7 @@ class _Waiting:
 
 
 def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
-    """Reconcile a Backup, unless it is outside Velero's own namespace.
+    """Run a reconcile pass over the Backup in `view`, unless it is outside Velero's own namespace.
 
     The result has what Velero remembers of the Backup, and the time of the next pass. The pass is a generator of
     effects (such as reads and writes of objects), which the simulator performs.

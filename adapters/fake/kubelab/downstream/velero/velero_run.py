@@ -68,9 +68,9 @@ class VeleroRun:
 
 
 def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str, Any]) -> VeleroRun:
-    """Return a new backup or restore run in the phase InProgress. `flow` says which of the two it is.
+    """Return a new run of the backup or restore in `view`, in the phase InProgress. `flow` says which of the two it is.
 
-    `manifest` is the object with Velero's defaults, `status` the status so far.
+    `manifest` is the Backup or Restore with Velero's defaults, `status` its status so far.
     """
     attempt = begin(view, (), flow.seconds)
     used = attempt.used_up(())
