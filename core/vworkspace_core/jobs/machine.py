@@ -57,8 +57,8 @@ class AgentState:
     """The state of the job agent: all open jobs, and how far the clocks of control plane and operator differ (PULL-12).
 
     `skew` is how far the control plane's clock is ahead. `apart` is that difference if it is too large to be used,
-    because one clock is wrong or the header is forged. `dropped` holds hashes of jobs without an id that were already
-    logged.
+    because one clock is wrong, or the header with the control plane's time is forged. `dropped` holds hashes of jobs
+    without an id that were already logged.
     """
 
     scope: JobScope

@@ -33,7 +33,7 @@ class JobKind(StrEnum):
 
 
 class IntentName(StrEnum):
-    """The names of intents, which are requests by name instead of by manifest, as defined in PULL-1."""
+    """The names of intents, which are requests by name, such as `request-operation`, as defined in PULL-1."""
 
     ENSURE_APPLICATION_INSTANCE = "ensure-application-instance"
     REQUEST_OPERATION = "request-operation"
@@ -45,8 +45,8 @@ class IntentName(StrEnum):
 class ApplyRequest:
     """A request to apply the full manifest that it contains.
 
-    `path` is the manifest's place in the job. `expected` is the kind that the job's intent implies, None if there is
-    none.
+    `path` is the manifest's place in the job. `expected` is the kind of object that the job's intent (its request by
+    name, such as `request-operation`) implies, or None if the job has no intent.
     """
 
     manifest: Manifest = attrs.field(repr=False)

@@ -51,8 +51,8 @@ def pod_selections(objects: Mapping[ObjectRef, Manifest]) -> Iterator[PodSelecti
 def selection_of(ref: ObjectRef, live: Manifest) -> PodSelection | None:
     """Return the selection of the pods of the HelmRelease or Job `ref`, or None for other kinds.
 
-       `live` is the content of the object.
-    A release's name and namespace are taken from Helm's history in its status, or else from its spec.
+    `live` is the content of the object. A release's name and namespace are taken from Helm's history in its status, or
+    else from its spec.
     """
     if ref.kind == JOB:
         return PodSelection(ref, ref.namespace or "", _JOB_NAME, ref.name)

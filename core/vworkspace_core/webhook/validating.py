@@ -1,9 +1,9 @@
 """The validating webhook: it refuses what the reconciler would only report as Blocked or Accepted=False (RUN-6).
 
 Expected flow
-    a subresource, a deletion, an object that is being deleted, is not managed or belongs to another operator →
-    admitted; an update that changes neither spec nor the owning cluster → admitted; otherwise it is checked whether the
-    namespace is managed, and the cluster id and the spec are checked.
+    a subresource, a deletion, an object that is being deleted, is not managed (lacks the operator's label) or belongs
+    to another operator → admitted; an update that changes neither spec nor the owning cluster → admitted; otherwise it
+    is checked whether the namespace is managed, and the cluster id and the spec are checked.
 Guarantees
     Pure. The removal of a finalizer and the write of a status always get through (RUN-6). A new object is refused
     exactly when the reconciler, seeing it in the same namespace, would report a violation of a rule about namespace,

@@ -124,7 +124,7 @@ class Head:
 
 @attrs.frozen
 class PayloadChunk:
-    """One part of a payload that is split over several Secrets."""
+    """One part of a job's payload that is split over several Secrets, because it is too large for one."""
 
     name: str
     content: bytes = attrs.field(repr=False)

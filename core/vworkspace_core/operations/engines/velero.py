@@ -1,9 +1,9 @@
 """The engine `velero`: backups and restores by Velero's kinds Backup and Restore, in Velero's namespace (OPS-7).
 
 Backups and restores cover the application's own namespace. Any other namespace that a backup includes, or to which a
-restore's parameter `namespaceMapping` refers, must be managed and must consent: its annotation
-`ops.vworkspace.io/velero-peers` names the application's namespace. A restore accepts backups of an application with the
-same name and namespace, even if that application had another uid or was in another cluster.
+restore's parameter `namespaceMapping` refers, must be managed (have the operator's label) and must consent: its
+annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A restore accepts backups of an
+application with the same name and namespace, even if that application had another uid or was in another cluster.
 
 Velero's kinds have no status subresource, so a write of the status also changes the generation. The generation is
 therefore ignored here.

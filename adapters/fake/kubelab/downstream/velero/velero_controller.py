@@ -1,4 +1,4 @@
-"""Velero as one controller: backups, restores, requests to delete a backup, storage locations."""
+"""The simulated Velero as one controller of backups, restores, requests to delete a backup, and storage locations."""
 
 from collections.abc import Mapping
 from datetime import timedelta
