@@ -66,7 +66,8 @@ class JobStore(Protocol):
         """Return the tombstone (record of a closed job) of the highest generation for an object, or None if there is
         none.
 
-        The tombstone's key is `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone
-        keeps a late apply from re-creating an object that a newer job has deleted.
+        A generation is the control plane's counter of jobs for the object. The tombstone's key is
+        `<object_key>@<generation>`; `object_key` is `<kind>/<namespace>/<name>`. The tombstone keeps a late apply from
+        re-creating an object that a newer job has deleted.
         """
         ...

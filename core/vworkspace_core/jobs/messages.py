@@ -43,7 +43,7 @@ class ServerTime:
 class SecurityChanged:
     """The event that new rules hold for payloads of jobs that are offered from now on.
 
-    Open jobs keep the result of the old rules (PULL-9).
+    Rules say, for example, whether jobs must be signed. Open jobs keep the result of the old rules (PULL-9).
     """
 
     security: Security

@@ -67,7 +67,7 @@ class Inspection:
     jobs).
 
     The object is not read in a namespace that is not managed. `tombstone` is the one with the job's own idempotency
-    key, `newest` the one with the highest generation for the same object.
+    key, `newest` the one with the highest generation (the control plane's counter of jobs) for the same object.
     """
 
     live: Manifest | None = attrs.field(default=None, repr=False)

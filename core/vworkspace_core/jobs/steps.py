@@ -142,7 +142,10 @@ def post(job: JobState, body: Mapping[str, Any]) -> JobStep:
 
 
 def ref(job: JobState, uid: str, generation: int) -> AppliedRef | None:
-    """Return the reference to the job's object, with this uid and generation; None if the job concerns no object."""
+    """Return the reference to the job's object, with this uid and this `metadata.generation`.
+
+    Return None if the job concerns no object.
+    """
     return None if job.ref is None else AppliedRef(job.ref, uid, generation)
 
 

@@ -31,7 +31,7 @@ class PodSelection:
 
     @property
     def selector(self) -> str:
-        """The label selector for a list request."""
+        """The label selector of these pods as text, as a list request takes it."""
         return f"{self.label}={self.value}"
 
     def holds(self, ref: ObjectRef, manifest: Manifest) -> bool:

@@ -1,8 +1,8 @@
 """The behaviour of the simulated downstream controllers (Velero, Jobs and others), as data that can change at run time.
 
-The result of one attempt (a backup, a pod, a sync, a snapshot) is a `DownstreamOutcome`. The first rule that matches
-the object and is not used up decides; without one everything succeeds. A rule counts its uses per object, so that
-`DownstreamRule(DownstreamOutcome(Ending.FAIL, times=2))` fails the first two attempts at each object.
+The result of one attempt (a backup, a pod, a sync, a snapshot) is a `DownstreamOutcome`, which rules choose. The first
+rule that matches the object and is not used up decides; without one everything succeeds. A rule counts its uses per
+object, so that `DownstreamRule(DownstreamOutcome(Ending.FAIL, times=2))` fails the first two attempts at each object.
 """
 
 from collections.abc import Mapping, Sequence

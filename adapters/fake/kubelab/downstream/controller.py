@@ -153,7 +153,7 @@ def earliest(*moments: datetime | None) -> datetime | None:
 
 
 def moment_of(text: Any) -> datetime | None:
-    """Return the time in a status field, or None if the text is not a valid time."""
+    """Return the time that `text`, the value of a status field, states, or None if it is not a valid time."""
     if not isinstance(text, str):
         return None
     try:

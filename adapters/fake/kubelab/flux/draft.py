@@ -150,7 +150,7 @@ class Draft:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The status, which callers change in place."""
+        """The status in the working copy, which callers change in place."""
         status: dict[str, Any] = self.object.setdefault("status", {})
         return status
 
@@ -239,7 +239,10 @@ class Draft:
             self.mark(READY, "Unknown", "Progressing", message)
 
     def handle_request(self) -> None:
-        """Copy the annotation `requestedAt`, the token of a manual request to reconcile, into the status as handled."""
+        """Copy the annotation `requestedAt` into `status.lastHandledReconcileAt` of the working copy.
+
+        The annotation is the token of a manual request to reconcile. Without one nothing is copied.
+        """
         token = self.annotations.get(REQUESTED_AT)
         if token is not None:
             self.status["lastHandledReconcileAt"] = token

@@ -22,7 +22,7 @@ from kubelab.simulation.effects import PassStep
 
 
 class HelmReleaseState(Enum):
-    """The states of a Helm release in comparison with its HelmRelease."""
+    """The states of a Helm release in comparison with its HelmRelease, such as absent, failed or out of sync."""
 
     ABSENT = auto()
     UNMANAGED = auto()

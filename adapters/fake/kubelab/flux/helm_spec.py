@@ -173,7 +173,7 @@ def active_retry_interval(spec: HelmSpec, status: Mapping[str, Any]) -> float | 
 
 @attrs.frozen
 class Chart:
-    """A loaded chart.
+    """A chart that helm-controller has loaded for a Helm release.
 
     `version` includes the digest of an OCI source; `own_version` is the version in the chart itself.
     """

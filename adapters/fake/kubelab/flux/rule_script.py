@@ -122,9 +122,10 @@ class Script:
                 return sha256_of(key + self.behaviour.digest_salts.get(key, ""))
 
     def drift(self, owner: ObjectRef) -> Sequence[str]:
-        """Return the drifted resources of the HelmRelease `owner`, in the form of `FluxBehaviour.drifted`.
+        """Return the drifted resources of the HelmRelease `owner`, each as `<kind>/<namespace>/<name>`.
 
-        They were changed by hand, and Flux has not corrected them since then.
+        They were changed by hand, and Flux has not corrected them since then. A resource may end with `#` and the JSON
+        pointer of the changed field.
         """
         key = f"{owner.namespace}/{owner.name}"
         resources = self.behaviour.drifted.get(key, ())

@@ -127,7 +127,8 @@ class KubeJobStore:
     async def newest(self, object_key: str) -> Tombstone | None:
         """Return the tombstone (record of a closed job) of the highest generation for an object, from memory.
 
-        `object_key` is `<kind>/<namespace>/<name>` of the object. Return None if there is no tombstone for it.
+        `object_key` is `<kind>/<namespace>/<name>` of the object. A generation is the control plane's counter of jobs
+        for it. Return None if there is no tombstone for the object.
         """
         await self._ensure_loaded()
         return self._tombstones.index.newest.get(object_key.lower())
