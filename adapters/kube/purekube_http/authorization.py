@@ -63,7 +63,7 @@ class FixedAuthorization:
         return self.value
 
     async def renewed(self, refused: str) -> str:
-        """Return an empty string. This source has no other value."""
+        """Return an empty string: this source has no value other than `refused`, which the server answered with 401."""
         return ""
 
 

@@ -153,7 +153,10 @@ class ControllerCase(Case):
         return {ref_of_call(call): call for call in calls}
 
     async def children(self) -> Mapping[ObjectRef, RecordedRequest]:
-        """Create the sample unless it exists, and return its children. Raises NotTried if it has no children."""
+        """Create the sample unless it exists, and return its children, each with the request that created it.
+
+        Raises NotTried if the sample has no children.
+        """
         if not self.uid:
             await self.managed()
         if not self.made():

@@ -83,6 +83,8 @@ def installed() -> tuple[EntryPoint, ...]:
 def load_controllers(names: Sequence[str]) -> LoadedControllers:
     """Return the controllers to which the names refer, after importing them.
 
+    A name is `module:attribute` or that of an installed entry point. Its value may be one controller or several.
+
     Raises CommandError for a name that is not found, cannot be imported or is no controller, and if the controllers
     cannot run together.
     """

@@ -117,9 +117,8 @@ def run_extensions(
         _log.info("starting", **starting)
         kinds = with_applied_boxes(webhooks, settings, process) if applied else webhooks
         async with webhooks_of_kinds(settings, process.metrics, kinds):
-            events = BackgroundEvents(
-                process.api, process.machine.clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER
-            )
+            api, clock = process.api, process.machine.clock
+            events = BackgroundEvents(api, clock, instance=socket.gethostname(), field_manager=FIELD_MANAGER)
             options = ManagerOptions(
                 process.machine.random,
                 settings.workers,
@@ -128,26 +127,22 @@ def run_extensions(
                 namespaces=tuple(namespaces),
             )
             manager = ExtensionManager(
-                process.api,
-                process.machine.clock,
-                events,
-                options,
-                composites=composites,
-                controllers=controllers,
-                namespaces=applied,
+                api, clock, events, options, composites=composites, controllers=controllers, namespaces=applied
             )
             boxes_applied = None
             if applied:
                 writers = tuple(map(status_writer, composites))
-                api, clock, place = process.api, process.machine.clock, settings.namespace
-                installed = AppliedInstallation(serves_webhooks=bool(settings.webhook_listen))
+                place, installed = (
+                    settings.namespace,
+                    AppliedInstallation(serves_webhooks=bool(settings.webhook_listen)),
+                )
                 boxes_applied = AppliedBoxes(api, clock, events, manager, options, place, writers, installed)
                 manager.load(boxes_applied.controller())
             components = components_of_extensions(manager, events, process.election.leases, boxes_applied)
             process.telemetry.attach(components)
             async with anyio.create_task_group() as group:
                 group.start_soon(events.run, name="events")
-                group.start_soon(Enforcement(process.api, boxes).run, process.machine.clock, name="enforcement")
+                group.start_soon(Enforcement(api, boxes).run, clock, name="enforcement")
                 group.start_soon(manager.run, process.election.elected, name="controllers")
                 await stop.wait()
                 await manager.finish()

@@ -231,7 +231,10 @@ class RolloutProgress:
     counts: dict[str, Mapping[str, int]] = attrs.field(factory=dict)
 
     def count(self, change: CacheChange) -> None:
-        """Record the numbers of the roll-out in the status of an OperatorBox, which an informer reported."""
+        """Copy the numbers of parents from `status.rollout` of a changed OperatorBox into `counts`.
+
+        `change` is the informer's report of that OperatorBox. If it is deleted or has no roll-out, its counts go.
+        """
         rollout = get_path(change.object, "status", "rollout")
         if change.type is ChangeType.DELETED or not isinstance(rollout, Mapping):
             self.counts.pop(change.ref.name, None)

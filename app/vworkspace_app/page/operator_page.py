@@ -68,9 +68,9 @@ class _Attached:
 
 
 class OperatorPage:
-    """The content of the page of one operator process.
+    """The content of the page of one operator process: its objects, queues and jobs, read from its caches.
 
-    Until `attach` is called, it shows that the process is starting.
+    Until `attach` brings these caches, the page shows that the process is starting.
     """
 
     def __init__(self) -> None:

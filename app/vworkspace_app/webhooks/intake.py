@@ -113,7 +113,10 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, size: int) -> AsyncIterator[None]:
-        """Wait until a review of `size` bytes gets the lock, and hold the lock while the block runs."""
+        """Wait until a review of `size` bytes gets the lock, and hold the lock while the block runs.
+
+        The smallest waiting review comes first, but every eighth time the oldest.
+        """
         await self._wait(size)
         try:
             await anyio.sleep(max(0.0, self._free_at - self.now()))

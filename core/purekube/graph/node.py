@@ -82,8 +82,8 @@ class Scope:
     """The values that a graph node's functions (`include`, `render`, `when`, `ready`) read.
 
     `values` belongs to the caller, for example the parent and settings; the graph engine never reads it. The engine
-    fills `nodes`, by node id. In `render` and `include` only the nodes that come earlier in the graph are rendered; in
-    `when` and `ready` all are.
+    fills `nodes`: the desired and the live objects of each other node, by node id. In `render` and `include` it has
+    only the nodes that come earlier in the graph; in `when` and `ready` it has all.
     """
 
     values: Mapping[str, Any] = attrs.field(factory=dict)

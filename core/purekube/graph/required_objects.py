@@ -38,10 +38,11 @@ _NOT_CONTENT: Final = frozenset({"apiVersion", "kind", "metadata", "status"})
 
 @attrs.frozen
 class WantedItem:
-    """A desired object of a graph node, and the item from which its `manifest` was made.
+    """A desired object of a graph node.
 
-    `manifest` is what is applied. `live` is the existing object of that name; `is_foreign` says that it belongs to
-    another owner. `record` is the owner's record of an object that is created only once, None for other objects.
+    `manifest` is what is applied. A node with a list makes one object for each item of the list; `item` is the one of
+    this object. `live` is the existing object of that name; `is_foreign` says that it belongs to another owner.
+    `record` is what the owner's status says about an object that is created only once, None for other objects.
     `problem` says why the object cannot exist.
     """
 

@@ -339,10 +339,10 @@ _KEPT: Final = frozenset(("default", "enum", "not"))
 
 
 def split_rules(schema: Mapping[str, Any]) -> tuple[Sequence[Mapping[str, Any]], dict[str, Any]]:
-    """Return the CEL rules of a schema as a pair, of which at most one part is filled.
+    """Return the CEL rules of `schema` in the form in which a class can declare them: as a pair with one empty part.
 
-    The first part is the sequence of rules, if a call of `rule` can express each of them. Otherwise the second part is
-    a schema with the keyword `x-kubernetes-validations`.
+    The first part has the rules, if `purekube.schema.rule(expression, message, field_path, reason)` can express each of
+    them. Otherwise the second part is a schema whose only keyword is `x-kubernetes-validations`, with all rules.
     """
     rules = schema.get(RULES, [])
     if all(rule.keys() <= _IN_A_RULE and rule.get("message") for rule in rules):

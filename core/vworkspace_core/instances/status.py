@@ -77,8 +77,9 @@ def own_conditions(status: ApplicationInstanceStatus) -> tuple[Condition, ...]:
 def endpoints(source: ApplicationInstance, override: ReleaseOverride | None = None) -> tuple[Endpoint, ...]:
     """Return the application's URLs for users: the ingress host, with https if cert-manager is enabled (RES-1).
 
-    They are taken from the effective values, in which explicit values override the integrations, and an Operation's
-    values override both. Values in a Secret or ConfigMap are never read; then only the integrations count.
+    They are taken from the effective values: those that `spec.integrations` sets, changed by the inline values of the
+    spec, and both changed by the values of `override`, an Upgrade that runs. Values in a Secret or ConfigMap are never
+    read, so what they change is not seen here.
     """
     if source.spec.integrations is None or source.spec.integrations.ingress is None:
         return ()

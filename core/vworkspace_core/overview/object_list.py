@@ -58,7 +58,7 @@ class ListRow:
 
     @property
     def needs_person(self) -> bool:
-        """True if the object needs a person's help."""
+        """True if the object's state is BAD, or WAITING for something that only a person can do."""
         return needs_person(self.severity, is_helpable=self.is_helpable)
 
 

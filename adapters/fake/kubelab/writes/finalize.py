@@ -92,8 +92,9 @@ def finalize_update(
 
     Raises a 409 ApiFailure for a stale resourceVersion, and a 422 ApiFailure for an invalid `manifest`. If `write`
     defers validation, the outcome contains the 422 instead. For a PUT or patch of a custom resource, `read` is the
-    result of `body_decoding.read_body`, in which unknown fields and nulls are removed already. Parts that `manifest`
-    shares with it are not searched for them again. Otherwise `read` is None.
+    result of `body_decoding.read_body`, from which unknown fields and nulls are removed already; parts of `manifest`
+    that are the same objects as in `read` are not searched for unknown fields and nulls again. Otherwise `read` is
+    None. `warnings` are the warnings so far, which the outcome repeats before its own.
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
