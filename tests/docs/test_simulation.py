@@ -48,6 +48,7 @@ def test_the_reconciler_of_the_page_breaks_a_law_and_the_picture_shows_the_shrun
     """SIM-5, SIM-3."""
     simulated, replayed = followed(tmp_path)
     assert 'broken   REC-10 "a delete names the uid"' in simulated
+    assert "decision: CallController(cause=" in simulated
     acts = [line for line in replayed if "  people  " in line or "  fault  " in line]
     assert len(acts) == 2 <= MOST_ACTS
     assert words(picture(replayed)) == words(PICTURE.read_text(encoding="utf-8"))

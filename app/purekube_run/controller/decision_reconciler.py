@@ -14,10 +14,12 @@ import structlog
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.controller.decision import Decision
 from purekube.controller.execute import OnWrite, PassRules, S, V
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.observer import DECISION
 
 _RECONCILING: Final = "Reconciling"
 """The condition that reports that an object is in progress."""
@@ -102,6 +104,17 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
     return ReconcileResult()
 
 
+def _announced(rules: PassRules[S, V]) -> PassRules[S, V]:
+    """Return rules that decide the same, and set `DECISION` to each decision for the writes that follow."""
+
+    def decide(source: S, observed: V) -> Decision:
+        decision = rules.decide(source, observed)
+        DECISION.set(decision)
+        return decision
+
+    return attrs.evolve(rules, decide=decide)
+
+
 @attrs.frozen(eq=False)
 class DecisionReconciler(Generic[S, V]):
     """The reconciler of a kind whose decisions a pure function makes: the function `rules.decide`.
@@ -114,7 +127,7 @@ class DecisionReconciler(Generic[S, V]):
     objects wait to be reconciled, status writes that may wait are left to a later pass.
     """
 
-    rules: PassRules[S, V]
+    rules: PassRules[S, V] = attrs.field(converter=_announced)
     read: Callable[[StoredObject], S | None]
     observe: Callable[[ObjectRef, S, StoredObject], Awaitable[V]]
     api: KubeApi

@@ -1,7 +1,8 @@
 """Observers of a worker pool's reconciles, for logs and metrics, and the pool's own counters (RUN-3, RUN-5)."""
 
 from collections import Counter
-from typing import Any, Protocol
+from contextvars import ContextVar
+from typing import Any, Final, Protocol
 
 import attrs
 import structlog
@@ -15,6 +16,12 @@ from purekube.controller.queue.workqueue import QueueStats
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
 
 _log = structlog.get_logger("driver")
+
+DECISION: Final[ContextVar[object]] = ContextVar("decision", default=None)
+"""The decision, or the step of a controller in Python, that a worker's task carries out now; None if it has none yet.
+
+An observer of a write learns from it why the write is made.
+"""
 
 
 @attrs.frozen

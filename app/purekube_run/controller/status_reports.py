@@ -22,6 +22,7 @@ from purekube.controller.status import is_bad
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent
 from purekube_run.controller.controller import ControllerDefinition
 from purekube_run.controller.informers import StoredObject
+from purekube_run.controller.observer import DECISION
 
 _pass_log = structlog.get_logger("reconcile")
 
@@ -111,6 +112,7 @@ class StatusReports:
         decision = blocked_status(writer.words, manifest, conditions, blocked, self.clock.now())
         if decision.status is None:
             return
+        DECISION.set(decision)
         answer = await write_status(self.api, key.kind, decision.status, writer.owner.manager)
         self._unwritten.forget(str(key))
         self.on_write(key, (key, str(metadata(answer).get("resourceVersion", ""))))

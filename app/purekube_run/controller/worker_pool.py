@@ -33,6 +33,7 @@ from purekube.controller.reconcile_error import ReconcileError, reconcile_error_
 from purekube.ports import Clock
 from purekube_run.controller.informers import one_pass
 from purekube_run.controller.observer import (
+    DECISION,
     LoggingObserver,
     ReconcileAttempt,
     ReconcileObserver,
@@ -280,6 +281,7 @@ class WorkerPool:
 
     async def _process(self, key: ObjectRef) -> None:
         # Workers are tasks with contexts of their own, so that every log line of a reconcile names its object.
+        DECISION.set(None)
         reconcile_id = f"{self._run_id}-{next(self._serial)}"
         structlog.contextvars.bind_contextvars(
             controller=self._name, namespace=key.namespace or "", name=key.name, reconcile_id=reconcile_id

@@ -62,6 +62,7 @@ from purekube.reconcilers.progress import (
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube_run.controller.informers import StoredObject
+from purekube_run.controller.observer import DECISION
 from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.reconcilers.declared_rights import ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
@@ -192,6 +193,7 @@ class ControllerPasses:
                 self.pending_events.lives.get(work.key, ObjectProgress()), seen
             )
             step = next_step(self.rules, progress, self.pending_events.wake(work.key), seen)
+            DECISION.set(step)
             if seen.deleting:
                 await self.daemons.end(work.key)
             match step:
@@ -361,6 +363,7 @@ class ControllerPasses:
             )
             if change is None or change.status is None:
                 return
+            DECISION.set(change)
             try:
                 answer = await write_status(self.api, work.key.kind, change.status, manager_of(self.controller))
             except Stale:

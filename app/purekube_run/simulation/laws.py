@@ -17,6 +17,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT, LEASE
 from purekube.ports import KubeVerb
 from purekube_run.controller.election import LeaseLost
+from purekube_run.controller.observer import DECISION
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
@@ -39,7 +40,8 @@ class LawViolation:
     """The report on a broken law (required property): its clause (numbered requirement) and name, the object, the time,
     and the observation that shows the breach.
 
-    `write` and `decision` describe the last write of the object, and the last decision about it.
+    `write` describes the last write of the object. `decision` is that of the pass that broke the law; if no pass did,
+    it is the last that was logged about the object.
     """
 
     clause: str
@@ -53,7 +55,7 @@ class LawViolation:
     def __str__(self) -> str:
         lines = [f'{self.clause} "{self.law}" at {clock(self.at)}: {self.object}: {self.told}']
         lines += [f"  last write: {self.write}"] * bool(self.write)
-        lines += [f"  last decision: {self.decision}"] * bool(self.decision)
+        lines += [f"  decision: {self.decision}"] * bool(self.decision)
         return "\n".join(lines)
 
 
@@ -112,7 +114,8 @@ class Laws:
             return
         name = str(ref)
         write, now = self.last_writes.get(name, ""), self.world.seconds
-        self.broken[clause, law] = LawViolation(clause, law, name, now, told, write)
+        decision = str(DECISION.get() or "")  # that of the pass in whose task this is called
+        self.broken[clause, law] = LawViolation(clause, law, name, now, told, write, decision)
         self.world.note("law", f"{clause} {law} is broken: {name}: {told}")
         self.world.halt()
 
@@ -144,11 +147,11 @@ class Laws:
         self.observe(kind, self._observed)
 
     def _decided(self, ref: str, line: str) -> None:
-        """Add `line`, the last decision that a controller logged about the object `ref`, to the reports on its broken
-        laws.
+        """Add `line`, the last decision that was logged about the object `ref`, to the reports on its broken laws that
+        have none.
         """
         for key, law in self.broken.items():
-            if law.object == ref:
+            if law.object == ref and not law.decision:
                 self.broken[key] = attrs.evolve(law, decision=line)
 
     # --- every write -------------------------------------------------------------------------------------------------

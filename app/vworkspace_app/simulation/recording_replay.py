@@ -17,7 +17,7 @@ from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
 from purekube.apimachinery.secret_material import safe
-from purekube.controller.decision import Apply, Decision
+from purekube.controller.decision import Apply, Decision, effects_of
 from purekube.controller.drift import needs_apply
 from purekube_run.process.yaml_documents import parse_yaml
 from purekube_run.simulation.laws import clock
@@ -162,7 +162,7 @@ class _Replay:
     def _decide(self, at: float, refs: Iterable[ObjectRef]) -> None:
         for ref in refs:
             decision = self._decision(ref, self.recording.start + timedelta(seconds=at))
-            shown = RunDecision(ref.kind.kind.lower(), ref, decision.row, tuple(_effects(decision)))
+            shown = RunDecision(ref.kind.kind.lower(), ref, decision.row, tuple(effects_of(decision)))
             self.decided += 1
             if ref in self._open and self._open[ref][1].effects != shown.effects:
                 self._conclude(ref, *self._open.pop(ref), until=at)
@@ -254,25 +254,6 @@ def _event_text(event: Manifest) -> str:
     namespace = f"{place}/" if (place := get_path(regarding, "namespace")) else ""
     about = f"{get_path(regarding, 'kind')} {namespace}{get_path(regarding, 'name')}"
     return f"{event.get('type')} {event.get('reason')} about {about}: {event.get('note', '')}"
-
-
-def _effects(decision: Decision) -> Iterator[str]:
-    """Yield the writes of a decision in words."""
-    if decision.finalizer is not None:
-        yield f"{decision.finalizer.value}s the finalizer"
-    if decision.annotations:
-        yield "annotates"
-    yield from (f"patches {patch.ref}" for patch in decision.patches)
-    yield from (f"applies {apply.ref}" for apply in decision.applies)
-    yield from (f"creates {create.ref}" for create in decision.creates)
-    yield from (f"deletes {delete.ref}" for delete in decision.deletes)
-    if decision.transitions:
-        changed = ", ".join(
-            f"{t.condition.type}={t.condition.status}/{t.condition.reason}" for t in decision.transitions
-        )
-        yield f"writes the status {changed}"
-    elif decision.status is not None:
-        yield "writes the status"
 
 
 def _with_desired_hashes(

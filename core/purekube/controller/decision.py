@@ -1,7 +1,7 @@
 """Input and output of a reconcile decision as plain data (REC-2), with the time of the next reconcile (REC-6)."""
 
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from functools import cached_property
 from typing import Any, ClassVar, Final
@@ -292,6 +292,29 @@ class Decision:
     def is_empty(self) -> bool:
         """True if the decision writes nothing at all: no object, no status and no Event."""
         return not self.writes_downstream and self.status is None and not self.events
+
+    def __str__(self) -> str:
+        row = f"[{self.row}] " if self.row else ""
+        return row + (", ".join(effects_of(self)) or "writes nothing")
+
+
+def effects_of(decision: Decision) -> Iterator[str]:
+    """Yield the writes of a decision in words."""
+    if decision.finalizer is not None:
+        yield f"{decision.finalizer.value}s the finalizer"
+    if decision.annotations:
+        yield "annotates"
+    yield from (f"patches {patch.ref}" for patch in decision.patches)
+    yield from (f"applies {apply.ref}" for apply in decision.applies)
+    yield from (f"creates {create.ref}" for create in decision.creates)
+    yield from (f"deletes {delete.ref}" for delete in decision.deletes)
+    if decision.transitions:
+        changed = ", ".join(
+            f"{t.condition.type}={t.condition.status}/{t.condition.reason}" for t in decision.transitions
+        )
+        yield f"writes the status {changed}"
+    elif decision.status is not None:
+        yield "writes the status"
 
 
 def as_data(decision: Decision) -> dict[str, Any]:

@@ -287,4 +287,21 @@ def test_a_broken_law_names_clause_object_moment_write_and_decision(monkeypatch:
     assert timedelta(seconds=20) < timedelta(seconds=law.at) < timedelta(seconds=30)
     assert (law.clause, law.object) == ("REC-7", "ApplicationInstance team-a/app-0")
     assert "by replica-1 at 0:00:2" in law.write
-    assert law.decision.startswith("status changed conditions=")
+    assert law.decision.startswith("[REC-5 row 1 Pending] writes the status Ready=")
+
+
+@pytest.mark.parametrize(
+    ("defect", "clause", "decision"),
+    [
+        ("forgets the finalizer", "RES-5", "[REC-5 row 1 Pending] applies OCIRepository team-a/app-0-"),
+        ("releases the finalizer too early", "REC-10", "[REC-10 Uninstalling] removes the finalizer, "),
+    ],
+)
+def test_the_decision_of_a_broken_law_is_the_one_that_its_pass_carries_out(
+    monkeypatch: pytest.MonkeyPatch, defect: str, clause: str, decision: str
+) -> None:
+    """SIM-3: the pass has not ended when its write breaks the law, so its log line is still to come."""
+    DEFECTS[defect].patch(monkeypatch)
+    law = perform(script(*DELETED)).broken[0]
+    assert law.clause == clause
+    assert law.decision.startswith(decision)
