@@ -205,7 +205,7 @@ class Elector:
         self._state, effects = step(self._state, event, moment)
         command: LeaseCommand = End()
         for effect in effects:
-            if isinstance(effect, ReadLease | ReadPeers | CreateLease | UpdateLease | SetTimer | End):
+            if isinstance(effect, LeaseCommand):
                 command = effect
             else:
                 self._apply(effect)

@@ -258,7 +258,7 @@ class InformerRunner:
             end = StreamFailed(self._operator_error(error))
         finally:
             await close(stream)
-        command = end if isinstance(end, ReadPage | OpenStream | Wait) else self._step(end)
+        command = end if isinstance(end, InformerCommand) else self._step(end)
         assert command is not None
         return command
 
@@ -306,7 +306,7 @@ class InformerRunner:
         self._state, effects = step(self._state, event, now, self._random(), self._policy)
         command: InformerCommand | None = None
         for effect in effects:
-            if isinstance(effect, ReadPage | OpenStream | Wait):
+            if isinstance(effect, InformerCommand):
                 command = effect
                 self._heartbeat.begin(command)
             else:
