@@ -422,6 +422,8 @@ def test_a_report_shows_a_count_of_zero() -> None:
         (bool, True, True, 1),
         (float, 1.5, 1.5, True),
         (int | str, "a", "a", 1.5),
+        (int | str | None, None, None, 1.5),
+        (int | str | None, 3, 3, True),
         (Literal["a", "b"], "b", "b", "c"),
         (Size, "large", Size.LARGE, "huge"),
         (str, "a", "a", None),

@@ -43,6 +43,18 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
     ),
     ([config("a", data={"x": "${[1]}"})], {}, [("R.template.data.x", 2, "expected string, found list(int) ([1])")]),
     ([config("a", data={"x": "${b'a'}"})], {}, []),
+    (
+        [config("a", data={"x": "to ${self.spec.host}"})],
+        {},
+        [
+            (
+                "R.template.data.x",
+                14,
+                "spec.host may be absent: write self.spec.?host, ask has(self.spec.host), or give it a default in "
+                "shops.example.com",
+            )
+        ],
+    ),
     ([config("a", data={"x": "${timestamp(0)}"})], {}, []),
     ([config("a", data={"x": "${self.spec.?host}"})], {}, []),
     ([config("a", data={"x": [1]})], {}, [("R.template.data.x", -1, "expected string, found a list")]),

@@ -13,7 +13,7 @@ from purekube.boxes.compiler.template_compiler import misfits, mismatch
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.decision.evaluation import Evaluation, hold_of, report, when_test, with_faults
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.templates import TextPart, renders, text_parts, whole_expression
+from purekube.boxes.templates import TextPart, compile_template, renders, text_parts, whole_expression
 from purekube.cel import BOOL, DYN, INT, STRING, CelSyntaxError, CelType, list_of, optional_of
 from purekube.cel.values import ABSENT
 from purekube.controller.decision import Snapshot
@@ -72,6 +72,14 @@ def test_an_expression_without_an_end_is_told_at_its_place(text: str, column: in
     with pytest.raises(CelSyntaxError) as raised:
         text_parts(text)
     assert (raised.value.line, raised.value.column, raised.value.problem) == (1, column, message)
+
+
+def test_a_text_that_cannot_be_parsed_stays_unchanged_beside_the_others() -> None:
+    raw = {"x": "a ${b", "${c": "d", "y": ["e", "${'f"], "z": 1}
+    template, problems = compile_template(raw, "spec", lambda path, piece, in_text: None)
+
+    assert template.render({}) == raw
+    assert [problem.path for problem in problems] == ["spec.x", "spec.${c", "spec.y[1]"]
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ def test_every_kind_of_the_table_has_its_schema(api_version: str, kind: str) -> 
     assert (found.kind.api_version, found.kind.kind) == (api_version, kind)
     assert schema is not None
     assert {"apiVersion", "kind", "metadata"} <= set(schema.properties)
+    assert schema.required == (*found.openapi.get("required", ()), "apiVersion", "kind", "metadata")
 
 
 def test_a_kind_that_is_not_built_in_has_none() -> None:

@@ -24,7 +24,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
-from vworkspace_core.overview.object_list import ListQuery, ListRow, list_view, redacted_summary, row_of
+from vworkspace_core.overview.object_list import ListQuery, ListRow, headline_of, list_view, redacted_summary, row_of
 from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
@@ -52,6 +52,38 @@ def test_a_page_holds_a_hundred_rows_and_counts_all_of_them_SEE_3() -> None:
         "other filters bear on a choice, its own does not"
     )
     assert [state.value for state in view.states if state.is_chosen] == ["Ready"]
+
+
+@pytest.mark.parametrize("place", ["name", "namespace", "about", "reason", "message"])
+def test_a_row_is_found_by_each_of_its_texts_alone_SEE_3(place: str) -> None:
+    texts = {**dict.fromkeys(("name", "namespace", "about", "reason", "message"), "x"), place: "a NEEDLE here"}
+    ref = ObjectRef(APPLICATION_INSTANCE, texts["namespace"], texts["name"])
+    row = ListRow(ref, OverviewState.READY, texts["reason"], texts["message"], about=texts["about"])
+
+    assert list_view([row, *rows(2)], ListQuery(text="Needle")).rows == (row,)
+
+
+@pytest.mark.parametrize(
+    ("states", "text", "severity", "needs"),
+    [
+        ("", "Nothing is here yet", Severity.QUIET, 0),
+        ("r", "Nothing needs you: 1 object", Severity.GOOD, 0),
+        ("rr", "Nothing needs you: 2 objects", Severity.GOOD, 0),
+        ("p", "Nothing needs you; 1 of 1 object in progress", Severity.MOVING, 0),
+        ("prp", "Nothing needs you; 2 of 3 objects in progress", Severity.MOVING, 0),
+        ("s", "1 of 1 object needs you", Severity.BAD, 1),
+        ("rs", "1 of 2 objects needs you", Severity.BAD, 1),
+        ("sps", "2 of 3 objects need you", Severity.BAD, 2),
+    ],
+)
+def test_the_headline_counts_what_needs_a_person_or_is_in_progress_SEE_3(
+    states: str, text: str, severity: Severity, needs: int
+) -> None:
+    of = {"r": OverviewState.READY, "p": OverviewState.PROGRESSING, "s": OverviewState.STALLED}
+    listed = [ListRow(ObjectRef(JOB, "ns", f"a{at}"), of[state], "", "") for at, state in enumerate(states)]
+    found = headline_of(listed)
+
+    assert (found.text, found.severity, len(found.needs), found.left_out) == (text, severity, needs, 0)
 
 
 def test_objects_without_a_namespace_are_no_choice_of_one() -> None:

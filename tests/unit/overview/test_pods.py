@@ -5,7 +5,17 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import DAEMON_SET, DEPLOYMENT, HELM_RELEASE, JOB, POD, SERVICE
+from purekube.apimachinery.resources import (
+    DAEMON_SET,
+    DEPLOYMENT,
+    HELM_CHART,
+    HELM_RELEASE,
+    HELM_REPOSITORY,
+    JOB,
+    OCI_REPOSITORY,
+    POD,
+    SERVICE,
+)
 from tests.support.builders import instance_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
@@ -49,6 +59,48 @@ def tree(*objects: tuple[Kind, Manifest]) -> Branch:
 
 def below(branch: Branch) -> list[tuple[str, str, list[Any]]]:
     return [(each.summary.ref.kind.kind, each.summary.ref.name, below(each)) for each in branch.children]
+
+
+def made(kind: Kind, name: str, namespace: str = NS, **spec: Any) -> tuple[Kind, Manifest]:
+    meta = {"name": name, "namespace": namespace, "labels": {INSTANCE_UID: "u-1"}}
+    return kind, {**kind.manifest(name, namespace), "metadata": meta, "spec": spec}
+
+
+CHART = made(HELM_CHART, "team-shop", sourceRef={"kind": "HelmRepository", "name": "repo"})
+SOURCES = [
+    *(made(HELM_REPOSITORY, name) for name in ("repo", "team-shop", "other")),
+    made(OCI_REPOSITORY, "repo"),
+    made(HELM_REPOSITORY, "repo", "elsewhere"),
+]
+NAMED = {"kind": "HelmRepository", "name": "repo"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "spec", "sources"),
+    [
+        ([], {"chartRef": NAMED}, [(HELM_REPOSITORY, "repo")]),
+        ([], {"sourceRef": NAMED}, [(HELM_REPOSITORY, "repo")]),
+        ([], {"chart": {"spec": {"sourceRef": NAMED}}}, [(HELM_REPOSITORY, "repo")]),
+        ([], {"chartRef": {"kind": "OCIRepository", "name": "repo"}}, [(OCI_REPOSITORY, "repo")]),
+        ([], {"chartRef": {"kind": "HelmRepository", "name": "absent"}}, []),
+        ([], {}, []),
+        ([CHART], {"chart": {"spec": {"sourceRef": NAMED}}}, [(HELM_CHART, "team-shop")]),
+        ([CHART], {}, [(HELM_CHART, "team-shop")]),
+        ([made(HELM_CHART, "shop"), made(HELM_CHART, "team-shop", "elsewhere")], {}, []),
+    ],
+)
+def test_a_release_is_made_from_its_chart_or_else_from_the_source_that_it_names_SEE_3(
+    objects: list[tuple[Kind, Manifest]], spec: dict[str, Any], sources: list[tuple[Kind, str]]
+) -> None:
+    found = tree(*SOURCES, *objects, (HELM_RELEASE, {**release(), "spec": spec}))
+
+    (branch,) = (each for each in found.children if each.summary.ref.kind == HELM_RELEASE)
+    assert branch.made_from == tuple(ObjectRef(kind, NS, name) for kind, name in sources)
+
+
+def test_a_chart_is_made_from_its_repository_SEE_3() -> None:
+    (branch,) = (each for each in tree(*SOURCES, CHART).children if each.summary.ref.kind == HELM_CHART)
+    assert branch.made_from == (ObjectRef(HELM_REPOSITORY, NS, "repo"),)
 
 
 def test_the_pods_of_a_release_are_those_with_its_name_in_its_namespace_SEE_1() -> None:

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import attrs
+import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
@@ -172,6 +173,25 @@ def test_a_child_has_a_span_below_the_run_of_the_object_that_controls_it() -> No
     assert next_one == Span(run.child(name, 2), run.span, name, at(7), at(8), about, "")
     (well,) = recorder.object_changed(CHILD, child(controls, "True"), at(9))
     assert (well.name, well.began, well.error) == ("HelmRelease Other", at(8), "")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "name"),
+    [
+        ([{"type": "Ready", "status": "Unknown", "reason": "Up"}, {"type": "Reconciling", "reason": "No"}], "Up"),
+        ([{"type": "Reconciling", "status": "True", "reason": "Waits"}, {"type": "Ready", "reason": ""}], "Waits"),
+        ([{"type": "Other", "status": "True", "reason": "No"}], "Pending"),
+        ([], "Pending"),
+    ],
+)
+def test_the_span_of_a_child_is_named_by_its_reason_or_else_by_its_state(conditions: list[Any], name: str) -> None:
+    recorder = TraceRecorder(CLUSTER_ID)
+    assert [*recorder.object_changed(REF, instance(1, "Unknown"), START)] == []
+    going = {**child({**OWNER, "controller": True}), "status": {"conditions": conditions}}
+    assert [*recorder.object_changed(CHILD, going, at(1))] == []
+
+    (span,) = recorder.object_changed(CHILD, child({**OWNER, "controller": True}, "True"), at(2))
+    assert span.name == f"HelmRelease {name}"
 
 
 def test_a_span_is_written_as_otlp_reads_it() -> None:

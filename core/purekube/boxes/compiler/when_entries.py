@@ -174,7 +174,7 @@ class WhenEntries:
             self._findings.problem(f"{path}.field", f"must be a time such as metadata.creationTimestamp, not {given}")
             return None
         shown = f"{gate.value} have passed since {gate.field}"
-        return _EntryText(text, f"{path}.field", shown, None, seconds_of(gate.value, otherwise=60.0))
+        return _EntryText(text, f"{path}.field", shown, None, seconds_of(gate.value))
 
     def _compares(self, comparison: str, path: str, seen: Variables) -> bool:
         """Report whether `comparison` compares values whose types can be equal; add a problem if not."""

@@ -1,0 +1,57 @@
+"""Equality of nested values is asked from left to right (PH-6), and time zones are the same on every machine."""
+
+from datetime import UTC, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from purekube.cel import Budget, EvaluationError
+from purekube.cel.moments import zone_of
+from purekube.cel.values import SetList, cel_equal
+
+TWO, TWICE = SetList([1, 2]), [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        (TWO, [2, 1], True),
+        (TWO, TWICE, False),
+        (TWICE, TWO, True),
+        ([0, TWO], [0, TWICE], False),
+        ([0, TWICE], [0, TWO], True),
+        ({"a": 0, "b": TWO}, {"a": 0, "b": TWICE}, False),
+        ({"a": 0, "b": TWICE}, {"a": 0, "b": TWO}, True),
+        (SetList([TWO]), [TWICE], False),
+        (SetList([TWICE]), [TWO], True),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": 1}, {"a": 1, "b": 1}, False),
+        ({"a": 1, "b": 2}, {"b": 2.0, "a": 1.0}, True),
+        ([1, 2], [2, 1], False),
+        ([1], [1, 1], False),
+    ],
+)
+def test_each_item_of_a_set_on_the_left_is_sought_on_the_right(left: Any, right: Any, equal: bool) -> None:
+    assert cel_equal(left, right, Budget()) is equal
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"),
+    [
+        ("UTC", UTC),
+        ("", UTC),
+        ("Europe/Berlin", ZoneInfo("Europe/Berlin")),
+        ("+01:30", timezone(timedelta(minutes=90))),
+        ("-01:30", timezone(timedelta(minutes=-90))),
+        ("23:59", timezone(timedelta(hours=23, minutes=59))),
+    ],
+)
+def test_a_zone_is_known_by_its_name_or_its_offset(name: str, zone: Any) -> None:
+    assert zone_of(name) == zone
+
+
+@pytest.mark.parametrize("name", ["24:00", "01:60", "Nowhere/At/All", "../UTC"])
+def test_an_unknown_zone_is_an_error(name: str) -> None:
+    with pytest.raises(EvaluationError, match="unknown time zone"):
+        zone_of(name)
