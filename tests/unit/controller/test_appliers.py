@@ -194,5 +194,24 @@ def test_an_object_that_does_not_exist_becomes_what_the_file_says() -> None:
     assert estimated(None, {"spec": {"a": 1}}, KUBECTL_CLIENT_SIDE) == {"spec": {"a": 1}}
 
 
-def test_a_first_apply_merges_maps_and_replaces_lists() -> None:
-    assert overlaid({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}, "d": 1}) == {"a": {"b": 1, "c": [2]}, "d": 1}
+@pytest.mark.parametrize(
+    ("live", "desired", "after"),
+    [
+        ({"a": {"b": 1, "c": [1]}}, {"a": {"c": [2]}, "d": 1}, {"a": {"b": 1, "c": [2]}, "d": 1}),
+        ({"a": 1}, {"a": 2}, {"a": 2}),
+        ({"a": {"b": {"c": 1, "d": 1}}}, {"a": {"b": {"c": 2}}}, {"a": {"b": {"c": 2, "d": 1}}}),
+        ({"a": {"b": 1}}, {"a": 2}, {"a": 2}),
+        ({"a": 2}, {"a": {"b": 1}}, {"a": {"b": 1}}),
+        ({"a": 1}, {"a": None}, {"a": None}),
+        ([1], {"a": 1}, {"a": 1}),
+        ({"a": 1}, [1], [1]),
+    ],
+)
+def test_a_first_apply_merges_maps_and_replaces_lists(live: Any, desired: Any, after: Any) -> None:
+    assert overlaid(live, desired) == after
+
+
+def test_a_first_apply_keeps_the_order_of_what_is_there() -> None:
+    after = overlaid({"b": {"y": 1, "x": 1}, "a": 1}, {"c": 1, "a": 2, "b": {"z": 1, "x": 2}})
+
+    assert (list(after), list(after["b"])) == (["b", "a", "c"], ["y", "x", "z"])

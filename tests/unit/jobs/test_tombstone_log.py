@@ -86,6 +86,19 @@ def test_a_segment_grows_to_its_size_and_then_the_next_one_begins() -> None:
     assert cluster.reports == []
 
 
+def test_each_tombstone_costs_one_request_as_long_as_nobody_else_writes() -> None:
+    """The version of what was written is known by the answer, so that nothing is read again."""
+    cluster = Cluster()
+    log, requests = cluster.log(size=3), []
+    for number in range(1, 6):
+        cluster.faulty.count = 0
+        remember(log, entry(number))
+        requests.append(cluster.faulty.count)
+
+    assert requests == [1] * 5
+    assert list(cluster.stored()) == [1, 2]
+
+
 @pytest.mark.parametrize(("spare", "segments"), [(0, [1]), (1, [1, 2])])
 def test_a_segment_grows_to_its_bytes(spare: int, segments: list[int]) -> None:
     empty = len(encoded([entry(1), entry(2, "")]))

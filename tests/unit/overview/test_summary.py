@@ -7,7 +7,7 @@ import pytest
 
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY
 from purekube.boxes.rollouts.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
 from purekube.graph import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
@@ -253,6 +253,28 @@ def test_a_child_stands_as_the_readiness_of_its_kind_says_PH_1() -> None:
     assert summary_of_child(HELM_RELEASE, release).state is OverviewState.PROGRESSING
     going = {**release, "metadata": {"name": "a", "namespace": "n", "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert summary_of_child(HELM_RELEASE, going).state is OverviewState.DELETING
+
+
+@pytest.mark.parametrize(
+    ("generation", "observed", "status", "state"),
+    [
+        (2, 2, "False", OverviewState.NOT_READY),
+        (2, 2, "Unknown", OverviewState.PROGRESSING),
+        (2, 1, "False", OverviewState.PROGRESSING),
+        (2, None, "False", OverviewState.PROGRESSING),
+        (None, 2, "False", OverviewState.PROGRESSING),
+        (None, None, "False", OverviewState.PROGRESSING),
+    ],
+)
+def test_a_child_has_failed_if_its_controller_says_so_of_its_present_generation_PH_1(
+    generation: int | None, observed: int | None, status: str, state: OverviewState
+) -> None:
+    source = OCI_REPOSITORY.manifest("a", "n")
+    source["metadata"]["generation"] = generation
+    ready = {"type": "Ready", "status": status, "reason": "Odd", "observedGeneration": observed}
+    found = summary_of_child(OCI_REPOSITORY, {**source, "status": {"conditions": [ready], "observedGeneration": 2}})
+
+    assert (found.state, found.reason) == (state, "Odd")
 
 
 _OF_PHASES = {
