@@ -113,7 +113,7 @@ def on_status_read(job: JobState, seen: Inspection, at: JobStepContext) -> JobSt
 
 def _is_undone(job: JobState, live: Manifest | None) -> bool:
     """Report whether the job's effect on the object was undone by a restore of the cluster's storage (RUN-1)."""
-    if live is None or job.applied is None or _is_gone(job, live):
+    if live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid:
         return False
     if isinstance(job.task, DeleteTask):
         return not metadata(live).get("deletionTimestamp")
