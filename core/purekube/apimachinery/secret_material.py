@@ -194,7 +194,7 @@ def _cleaned(text: str, longest: int) -> str:
 def _cut(text: str, longest: int) -> str:
     text = text[:longest]
     last = text[max(text.rfind(space) for space in " \t\n\r") + 1 :]
-    return text[: -len(last)] + REDACTED if last and _may_show(_plain(last)) else text
+    return text[: -len(last)] + REDACTED if _may_show(_plain(last)) else text
 
 
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")

@@ -162,7 +162,7 @@ def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
     if kind is bool or type(right) is bool:
-        return left is right
+        return False
     if is_number(left) and is_number(right):
         return bool(left == right)
     if isinstance(left, list) and isinstance(right, list):

@@ -53,6 +53,11 @@ def test_secret_keys_are_known_in_any_case(key: str) -> None:
     assert is_secret_key(key.swapcase())
 
 
+@pytest.mark.parametrize(("between", "secret"), [(0, False), (490, False), (491, True), (600, True)])
+def test_the_last_512_characters_of_a_key_are_searched(between: int, secret: bool) -> None:
+    assert is_secret_key(f"existingsecret{'a' * between}password") is secret
+
+
 @given(PLAIN_KEYS)
 def test_keys_that_only_come_close_are_not_secret(key: str) -> None:
     assert not is_secret_key(key)

@@ -29,7 +29,7 @@ from purekube.apimachinery.errors import (
     unwrap_group,
 )
 from purekube.apimachinery.fields import formed, immutable
-from purekube.apimachinery.formats import DNS_LABEL, EXACT_SEMVER, mismatch_message
+from purekube.apimachinery.formats import DNS_LABEL, EXACT_SEMVER, Form, mismatch_message
 from purekube.apimachinery.manifest import (
     Kind,
     ObjectRef,
@@ -393,6 +393,7 @@ def test_rules_of_fields_have_their_text_in_cel_and_their_words() -> None:
     )
     assert formed(r"^[a-z][a-zA-Z0-9_]*$").refusal("1").endswith("not '1'")
     assert r"\\d" in formed(EXACT_SEMVER).rule
+    assert formed(Form(r"^'\d$", "a quote", "x"), of="a").rule == r"self.a.matches('^\'\\d$')"
     assert (immutable().is_transition, of_value.is_transition, immutable().refusal("a")) == (
         True,
         False,

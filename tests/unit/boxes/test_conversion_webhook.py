@@ -40,6 +40,21 @@ def test_it_is_another_path_of_the_same_server(given_client: Any, converting: An
     assert found(configuration(given_client, RULE)) == ConversionWebhook(converting)
 
 
+def test_a_definition_is_registered_as_a_copy() -> None:
+    """CRDs come from a cache, which must stay as it was read."""
+    bare = {"metadata": {"name": "shops"}, "spec": {"group": "a"}}
+    kept = {"metadata": {"name": "shops", "annotations": {"a": "b"}}, "spec": {"group": "a"}}
+    webhook = {"clientConfig": {"service": CONVERTS}, "conversionReviewVersions": ["v1"]}
+    spec = {"group": "a", "conversion": {"strategy": "Webhook", "webhook": webhook}}
+    injecting, other = ConversionWebhook({"service": CONVERTS}, INJECTED), ConversionWebhook({"service": CONVERTS})
+
+    assert injecting.registered_in(bare) == {"metadata": {"name": "shops", "annotations": INJECTED}, "spec": spec}
+    assert injecting.registered_in(kept)["metadata"]["annotations"] == {"a": "b", **INJECTED}
+    assert other.registered_in(kept) == {"metadata": kept["metadata"], "spec": spec}
+    assert bare == {"metadata": {"name": "shops"}, "spec": {"group": "a"}}
+    assert kept["metadata"] == {"name": "shops", "annotations": {"a": "b"}}
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -1,12 +1,13 @@
 """Equality of nested values is asked from left to right (PH-6), and time zones are the same on every machine."""
 
+from collections import UserDict
 from datetime import UTC, timedelta, timezone
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from purekube.cel import Budget, EvaluationError
+from purekube.cel import DYN, Budget, CelError, Environment, EvaluationError, compile_expression
 from purekube.cel.moments import zone_of
 from purekube.cel.values import SetList, cel_equal
 
@@ -30,10 +31,36 @@ TWO, TWICE = SetList([1, 2]), [1, 1]
         ({"a": 1, "b": 2}, {"b": 2.0, "a": 1.0}, True),
         ([1, 2], [2, 1], False),
         ([1], [1, 1], False),
+        (True, True, True),
+        (True, False, False),
+        (True, 1, False),
+        (1, True, False),
+        (0.0, False, False),
+        (1, 1.0, True),
+        ("1", 1, False),
+        (None, None, True),
+        (None, False, False),
     ],
 )
 def test_each_item_of_a_set_on_the_left_is_sought_on_the_right(left: Any, right: Any, equal: bool) -> None:
     assert cel_equal(left, right, Budget()) is equal
+
+
+def test_a_list_is_distinct_by_what_comes_later_in_it() -> None:
+    """What comes later is compared with what was kept, as it is written: `later == kept`."""
+    distinct = compile_expression("x.distinct()", Environment({"x": DYN}), checked=False)
+
+    assert distinct.evaluate({"x": [TWO, TWICE]}, Budget()) == [TWO]
+    assert distinct.evaluate({"x": [TWICE, TWO]}, Budget()) == [TWICE, TWO]
+
+
+def test_a_field_of_any_mapping_can_be_read() -> None:
+    field = compile_expression("x.a.b", Environment({"x": DYN}), checked=False)
+
+    for value in ({"a": {"b": 1}}, UserDict({"a": UserDict({"b": 1})})):
+        assert field.evaluate({"x": value}, Budget()) == 1
+    with pytest.raises(CelError, match="no such key: b"):
+        field.evaluate({"x": UserDict({"a": UserDict({})})}, Budget())
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,7 @@ def test_a_key_has_the_generation_of_the_condition_or_of_the_status_and_the_mome
     assert reported_conditions(found) == {"Ready": ("True", "R", "")}
     told = {**bare, "lastTransitionTime": "t", "reasonTransitionTime": "u"}
     assert reported_conditions(live(told)) == {"Ready": ("True", "R", "u")}
+    assert reported_conditions(live({**told, "reasonTransitionTime": 5})) == {"Ready": ("True", "R", "5")}
 
 
 def test_events_about_the_cluster_name_it_and_its_object() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY
 from purekube.boxes.rollouts.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
 from purekube.graph import GraphReason
@@ -15,7 +15,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.overview.actions import PlannedAction, retry
 from vworkspace_core.overview.remedy import help_for
-from vworkspace_core.overview.summary import OverviewState, summary_of, summary_of_child
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
 MANIFESTS = {
@@ -275,6 +275,48 @@ def test_a_child_has_failed_if_its_controller_says_so_of_its_present_generation_
     found = summary_of_child(OCI_REPOSITORY, {**source, "status": {"conditions": [ready], "observedGeneration": 2}})
 
     assert (found.state, found.reason) == (state, "Odd")
+
+
+DEPENDS = "when anything that it depends on changes"
+
+
+@pytest.mark.parametrize(
+    ("state", "kind", "reason", "advice", "look"),
+    [
+        (OverviewState.SUCCEEDED, OPERATION, "", "", ""),
+        (OverviewState.FAILED, OPERATION, "", "", ""),
+        (OverviewState.CANCELLED, OPERATION, "", "", ""),
+        (OverviewState.WAITING, APPLICATION_INSTANCE, "", "", "on change, or within 1 minute"),
+        (OverviewState.STALLED, OPERATOR_BOX, "", "", "on change, or within 1 minute"),
+        (OverviewState.STALLED, APPLICATION_INSTANCE, "", "", "when its spec changes, or a retry is requested"),
+        (OverviewState.STALLED, OPERATION, "", "", DEPENDS),
+        (OverviewState.DEGRADED, APPLICATION_INSTANCE, "Drifted", "", DEPENDS),
+        (OverviewState.SUSPENDED, APPLICATION_INSTANCE, "", "", "when it is resumed"),
+        (OverviewState.UNSEEN, APPLICATION_INSTANCE, "", "other", "once an operator runs for it"),
+        (OverviewState.READY, APPLICATION_INSTANCE, "", "", ""),
+        (OverviewState.RUNNING, OPERATION, "", "", DEPENDS),
+        (OverviewState.DELETING, CONFIG_MAP, "", "", DEPENDS),
+    ],
+)
+def test_each_state_says_when_the_object_is_looked_at_next_SEE_1(
+    state: OverviewState, kind: Kind, reason: str, advice: str, look: str
+) -> None:
+    assert Summary(ObjectRef(kind, "n", "a"), state, reason, advice=advice).next_look == look
+
+
+@pytest.mark.parametrize(
+    ("state", "suspended", "text"),
+    [
+        (OverviewState.READY, False, "Ready"),
+        (OverviewState.READY, True, "Ready, suspended"),
+        (OverviewState.SUSPENDED, True, "Suspended"),
+        (OverviewState.SUSPENDED, False, "Suspended"),
+    ],
+)
+def test_that_an_object_is_suspended_is_told_beside_any_other_state_SEE_1(
+    state: OverviewState, suspended: bool, text: str
+) -> None:
+    assert Summary(ObjectRef(CONFIG_MAP, "n", "a"), state, is_suspended=suspended).state_text == text
 
 
 _OF_PHASES = {

@@ -17,10 +17,13 @@ from purekube.apimachinery.resources import (
     POD,
     SERVICE,
 )
+from purekube.boxes.decision.labels import MARKS as BOXES
+from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.controller.shard import Shard
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
+from vworkspace_core.overview.box_tree import tree_of_marked
 from vworkspace_core.overview.pods import HELM_INSTANCE
 from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import OverviewState, Summary
@@ -37,6 +40,7 @@ from vworkspace_core.overview.tree import (
 )
 
 NS = "team"
+SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 OURS = {INSTANCE_UID: "u-1"}
 
@@ -189,6 +193,27 @@ def test_a_release_runs_the_chart_that_helm_records_as_deployed(history: Any, ru
 
     (branch,) = tree_of(APPLICATION_INSTANCE, instance, {ObjectRef(HELM_RELEASE, NS, "shop"): release}).children
     assert branch.runs == runs
+
+
+@pytest.mark.parametrize("marks", [BOXES, CONTROLLERS])
+def test_the_children_of_a_parent_are_known_by_its_marks_and_named_by_their_node(marks: Any) -> None:
+    parent = {**SHOP.manifest("s", NS), "metadata": {"name": "s", "namespace": NS, "uid": "u-1"}}
+    objects = [
+        made(CONFIG_MAP, "b", labels={marks.owner_uid: "u-1", marks.node: "parts", marks.item: "x"})[1],
+        made(CONFIG_MAP, "a", labels={marks.owner_uid: "u-1", marks.node: "web"})[1],
+        made(CONFIG_MAP, "c", labels={marks.owner_uid: "u-1"})[1],
+        made(CONFIG_MAP, "other", labels={marks.owner_uid: "u-2", marks.node: "web"})[1],
+        made(CONFIG_MAP, "bare")[1],
+    ]
+
+    tree = tree_of_marked(SHOP, parent, refs_of(CONFIG_MAP, objects))
+
+    assert tree.summary.ref == ObjectRef(SHOP, NS, "s")
+    assert [(each.summary.ref.name, each.node) for each in tree.children] == [
+        ("a", "web"),
+        ("b", "parts[x]"),
+        ("c", ""),
+    ]
 
 
 SUMMARY = Summary(
