@@ -99,9 +99,10 @@ def event_entry(event: Any) -> TimelineEntry | None:
             (text_field(ref, "kind"), "/".join(filter(None, (text_field(ref, "namespace"), text_field(ref, "name"))))),
         )
     )
+    conditions = get_path(event, "conditions")
     said = [
         f"{text_field(condition, 'type')}={text_field(condition, 'status')} {text_field(condition, 'reason')}"
-        for condition in (get_path(event, "conditions") or ())[:8]
+        for condition in (conditions[:8] if isinstance(conditions, list) else ())
     ]
     return TimelineEntry(
         at, safe(f"event {text_field(event, 'kind')}", _SHORT), Severity.QUIET, safe("; ".join([about, *said]))

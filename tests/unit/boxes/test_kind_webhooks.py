@@ -119,6 +119,33 @@ def test_a_box_has_a_converter_exactly_where_it_has_two_versions_PH_8(box: Box) 
     assert converter.convert(new, "v1alpha1")["spec"]["picture"] == "i"
 
 
+@pytest.mark.parametrize(
+    ("spec", "free"),
+    [
+        ({}, None),
+        ({"free": {"a": {"b": 1, "c": 2}, "d": 3}}, {"a": {"c": 2}, "d": 3}),
+        ({"free": {"d": 3}}, {"d": 3}),
+        ({"free": {"a": 3}}, {"a": 3}),
+        ({"host": "h"}, {"a": {"b": "h"}}),
+        ({"host": "h", "free": {"a": {"b": 1, "c": 2}, "d": 3}}, {"a": {"b": "h", "c": 2}, "d": 3}),
+        ({"host": "h", "free": {"a": 3, "d": 3}}, {"a": {"b": "h"}, "d": 3}),
+        ({"host": "h", "free": 3}, {"a": {"b": "h"}}),
+    ],
+)
+def test_a_converted_field_is_set_with_all_that_it_is_in_or_removed_where_it_is_absent_PH_8(
+    spec: dict[str, Any], free: Any
+) -> None:
+    up = {"spec.image": "${old.spec.picture}", "spec.free.a.b": "${old.spec.?host}"}
+    versions = [VERSIONS[0], {**VERSIONS[1], "up": up}]
+    converter = converter_of(box_of(config("a"), kind=two_versions(), versions=versions))
+    assert converter is not None
+
+    old = {**shop({"picture": "i", "parts": [], **spec}), "apiVersion": "example.com/v1alpha1"}
+    before = copy.deepcopy(old)
+    assert converter.convert(old, "v1")["spec"].get("free") == free
+    assert old == before
+
+
 def test_what_the_webhooks_are_needed_for_is_told_and_nothing_where_the_definition_can_do_it(box: Box) -> None:
     assert str(WebhookDuties.of(box)) == "2 rules, filling in spec.host, spec.free.deep.name"
     assert WebhookDuties.of(box)
