@@ -277,6 +277,40 @@ def test_a_child_has_failed_if_its_controller_says_so_of_its_present_generation_
     assert (found.state, found.reason) == (state, "Odd")
 
 
+@pytest.mark.parametrize(
+    ("kind", "message", "told", "helpable"),
+    [
+        (SHOP, "2 objects. To fix: kubectl get a", "", False),
+        (CONFIG_MAP, "2 objects", "", False),
+        (OPERATION, "2 objects", "", False),
+        (OPERATOR_BOX, "2 objects", "2 objects", False),
+        (OPERATOR_BOX, "2 objects. To fix: kubectl get a", "2 objects. To fix: kubectl get a", True),
+    ],
+)
+def test_only_a_box_says_why_its_deletion_waits_and_helps_with_a_command_SEE_1(
+    kind: Kind, message: str, told: str, helpable: bool
+) -> None:
+    began = "2026-03-01T00:00:00Z"
+    serving = condition("Serving", "True", "Deleting", message=message) | {"lastTransitionTime": began}
+    meta = {"name": "a", "namespace": "n", "generation": 1, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    status = {"observedGeneration": 1, "conditions": [serving]}
+
+    found = summary_of(kind, {**kind.manifest("a", "n"), "metadata": meta, "status": status})
+
+    assert (found.state, found.message, found.is_helpable) == (OverviewState.DELETING, told, helpable)
+    assert found.remedies == (("kubectl get a",) if helpable else ())
+    assert found.since == (datetime(2026, 3, 1, tzinfo=UTC) if kind == OPERATOR_BOX else None)
+
+
+def test_an_object_that_is_deleted_says_whether_its_status_is_older_SEE_1() -> None:
+    manifest = with_conditions(APPLICATION_INSTANCE, generation=2, observed=1)
+    manifest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = summary_of(APPLICATION_INSTANCE, manifest)
+
+    assert (found.state, found.since, found.is_helpable) == (OverviewState.DELETING, None, False)
+    assert found.message == "generation 2 has not been looked at yet; what is told is of 1"
+
+
 DEPENDS = "when anything that it depends on changes"
 
 
