@@ -57,6 +57,11 @@ MESSAGE = "First: kubectl get a. Then kubectl get b. Done"
         ),
         (("kubectl get c",), ((MESSAGE, False),), MESSAGE),
         ((MESSAGE,), ((MESSAGE, True),), "(command below)"),
+        (
+            ("kubectl get",),
+            (("First: ", False), ("kubectl get", True), (" a. Then kubectl get b. Done", False)),
+            "First: (command below) a. Then kubectl get b. Done",
+        ),
     ],
 )
 def test_a_message_is_split_at_its_commands(remedies: Any, parts: Any, without: str) -> None:
