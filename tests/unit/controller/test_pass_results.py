@@ -9,6 +9,7 @@ import pytest
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import (
+    AlreadyExists,
     Conflict,
     Forbidden,
     Invalid,
@@ -28,6 +29,7 @@ from purekube.controller.decision import (
     Create,
     Decision,
     Delete,
+    Failure,
     Finalizer,
     MergePatch,
     Requeue,
@@ -499,7 +501,29 @@ def test_a_create_of_what_exists_shows_it_to_the_next_decision() -> None:
 
     (failure,) = world.seen[1].failures
     assert (failure.verb, failure.ref) == ("create", ref("a"))
+    assert isinstance(failure.error, AlreadyExists)
+    assert failure.live is not None
+    assert failure.live["metadata"]["uid"] == there["metadata"]["uid"]
+    assert failure.wanted is None
     assert world.seen[1].objects[ref("a")]["metadata"]["uid"] == there["metadata"]["uid"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "write"),
+    [
+        ("create", {"creates": (Create(SECRET, body("a")),)}),
+        ("apply", {"applies": (Apply(SECRET, body("a")),)}),
+        ("patch", {"patches": (MergePatch(ref("a"), {"metadata": {"labels": {"a": "b"}}}),)}),
+    ],
+)
+def test_a_write_that_the_server_forbids_is_a_failure_with_its_error_alone(verb: str, write: Any) -> None:
+    world, error = World(), Forbidden("no")
+    world.secret("a")
+    world.refuse = failing(verb, error, "a")
+
+    world.run(world.source(), Decision(**write))
+
+    assert world.seen[1].failures == (Failure(ref("a"), verb, error),)
 
 
 def test_a_refused_dry_run_writes_nothing_at_all() -> None:
