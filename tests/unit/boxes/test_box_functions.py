@@ -218,4 +218,7 @@ def test_kros_functions_give_their_values(text: str, expected: Any) -> None:
 def test_json_is_taken_apart_to_a_depth_of_64() -> None:
     assert value("json.unmarshal(v)", v="[" * 64 + "]" * 64) is not None
     assert value("json.unmarshal(v)", v="[" * 65 + "]" * 65) is not None
-    assert failure("json.unmarshal(v)", v="[" * 66 + "]" * 66) == (False, "the JSON is nested more than 64 levels deep")
+    too_deep = (False, "the JSON is nested more than 64 levels deep")
+    assert failure("json.unmarshal(v)", v="[" * 66 + "]" * 66) == too_deep
+    assert value("json.unmarshal(v)", v='{"a":' * 64 + "true" + "}" * 64) is not None
+    assert failure("json.unmarshal(v)", v='{"a":' * 65 + "true" + "}" * 65) == too_deep

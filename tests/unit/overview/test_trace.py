@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
@@ -46,6 +47,21 @@ def test_what_is_written_is_read_again_without_ways_out_of_it_SEE_3() -> None:
         .object_graph.nodes[0]
     )
     assert (node.ref, node.since) == (None, None)
+
+
+def test_blank_lines_between_moments_are_no_moments_but_are_counted_SEE_3() -> None:
+    head, *moments = written(TRACE)
+
+    assert read([head, b"\n", moments[0], b"  \n", moments[1], b""]) == TRACE
+    with pytest.raises(ValueError, match="line 4: Input data was truncated"):
+        read([head, b"\n", moments[0], b"{"])
+
+
+def test_moments_with_a_mark_are_known_by_their_number_SEE_3() -> None:
+    marked = attrs.evolve(MOMENT, mark="broken")
+
+    assert read(written(Trace("t", (MOMENT, marked, MOMENT, marked)))).marked == {1: "broken", 3: "broken"}
+    assert read(written(TRACE)).marked == {}
 
 
 def test_a_moment_is_found_by_its_number_and_the_nearest_beyond_the_ends_SEE_3() -> None:
