@@ -95,7 +95,8 @@ def test_a_default_and_a_description_do_not_tell_fields_apart(field: dict[str, A
 
 
 def test_what_a_live_crd_lacks_is_told() -> None:
-    box = box_of(config("a"), kind=two_versions(), validation=[RULE, LABELLED], mutation=DEFAULTS[:2])
+    computed = {"field": "spec.free.c", "value": "${self.spec.image}"}
+    box = box_of(config("a"), kind=two_versions(), validation=[RULE, LABELLED], mutation=[*DEFAULTS[:2], computed])
     assert not_enforced(box, crd_of(box)) == ()
     told = f"the rule {RULE['rule']}"
     defaults = ("the default of spec.host", "the default of spec.image")
