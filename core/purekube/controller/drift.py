@@ -158,9 +158,9 @@ def _covers_metadata(live: Mapping[str, Any], desired: Mapping[str, Any]) -> boo
 
 def _covers_owners(live: Any, desired: list[dict[str, Any]]) -> bool:
     """Report whether all desired owner references are in `live`; further owner references are ignored."""
-    if not isinstance(live, list):
-        return False
-    return all(wanted in live or any(wanted.items() <= there.items() for there in live) for wanted in desired)
+    return isinstance(live, list) and all(
+        wanted in live or any(wanted.items() <= there.items() for there in live) for wanted in desired
+    )
 
 
 def _covers(live: Any, desired: Any) -> bool:
