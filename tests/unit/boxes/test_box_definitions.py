@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from purekube.boxes.definition import crd_of, not_enforced
+from purekube.boxes.model import OperatorBox
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.boxes.webhooks.admission_policy import (
     BINDING,
@@ -310,6 +311,7 @@ def test_a_rule_that_cannot_be_told_is_at_its_field() -> None:
 
 def test_the_crd_of_boxes_is_structural_and_keeps_descriptions() -> None:
     (version,) = applied_box_definition()["spec"]["versions"]
+    assert version["schema"]["openAPIV3Schema"]["description"] == str(OperatorBox.__doc__).strip()
     fields = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     free = "x-kubernetes-preserve-unknown-fields"
     assert fields["crd"] == {"description": "The CRD of its kind: a file beside this one, or `{name: …}`.", free: True}

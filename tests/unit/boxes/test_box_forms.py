@@ -28,6 +28,7 @@ from purekube.boxes.when_conditions import (
     time_of,
 )
 from purekube.cel import CelSyntaxError
+from purekube.cel.parser import parse
 from tests.support.boxes import crd, document
 
 CRD_FORMS = "must be a file beside this one, {name: webapps.example.com}, or {spec: …} with the CRD's spec"
@@ -528,3 +529,8 @@ def test_kinds_are_found_in_crds_among_declared_and_built_in_ones() -> None:
 )
 def test_a_plural_is_guessed_as_kubectl_does(kind: str, plural: str) -> None:
     assert plural_of(kind) == plural
+
+
+def test_a_box_without_resources_has_no_children_to_name() -> None:
+    with pytest.raises(CelSyntaxError, match=r"children is read as children.<kind>: there is none"):
+        ChildNames.of([]).resolve(parse("children"), "children")

@@ -17,6 +17,7 @@ from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.faults import Fault, calm, interruption
 from tests.support.faulty_kube import FaultyKube
+from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.store.codec import CorruptSecret, ForeignSecret, role_of, secret_manifest
 from vworkspace_core.jobs.store.tombstone_log import TombstoneLog
@@ -280,6 +281,22 @@ def test_a_segment_that_somebody_deleted_is_made_again_with_all_that_it_had() ->
     remember(log, entry(3))
 
     assert cluster.stored() == {1: [entry(1), entry(2), entry(3)]}
+
+
+def test_every_write_of_a_segment_is_the_operators() -> None:
+    """Who made it, extended it or made it again is seen in its managed fields."""
+    cluster = Cluster()
+    log = cluster.log()
+    found = []
+    for number in range(1, 4):
+        remember(log, entry(number))
+        if number == 2:
+            cluster.delete(1)
+            remember(log, entry(9))
+        secret = run_sync(cluster.kube.get(ObjectRef(SECRET, NS, segment_name(1))))
+        found.append({each["manager"] for each in secret["metadata"]["managedFields"]})
+
+    assert found == [{FIELD_MANAGER}] * 3
 
 
 @pytest.mark.parametrize("deletes", [False, True])

@@ -86,6 +86,10 @@ def test_the_headline_counts_what_needs_a_person_or_is_in_progress_SEE_3(
     assert (found.text, found.severity, len(found.needs), found.left_out) == (text, severity, needs, 0)
 
 
+def test_rows_may_come_one_by_one_SEE_3() -> None:
+    assert list_view(iter(rows(5)), ListQuery(state="Ready")) == list_view(rows(5), ListQuery(state="Ready"))
+
+
 def test_objects_without_a_namespace_are_no_choice_of_one() -> None:
     whole_cluster = ListRow(ObjectRef(NAMESPACE, None, "a"), OverviewState.READY, "Reason", "message")
 
