@@ -1,12 +1,13 @@
 """RUN-11: what is cut out of an object that is nested too deeply, where that is told, and what stays as it is."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
-from purekube.apimachinery.nesting import UNREADABLE, decode_answer, too_deep
+from purekube.apimachinery.nesting import UNREADABLE, decode_answer, decode_with, too_deep
 
 DEEP = "[" * 50_000 + "]" * 50_000
 
@@ -51,6 +52,18 @@ def test_each_object_at_the_path_is_marked_alone() -> None:
     assert decoded(review, "request", ("object", "oldObject")) == {
         "request": {"object": marked, "oldObject": good, "other": 1}
     }
+
+
+def test_the_object_may_be_an_attribute_of_what_is_decoded() -> None:
+    """As in an event of a watch, which is decoded into a class."""
+
+    def event(raw: bytes) -> SimpleNamespace:
+        return SimpleNamespace(**msgspec.json.decode(raw))
+
+    raw = json.dumps({"type": "ADDED", "object": {"spec": {"a": "deep"}}}).replace('"deep"', DEEP).encode()
+    found = decode_with(event, raw, "object")
+
+    assert (found.type, found.object) == ("ADDED", {"spec": {"a": None}, UNREADABLE: ["spec.a"]})
 
 
 def test_what_is_no_mark_names_no_path() -> None:

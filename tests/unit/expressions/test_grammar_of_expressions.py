@@ -423,3 +423,21 @@ def test_the_object_whose_field_is_read_is_resolved_too() -> None:
 
 def _nodes(tree: Expression) -> list[Expression]:
     return [tree, *(node for child in children(tree) for node in _nodes(child))]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("'''a\rb\r\nc\nd'''", "a\nb\nc\nd"),
+        ('"""a\r\r\nb"""', "a\n\nb"),
+        ("r'''a\rb'''", "a\nb"),
+        ("b'''a\rb\r\n'''", b"a\nb\n"),
+        (r"'a\rb'", "a\rb"),
+        (r"'''a\rb'''", "a\rb"),
+    ],
+)
+def test_lines_of_a_long_text_end_alike_whatever_ends_them_in_the_file(text: str, value: str | bytes) -> None:
+    node = parse(text)
+
+    assert isinstance(node, Literal)
+    assert node.value == value
