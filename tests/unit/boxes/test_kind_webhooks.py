@@ -93,7 +93,7 @@ def two_versions() -> dict[str, Any]:
     return kind
 
 
-VERSIONS = [
+VERSIONS: list[dict[str, Any]] = [
     {"name": "v1"},
     {
         "name": "v1alpha1",

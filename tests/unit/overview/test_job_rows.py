@@ -120,7 +120,8 @@ def test_an_event_is_an_entry_with_its_object_and_conditions() -> None:
     assert event_entry(event) == TimelineEntry(TIMES[1], "event status", Severity.QUIET, told)
     bare = {"timestamp": AT[1], "resourceRef": {"kind": "Cluster", "name": "c"}}
     assert event_entry(bare) == TimelineEntry(TIMES[1], "event ", Severity.QUIET, "Cluster c")
-    for odd in ({"a": condition}, "x", 5, None, []):
+    no_lists: list[Any] = [{"a": condition}, "x", 5, None, []]
+    for odd in no_lists:
         assert event_entry({**bare, "conditions": odd}) == event_entry(bare)
     assert event_entry({"kind": "status"}) is None
     assert event_entry(None) is None
