@@ -3,12 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import Box
 from purekube_run.simulation.extensions.plan_against import plan_against
+from purekube_run.process.command_line import CommandError
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd, deployment
 
@@ -66,5 +68,17 @@ def test_the_former_child_of_a_renamed_one_is_told_as_a_delete_afterwards_PH_10(
         async with site.running(renamed):
             await site.until_gone(ObjectRef(DEPLOYMENT, NS, "one"))
         assert (await plan_against(site.admin, renamed, (), NOW)).writes == {}
+
+    in_process(story, QUICK)
+
+
+def test_a_version_that_the_cluster_does_not_serve_yet_is_not_a_cluster_without_objects_PH_10() -> None:
+    async def story(site: BoxSite) -> None:
+        assert (await plan_against(site.admin, shops("a"), (), NOW)).plans == ()
+        await site.install(crd())
+        await site.create(shops("a").kind, "one", spec=SPEC)
+        newer = attrs.evolve(shops("a").kind, version="v2")
+        with pytest.raises(CommandError, match=r"serves shops\.example\.com in v1, not in v2.*apply the CRD first"):
+            await plan_against(site.admin, attrs.evolve(shops("a"), kind=newer), (), NOW)
 
     in_process(story, QUICK)

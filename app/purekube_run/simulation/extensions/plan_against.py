@@ -8,12 +8,14 @@ from datetime import datetime
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, metadata, ref_of
+from purekube.apimachinery.errors import KindMissing
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.composites.observe import observe_live
 from purekube.ports import KubeApi
-from purekube_run.controller.lookups import all_of
+from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.extensions.plan import BoxPlan, plan_box
 
@@ -53,8 +55,9 @@ async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], 
     """Read a cluster, and return the plan of the box's next pass over every object of its kind.
 
     `definitions` are CRDs of further kinds. `now` is the time at which the pass would run. Raises OperatorError if a
-    read fails.
+    read fails, and CommandError if the cluster serves the kind, but not in the version that the box reads.
     """
+    await _refuse_unserved(api, box)
     definitions, composite = tuple(definitions), composite_of(box)
     plans: list[BoxPlan] = []
     unfit: list[tuple[str, str]] = []
@@ -66,6 +69,21 @@ async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], 
         except CommandError as error:
             unfit.append((str(ref_of(manifest, box.kind)), error.message))
     return PlanAgainst(tuple(plans), tuple(unfit))
+
+
+async def _refuse_unserved(api: KubeApi, box: Box) -> None:
+    """Raise CommandError if the kind's objects exist in other versions only: a list would look as if there were none."""
+    try:
+        await api.list(box.kind, limit=1)
+    except KindMissing:
+        name = str(box.kind.crd_name)
+        crd = await find(api, ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name))
+        if crd is not None:
+            served = ", ".join(each["name"] for each in crd["spec"]["versions"] if each["served"])
+            raise CommandError(
+                f"the cluster serves {name} in {served}, not in {box.kind.version}, which the box reads: apply the CRD "
+                "first, with both versions"
+            ) from None
 
 
 def _in_order(manifests: Iterable[Manifest]) -> list[Manifest]:
