@@ -883,6 +883,26 @@ def test_deletion_waits_for_the_objects_and_serves_them_meanwhile_PH_10() -> Non
     played(story)
 
 
+def test_the_objects_of_a_box_count_although_it_is_refused_for_another_version_PH_10() -> None:
+    """Without them its deletion would not wait, and leave objects whose finalizer nobody removes."""
+
+    async def story(site: BoxSite) -> None:
+        box = await set_up(site, 1)
+        newer = crd()["spec"]
+        newer["versions"] = [{**newer["versions"][0], "name": "v2"}]
+        await site.apply_box("shops", settings("two", crd={"spec": newer}))
+        message = await until_condition(site, box, "Accepted", "False", "Invalid")
+        assert "an applied box keeps the version that its objects are stored in, v1: declare v2" in message
+        assert get_path(await site.get(box), "status", "objects") == 1
+        await site.admin.delete(box)
+        assert "1 object" in await until_condition(site, box, "Serving", "True", "Deleting")
+        assert await site.get(box) is not None
+        await site.admin.delete(ObjectRef(SHOP, NS, "shop-0"))
+        await site.until_gone(ObjectRef(SHOP, NS, "shop-0"), child("shop-0"), box)
+
+    played(story)
+
+
 @pytest.mark.slow
 def test_a_restart_while_a_deletion_waits_for_the_objects_writes_nothing_PH_10() -> None:
     """The caches of a new process are empty at first, which does not mean that no object is left."""

@@ -9,8 +9,8 @@ import pytest
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import Box
-from purekube_run.simulation.extensions.plan_against import plan_against
 from purekube_run.process.command_line import CommandError
+from purekube_run.simulation.extensions.plan_against import plan_against
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd, deployment
 

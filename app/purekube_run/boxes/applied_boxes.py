@@ -351,10 +351,12 @@ class AppliedBoxes:
         return lacking
 
     async def _kind(self, name: str, loaded: LoadedDefinition, history: Sequence[Revision]) -> Kind | None:
-        """Return the kind that the box `name` defines, or None if neither its definition nor a revision in `history`
-        compiles.
+        """Return the kind of the box `name`, or None if neither its definition nor a revision in `history` compiles.
+
+        The accepted revisions come first: a definition with another kind is refused, and the objects are those of the
+        accepted one.
         """
-        every = [loaded, *[await self._loaded(name, revision.definition) for revision in history]]
+        every = [*[await self._loaded(name, revision.definition) for revision in history], loaded]
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:

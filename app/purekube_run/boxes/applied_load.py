@@ -79,20 +79,30 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:
     """Return a problem for each change to an applied box that is not permitted.
 
-    The kind of a box must not change. The field `spec.serviceAccountName` must not be added or removed, but its value
-    may change. `former` are the box's earlier definitions, with None for a definition that does not compile. Without a
-    compiled `box` there are no problems.
+    The kind of a box must not change, nor the version that is stored. The field `spec.serviceAccountName` must not be
+    added or removed, but its value may change. `former` are the box's earlier definitions, with None for a definition
+    that does not compile. Without a compiled `box` there are no problems.
     """
     known = [each for each in former if each is not None]
     if box is None:
         return ()
     problems = []
-    if any(each.kind != box.kind for each in known):
-        problems.append(BoxProblem(Place("spec.crd"), "an applied box keeps its kind: apply a box of another name"))
+    if changed := next((each.kind for each in known if each.kind != box.kind), None):
+        problems.append(BoxProblem(Place("spec.crd"), _kind_message(changed, box.kind)))
     if any((each.account is None) != (box.account is None) for each in known):
         message = "cannot be added to an applied box, or removed from it: apply a box of another name"
         problems.append(BoxProblem(Place("spec.serviceAccountName"), message))
     return tuple(problems)
+
+
+def _kind_message(former: Kind, new: Kind) -> str:
+    """Return the message for a box whose kind changed from `former` to `new`, perhaps in its stored version alone."""
+    if former == attrs.evolve(new, version=former.version):
+        return (
+            f"an applied box keeps the version that its objects are stored in, {former.version}: declare {new.version} "
+            "under spec.versions, with its conversion, or apply a box of another name once this one is gone"
+        )
+    return "an applied box keeps its kind: apply a box of another name"
 
 
 def unenforced_problems(box: Box | None) -> tuple[BoxProblem, ...]:

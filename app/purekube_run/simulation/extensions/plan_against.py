@@ -72,7 +72,7 @@ async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], 
 
 
 async def _refuse_unserved(api: KubeApi, box: Box) -> None:
-    """Raise CommandError if the kind's objects exist in other versions only: a list would look as if there were none."""
+    """Raise CommandError if the kind's objects are served in other versions only: a list would be empty."""
     try:
         await api.list(box.kind, limit=1)
     except KindMissing:
