@@ -199,6 +199,18 @@ def test_a_behaviour_that_is_wrong_is_named(text: str | None, message: str, tmp_
         pass
 
 
+def test_over_tls_the_kubeconfig_has_a_token_without_which_kubectl_asks_for_a_user_name() -> None:
+    with kubelab.serve(tls=True) as server:
+        (user,) = server.kubeconfig_dict["users"]
+        assert user["user"]["token"]
+        assert [ask(server, "/api/v1/namespaces", token=token)[0] for token in (user["user"]["token"], "")] == [
+            200,
+            200,
+        ]
+    with kubelab.serve() as server:
+        assert server.kubeconfig_dict["users"] == [{"name": "kubelab", "user": {}}]
+
+
 def test_tokens_and_roles_decide_over_tls() -> None:
     tokens = {"secret": kubelab.ADMIN, "guest": kubelab.Caller("guest", ("system:authenticated",))}
     with kubelab.serve(tls=True, tokens=tokens, rbac=True) as server:
