@@ -56,7 +56,7 @@ class ReconcileError:
     @property
     def text(self) -> str:
         """The message, followed by a reference to the log line, if there is one."""
-        return f"{self.message}{_LOG_LINE}{self.log_id} has more." if self.log_id else self.message
+        return f"{self.message.rstrip('.')}.{_LOG_LINE}{self.log_id} has more." if self.log_id else self.message
 
     @property
     def is_transient(self) -> bool:

@@ -16,7 +16,7 @@ from vworkspace_core.api.reconcile_error import INSTANCE_WORDS, OPERATION_WORDS,
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 WORDS = {words.kind: words for words in (INSTANCE_WORDS, OPERATION_WORDS)}
 CAUSE = ReconcileErrorCause
-TOLD = "why The log line with reconcile_id cafe-1 has more."
+TOLD = "why. The log line with reconcile_id cafe-1 has more."
 READY = Condition("Ready", ConditionStatus.TRUE, "HelmReleaseReady", "m", "2026-06-01T11:00:00Z", 1)
 RUNNING = Condition("Running", ConditionStatus.TRUE, "EngineRunning", "m", "2026-06-01T11:00:00Z", 1)
 NEW = {"phase": "Pending"}
@@ -123,7 +123,7 @@ def test_people_are_told_of_what_blocks(kind: Kind, cause: CAUSE, events: list[t
 
 @pytest.mark.parametrize(("kind", "type_"), [(APPLICATION_INSTANCE, "Blocked"), (OPERATION, "Blocked")])
 def test_a_cause_that_was_told_is_not_told_again_with_another_log_line(kind: Kind, type_: str) -> None:
-    before = "why The log line with reconcile_id beef-2 has more."
+    before = "why. The log line with reconcile_id beef-2 has more."
     told = Condition(type_, ConditionStatus.TRUE, "InternalError", before, "2026-06-01T11:00:00Z", 1)
     decision = blocked(kind, CAUSE.INTERNAL_ERROR, told)
 
@@ -134,7 +134,7 @@ def test_a_cause_that_was_told_is_not_told_again_with_another_log_line(kind: Kin
 
 def test_an_operation_that_is_too_deep_keeps_its_message_too() -> None:
     before = Condition(
-        "Accepted", ConditionStatus.FALSE, "ValidationFailed", "why The log line with reconcile_id beef-2"
+        "Accepted", ConditionStatus.FALSE, "ValidationFailed", "why. The log line with reconcile_id beef-2"
     )
     decision = blocked(OPERATION, CAUSE.TOO_DEEP, before)
 

@@ -26,7 +26,7 @@ WORDS = standard_words(CONFIG_MAP, ("Ready", "Reconciling", "Stalled", "Checked"
 META = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "generation": 3}
 BROKEN = ReconcileError(ReconcileErrorCause.INTERNAL_ERROR, "it broke", "cafe-1")
 SHORT = ReconcileError(ReconcileErrorCause.TRANSIENT, "no answer")
-MESSAGE = "it broke The log line with reconcile_id cafe-1 has more."
+MESSAGE = "it broke. The log line with reconcile_id cafe-1 has more."
 TRUE, FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
@@ -230,7 +230,7 @@ def test_a_message_points_to_its_log_line_is_bounded_and_keeps_the_present_one()
     assert ReconcileError(ReconcileErrorCause.INTERNAL_ERROR, "it broke") == attrs.evolve(BROKEN, log_id="")
     assert (BROKEN.text, attrs.evolve(BROKEN, log_id="").text) == (MESSAGE, "it broke")
     assert BROKEN.message_over() == MESSAGE
-    present = condition("Stalled", TRUE, "InternalError", "it broke The log line with reconcile_id old has more.")
+    present = condition("Stalled", TRUE, "InternalError", "it broke. The log line with reconcile_id old has more.")
     assert BROKEN.message_over(present) == present.message
     assert BROKEN.message_over(attrs.evolve(present, message="it broke otherwise")) == MESSAGE
     assert len(attrs.evolve(BROKEN, message="m" * 5000).message_over().encode()) == 4096
