@@ -60,8 +60,12 @@ class DeclaredRights:
         allowed = self._verbs.get(request.kind, frozenset())
         for verb in _rights(request):
             if verb not in allowed:
-                may = f"it may {', '.join(sorted(allowed))}" if allowed else "it names neither in owns nor in reads"
-                raise Forbidden(f"{self.name} may not {verb} {request.kind.crd_name.rstrip('.')}, of which {may}")
+                may = (
+                    f"it may {', '.join(sorted(allowed))}"
+                    if allowed
+                    else "name the kind in owns, or to read it in reads"
+                )
+                raise Forbidden(f"{self.name} may not {verb} {request.kind.crd_name.rstrip('.')}: {may}")
 
 
 def _rights(request: KubeRequest) -> tuple[str, ...]:

@@ -277,7 +277,7 @@ def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
         api: KubeApi
 
         async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
-            with pytest.raises(Forbidden, match="names neither in owns nor in reads"):
+            with pytest.raises(Forbidden, match="secrets: name the kind in owns, or to read it in reads"):
                 await self.api.get(ObjectRef(SECRET, NS, "key"))
             with pytest.raises(Forbidden, match="it may get, list, watch"):
                 await self.api.delete(ObjectRef(SHOP.kind, NS, "shop"))
