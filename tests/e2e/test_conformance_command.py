@@ -11,6 +11,7 @@ import pytest
 from purekube_run.process.command_line import CommandError
 from tests.support.commands import Ended, Running, call, one_line, run
 from vworkspace_app.commands.conformance import control_plane as conformance
+from vworkspace_app.commands.conformance.controller import examine_controller
 
 pytestmark = pytest.mark.slow
 
@@ -114,3 +115,10 @@ def test_without_pytest_the_command_says_how_to_get_it(monkeypatch: pytest.Monke
             ca_file=None,
             only="",
         )
+
+
+def test_a_kind_that_the_api_server_does_not_serve_is_told_with_what_to_give(tmp_path: Path) -> None:
+    sample = tmp_path / "shop.yaml"
+    sample.write_text("{apiVersion: example.com/v1, kind: Shop, metadata: {name: a}}", encoding="utf-8")
+    with pytest.raises(CommandError, match=r"does not serve Shop of example\.com/v1; give --crds"):
+        examine_controller(operator="true", sample=sample)

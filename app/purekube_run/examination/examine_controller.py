@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,6 +99,8 @@ async def _resources(forwarder: Forwarder, version: str) -> list[Any]:
     path = f"/apis/{version}" if "/" in version else f"/api/{version}"
     try:
         answer = await forwarder.open("GET", path, {"accept": "application/json"}, b"")
+        if answer.status == HTTPStatus.NOT_FOUND:
+            return []  # with a body that is no JSON: no kind of this group and version is served
         document = json.loads(await answer.body())
     except (NoAnswer, ValueError) as error:
         raise CommandError(f"the API server does not list its resources: {error}") from error
