@@ -15,6 +15,7 @@ from purekube_http import KubeApiClient
 from purekube_run.process.command_line import CommandError
 from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, OWN_NS, World
 from tests.support.embedded_server import config_of
+from tests.support.jobs import CLUSTER_ID
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating
 from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
@@ -48,6 +49,18 @@ def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_afte
         assert not any(get_path(each, "fieldsV1", "f:spec", "f:suspend") is not None for each in entries)
 
     face.run(story)
+
+
+def test_the_cluster_is_never_what_a_name_means_to_a_command_that_acts_RES_4() -> None:
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        ops.submit("runCommand.job", CLUSTER_ID)
+        assert "is asked to stop" in do(world, CLUSTER_ID, actions.cancel)
+        with pytest.raises(CommandError, match=r"^there is no ApplicationInstance or Operation nobody in namespace"):
+            do(world, "nobody", actions.cancel)
+
+    IN_PROCESS.run(story, engines=ENGINES_QUICK)
 
 
 @pytest.mark.slow

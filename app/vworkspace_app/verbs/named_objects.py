@@ -28,12 +28,14 @@ NOTHING: Final[Mapping[str, Kind]] = {}
 def kinds_named(name: str, others: Mapping[str, Kind] = NOTHING, *, acts: bool = False) -> tuple[tuple[Kind, ...], str]:
     """Return the kinds to which `NAME` or `KIND/NAME` may refer, and the name.
 
-    `others` maps further words to kinds. Raises CommandError for an unknown kind. If `acts` is True, the error's
-    message says that the command is only for instances and Operations; otherwise it lists all known words.
+    `others` maps further words to kinds. If `acts` is True, a name alone means an instance or an Operation, never a
+    Cluster. Raises CommandError for an unknown kind. If `acts` is True, the error's message says that the command is
+    only for instances and Operations; otherwise it lists all known words.
     """
     word, slash, bare = name.partition("/")
     if not slash:
-        return tuple(dict.fromkeys((APPLICATION_INSTANCE, OPERATION, CLUSTER, *others.values()))), name
+        own = (APPLICATION_INSTANCE, OPERATION) if acts else (APPLICATION_INSTANCE, OPERATION, CLUSTER)
+        return tuple(dict.fromkeys((*own, *others.values()))), name
     words = {**others, **_WORDS}
     if word.lower() not in words:
         wrong = f"{word} is no kind of the operator's: give {', '.join(sorted(words))}"
