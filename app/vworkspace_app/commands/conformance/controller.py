@@ -53,7 +53,7 @@ def examine_controller(
 
     Examples:
 
-        vworkspace-operator conformance controller --kind Website --sample website.yaml --edited website-2.yaml \
+        vworkspace-operator conformance controller --kind Website --sample website.yaml --edited website-2.yaml \\
           --crds crd.yaml --operator './manager --kubeconfig {kubeconfig}'
         vworkspace-operator conformance controller --list
     """
