@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import Box
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.extensions.plan_against import plan_against
+from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import box_of, config, crd, deployment
 
@@ -70,6 +70,11 @@ def test_the_former_child_of_a_renamed_one_is_told_as_a_delete_afterwards_PH_10(
         assert (await plan_against(site.admin, renamed, (), NOW)).writes == {}
 
     in_process(story, QUICK)
+
+
+def test_objects_without_a_plan_are_in_the_first_line_too_PH_10() -> None:
+    assert PlanAgainst(()).summary == "0 objects: nothing"
+    assert PlanAgainst((), (("Shop team/one", "no API server would hold it"),)).summary == "1 object: 1 without a plan"
 
 
 def test_a_version_that_the_cluster_does_not_serve_yet_is_not_a_cluster_without_objects_PH_10() -> None:

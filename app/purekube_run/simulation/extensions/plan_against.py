@@ -15,6 +15,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.composites.observe import observe_live
 from purekube.ports import KubeApi
+from purekube_run.boxes.load import amount
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.extensions.plan import BoxPlan, plan_box
@@ -44,6 +45,15 @@ class PlanAgainst:
     def refused(self) -> int:
         """The number of writes that the API server would refuse."""
         return sum(plan.refused for plan in self.plans)
+
+    @property
+    def summary(self) -> str:
+        """The number of parents, what would be written over all of them, and how many have no plan, in one line."""
+        count = len(self.plans) + len(self.unfit)
+        writes = [f"{number} {verb}" for verb, number in self.writes.items()]
+        unfit = [f"{len(self.unfit)} without a plan"] if self.unfit else []
+        refused = f"; {self.refused} refused" if self.refused else ""
+        return f"{amount(count, 'object')}: {', '.join([*writes, *unfit]) or 'nothing'}{refused}"
 
     @property
     def changed(self) -> tuple[BoxPlan, ...]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from purekube.apimachinery.manifest import Manifest
 from purekube_http import KubeApiClient
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
-from purekube_run.boxes.load import amount, further_crds, load_box, runnable
+from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.extensions.plan import BoxPlan, PlannedObject, plan_box
@@ -131,10 +131,7 @@ def _entry(planned_object: PlannedObject) -> dict[str, Any]:
 
 
 def _against_text(found: PlanAgainst, file: str) -> str:
-    count = len(found.plans) + len(found.unfit)
-    writes = ", ".join(f"{number} {verb}" for verb, number in found.writes.items()) or "nothing"
-    refused = f"; {found.refused} refused" if found.refused else ""
-    lines = [f"{file} against {amount(count, 'object')}: {writes}{refused}"]
+    lines = [f"{file} against {found.summary}"]
     for box_plan in found.changed:
         rows = [planned for planned in box_plan.objects if planned.action != "-" or planned.message]
         lines += [box_plan.object, *(f"  {row.object}  {row.action}  {_object_line(row)}".rstrip() for row in rows)]
