@@ -38,11 +38,11 @@ class ClusterAccess:
     def kubeconfig(self, url: str) -> dict[str, Any]:
         """Return the kubeconfig for the server at `url`: a context for every user, named like the user."""
         authority = None if self.tls is None else self.tls.authority
+        callers = [*(self.tokens or {}).items()]
         # Over HTTPS kubectl asks for a user name, and ends without one, unless there is a credential.
         needless = None if authority is None else "anyone"
-        first, *others = [*(self.tokens or {}).items()] or [(needless, ADMIN)]
-        config = kubeconfig(url, first[0], authority=authority)
-        for token, caller in others:
+        config = kubeconfig(url, callers[0][0] if callers else needless, authority=authority)
+        for token, caller in callers[1:]:
             context = {"cluster": config["clusters"][0]["name"], "user": caller.user, "namespace": "default"}
             config["users"].append({"name": caller.user, "user": {"token": token}})
             config["contexts"].append({"name": caller.user, "context": context})
