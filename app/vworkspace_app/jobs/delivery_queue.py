@@ -4,7 +4,7 @@ The control plane is the server that offers jobs to the operator. A message is r
 failed message does not block the others.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import anyio
 import attrs
@@ -34,7 +34,7 @@ class Delivery:
     send: Callable[[], Awaitable[None]] = attrs.field(repr=False)
     answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
     lost: Callable[[OperatorError], None] = attrs.field(default=lambda _: None, repr=False)
-    final: tuple[type[OperatorError], ...] = (NotFound, Invalid)
+    final: tuple[type[OperatorError], ...] = attrs.field(kw_only=True)
 
 
 @attrs.define
@@ -82,6 +82,7 @@ class DeliveryQueue:
     def drop(self, key: str) -> None:
         """Remove the delivery with this `key` from the queue, unless it is being sent."""
         self._waiting.pop(key, None)
+        self._signal_end()
 
     def retry_now(self) -> None:
         """Retry failed deliveries immediately, because the credential changed or the control plane answers again."""
@@ -103,8 +104,11 @@ class DeliveryQueue:
         return True
 
     async def drain(self) -> None:
-        """Wait until every request in the queue is answered, or until one fails."""
-        while len(self) and self._pace.failures == 0:
+        """Wait until every request in the queue is answered, or until one fails.
+
+        Requests that were refused before, and wait for their retry, are not waited for.
+        """
+        while (self._in_flight or any(self._all_due())) and self._pace.failures == 0:
             await self._ended.wait()
 
     async def run(self) -> None:
@@ -124,11 +128,14 @@ class DeliveryQueue:
         return self._due() if self.outage_hold.is_open and len(self._in_flight) < width else None
 
     def _due(self) -> _Waiting | None:
-        now = self._clock.monotonic()
-        if now < self._not_before:
+        if self._clock.monotonic() < self._not_before:
             return None
+        return next(self._all_due(), None)
+
+    def _all_due(self) -> Iterator[_Waiting]:
+        now = self._clock.monotonic()
         waiting = (entry for key, entry in self._waiting.items() if key not in self._in_flight)
-        return next((entry for entry in waiting if entry.not_before <= now), None)
+        return (entry for entry in waiting if entry.not_before <= now)
 
     async def _pause(self) -> None:
         self._changed = anyio.Event()
@@ -147,7 +154,8 @@ class DeliveryQueue:
             await self._connection.call(delivery.send)
         except OperatorError as error:
             # While the poll fails as well, a 404 is about the whole API and not about this job.
-            if isinstance(error, delivery.final) and not (self.outage_hold.is_held and isinstance(error, NotFound)):
+            about_all = self.outage_hold.is_held and isinstance(error, NotFound | Permanent)
+            if isinstance(error, delivery.final) and not about_all:
                 self._succeeded()
                 delivery.answered(error)
             else:
@@ -158,8 +166,7 @@ class DeliveryQueue:
             delivery.answered(None)
         finally:
             self._in_flight.discard(delivery.key)
-            self._ended.set()
-            self._ended = anyio.Event()
+            self._signal_end()
             self._wake()
 
     def _succeeded(self) -> None:
@@ -191,6 +198,10 @@ class DeliveryQueue:
 
     def _wake(self) -> None:
         self._changed.set()
+
+    def _signal_end(self) -> None:
+        self._ended.set()
+        self._ended = anyio.Event()
 
 
 def _asked_wait(error: OperatorError) -> float:
@@ -238,14 +249,18 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 
 
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
-    """Return the delivery of a job's status. While it waits in the queue, a newer status of the job replaces it."""
+    """Return the delivery of a job's status. While it waits in the queue, a newer status of the job replaces it.
+
+    It is not repeated after a refusal: the job may have ended meanwhile, and no later answer would be another.
+    """
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
         if error is not None:
             log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
 
-    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered)
+    final = (NotFound, Invalid, JobClosed, Permanent)
+    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered, final=final)
 
 
 def status_key(job_id: str) -> str:

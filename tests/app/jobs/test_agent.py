@@ -14,6 +14,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When
 
 
@@ -466,3 +467,50 @@ def test_a_result_that_is_refused_is_tried_on_slowly_and_its_record_kept_PULL_4(
     lines = quiet(body)
 
     assert any("a delivery was refused" in line["event"] for line in lines)
+
+
+class SlowStatuses:
+    """A control plane whose answers to statuses take three seconds, so that they come after that to the result."""
+
+    def __init__(self, control: ControlPlane) -> None:
+        self._control = control
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._control, name)
+
+    async def status(self, job_id: str, body: Any) -> None:
+        await anyio.sleep(3)
+        await self._control.status(job_id, body)
+
+
+@pytest.mark.parametrize("refused", [404, 409, 405])
+def test_a_status_that_is_refused_after_the_result_is_not_repeated(refused: int) -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=refused, times=10**6))
+        job = site.enqueue()
+        await anyio.sleep(2)
+        await site.report(READY)
+        await anyio.sleep(3600)
+        assert outcome(job) == "succeeded"
+        assert len(site.asked(AgentCall.STATUS)) <= 2, "nobody needs it any more"
+
+    def slow(site: Site) -> None:
+        site.agent = site.new_agent(control=SlowStatuses(site.control))
+
+    simulate(body, slow)
+
+
+def test_the_end_of_the_process_does_not_wait_for_a_result_that_is_refused_RUN_4() -> None:
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(1)
+        site.server.faults.inject(ScriptedFault(AgentCall.RESULT, 413, times=10**6))
+        await site.report(READY)
+        await anyio.sleep(1)
+        with anyio.fail_after(5):
+            await site.agent.finish()
+        assert len(site.asked(AgentCall.RESULT)) == 2, "once more, at the end"
+        assert outcome(job) == "none"
+        assert site.store.records, "it is left to the next process"
+
+    simulate(body)
