@@ -69,12 +69,14 @@ class StoredCredential:
     def with_served(self, requests: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
         """Return the value that the attribute `served`, the record of served requests, has after a rotation for
         `requests`.
+
+        Earlier requests stay in it: a Cluster object's request stands until a user edits that object.
         """
-        hashes: dict[str, tuple[str, ...]] = {}
+        hashes = dict(self.served)
         for request in requests:
             sort, _, what = request.partition("/")
             hashes[sort] = (*hashes.get(sort, ()), content_hash(what))[-_MOST_SERVED:]
-        return {**self.served, **hashes}
+        return hashes
 
 
 @attrs.frozen

@@ -81,6 +81,35 @@ def test_then_a_token_is_asked_for_stored_used_and_the_old_one_removed() -> None
     assert effects == (r.RequestsServed((JOB,)),)
 
 
+def test_the_requests_of_two_cluster_objects_are_each_served_once() -> None:
+    """Each stands in its object until somebody edits that; a rotation for one is none for the other."""
+    at, effects = step(start(OLD, NOW)[0], r.ClusterRequests(("cluster/a/1",)), NOW)
+    at, first = rotated(at, effects)
+    at, effects = step(at, r.ClusterRequests(("cluster/a/1", "cluster/b/1")), NOW)
+    at, second = rotated(at, effects)
+
+    assert (first, second) == (1, 1)
+    assert (at.stage, at.in_use) == (S.IDLE, "old++")
+
+
+def rotated(at: CredentialState, effects: tuple[Any, ...]) -> tuple[CredentialState, int]:
+    """Answer every effect until there is none; return the state, and the number of rotations (at most 5)."""
+    issued, left = 0, list(effects)
+    while left and issued < 5:
+        match left.pop(0):
+            case r.WriteSecret(number):
+                at, more = step(at, r.EffectAnswered(number, r.SecretWritten()), NOW)
+            case r.RequestRotation(number):
+                issued += 1
+                at, more = step(at, r.EffectAnswered(number, r.Issued(f"{at.in_use}+")), NOW)
+            case r.UseToken(token):
+                at, more = step(at, r.TokenAccepted(token), NOW)
+            case _:
+                more = ()
+        left += more
+    return at, issued
+
+
 @pytest.mark.parametrize(
     "answer",
     [r.SecretWritten(), r.WriteFailed("x"), r.Issued("x"), r.RequestUnanswered("x"), r.RequestRefused("x")],

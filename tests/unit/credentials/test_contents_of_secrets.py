@@ -108,11 +108,15 @@ def test_of_what_was_served_the_latest_of_each_sort_is_kept() -> None:
     served = first.with_served(["job/1", "cluster/2/3", "job/4"])
 
     assert served.keys() == {"job", "cluster"}
-    assert len(served["job"]) == 2
+    assert len(served["job"]) == 3
     known = StoredCredential(served=served)
     asked = ["job/1", "job/4", "cluster/2/3", "job/2", "cluster/2", "other/1", "job"]
     assert [known.has_served(request) for request in asked] == [True, True, True, False, False, False, False]
     assert first.with_served([]) == first.served
+    later = known.with_served(f"job/{number}" for number in range(10, 80))
+    assert StoredCredential(served=later).has_served("job/79")
+    assert not StoredCredential(served=later).has_served("job/1"), "of each sort the latest 64"
+    assert StoredCredential(served=later).has_served("cluster/2/3")
 
 
 def entry(time: str, *path: str) -> dict[str, Any]:
