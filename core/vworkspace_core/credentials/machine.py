@@ -28,6 +28,7 @@ import attrs
 
 from purekube.apimachinery.timestamps import format_time, shifted
 from purekube.controller.backoff import LogLevel, Retry, Tick
+from vworkspace_core.control_plane.connection import LONGEST_RETRY_AFTER
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.credentials.state import (
@@ -71,7 +72,9 @@ def next_deadline(state: CredentialState) -> datetime | None:
     if state.requests or _unserved(state.cluster_requests, state):
         return state.not_before
     due = renewal_of(state.stored, state.jitter)
-    return due if due is None or state.not_before is None else max(due, state.not_before)
+    if due is None or state.stored.has_served(_renewal(state.stored)):
+        return None  # the last renewal did not move the expiry, so another one would not either
+    return due if state.not_before is None else max(due, state.not_before)
 
 
 def _react(state: CredentialState, event: r.CredentialEvent, now: datetime) -> CredentialStep:
@@ -123,8 +126,13 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
 def _requests_served_by_rotation(state: CredentialState, now: datetime) -> tuple[str, ...]:
     """Return every rotation request that is due at `now`: by a job, the Cluster object, or the token's expiry."""
     due = renewal_of(state.stored, state.jitter)
-    expiry = () if due is None or now < due else (f"expiry/{format_time(state.stored.expires_at or now)}",)
+    expiry = () if due is None or now < due else (_renewal(state.stored),)
     return (*state.requests, *_unserved((*state.cluster_requests, *expiry), state))
+
+
+def _renewal(stored: StoredCredential) -> str:
+    """Return the rotation request that the expiry of the token in the Secret makes; its id has that time."""
+    return "" if stored.expires_at is None else f"expiry/{format_time(stored.expires_at)}"
 
 
 def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...]:
@@ -266,7 +274,8 @@ def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialS
 def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetime) -> CredentialStep:
     if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
         return state, ()
-    wait = SLOW.total_seconds() if event.rejected else event.wait
+    asked = None if event.wait is None else min(event.wait, LONGEST_RETRY_AFTER)
+    wait = SLOW.total_seconds() if event.rejected else asked
     waiting, notes = retry(state, f"no new credential yet: {event.message}", now, wait=wait)
     if not event.rejected or state.stage is RotationStage.REGISTERING:
         return waiting, notes

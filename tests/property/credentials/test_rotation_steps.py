@@ -158,6 +158,7 @@ def test_a_failed_write_is_told_once_and_repeated(before: CredentialState, refus
         (r.RequestUnanswered("why"), 1.0),
         (r.RequestUnanswered("why", wait=90.0), 90.0),
         (r.RequestUnanswered("why", wait=0.1), 1.0),
+        (r.RequestUnanswered("why", wait=1e9), 3600.0),
         (r.RequestUnanswered("why", rejected=True), 300.0),
     ],
 )
@@ -318,6 +319,17 @@ def test_a_credential_is_renewed_in_the_last_third_of_its_life(
     begun, _ = step(idle, Tick(), due)
     assert stored.expires_at is not None
     assert begun.requests == (f"expiry/{stored.expires_at.strftime('%Y-%m-%dT%H:%M:%SZ')}",)
+
+
+def test_a_renewal_that_did_not_move_the_expiry_is_not_repeated_and_asks_for_no_tick() -> None:
+    """A deadline that has passed, and that no Tick changes, would keep the process busy for ever."""
+    short = StoredCredential("a", "", NOW + DAYS, NOW)
+    fixed = attrs.evolve(short, token="b", served=short.with_served(["expiry/2026-06-02T00:00:00Z"]))
+    idle = state(S.IDLE, fixed)
+
+    assert step(idle, Tick(), NOW + DAYS) == (idle, ())
+    assert next_deadline(idle) is None
+    assert next_deadline(state(S.IDLE, attrs.evolve(fixed, expires_at=NOW + 2 * DAYS))) is not None
 
 
 @pytest.mark.parametrize(
