@@ -60,7 +60,9 @@ def _excerpt(headers: httpx2.Headers, body: bytes) -> str:
     text = body[:_LONGEST_READ].decode("utf-8", "replace")
     said = _error_body(headers, body)
     text = next((said[name] for name in ("message", "error") if isinstance(said.get(name), str)), "") or text
-    return str(redact(" ".join(text.split())))[:_LONGEST_EXCERPT]
+    # Half of a surrogate pair, which JSON can hold, would make each status invalid that quotes the message.
+    whole = text.encode(errors="replace").decode()
+    return str(redact(" ".join(whole.split())))[:_LONGEST_EXCERPT]
 
 
 def _request_id(headers: httpx2.Headers, body: bytes) -> str:

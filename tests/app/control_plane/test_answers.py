@@ -4,11 +4,13 @@ import json
 from contextlib import suppress
 from typing import Any
 
+import httpx2
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.manifest import canonical_json
 from tests.support.jobs import CLUSTER_ID, job
 from tests.support.strategies import json_values
 from tests.support.work import MIB, peak_of
@@ -16,6 +18,7 @@ from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobState, accept
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, fits, jobs_of, jobs_that_fit
+from vworkspace_odoo.failures import refusal
 
 WHERE = "GET jobs"
 TOO_MANY = b"[" + b",".join([b"1"] * (MOST_VALUES + 1)) + b"]"
@@ -122,3 +125,11 @@ def test_the_agent_answers_an_oversized_job_with_the_reason() -> None:
     assert isinstance(found, JobState)
     assert found.result is not None
     assert (found.id, found.result.error) == ("7", "InvalidJob: the job has more than 10 values")
+
+
+def test_an_explanation_with_half_a_character_can_be_told_in_a_status() -> None:
+    headers = httpx2.Headers({"content-type": "application/json"})
+    error = refusal(502, headers, b'{"message": "no \\ud83d backend", "error": "\\udc00"}', WHERE)
+
+    assert error.message == "GET jobs: 502 no ? backend"
+    assert canonical_json({"message": error.message})
