@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Manifest, ObjectRef, text_or_empty
 from purekube.controller.backoff import Retry
 from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
@@ -208,6 +208,7 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
         job = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(job)))
     return attrs.evolve(
         job,
+        key=job.key or text_or_empty(record.raw.get("idempotencyKey")),  # an unusable decryption key hides only the task
         raw=record.raw,
         stage=JobStage.ACKING,
         ack_may_have_arrived=True,

@@ -854,6 +854,16 @@ def test_a_record_of_another_version_is_read_as_far_as_it_goes(
     assert (found.intent, found.result, found.had_effect) == (intent, result, False)
 
 
+def test_a_job_that_can_be_decrypted_no_more_leaves_its_tombstone_all_the_same_PULL_4() -> None:
+    """Its write may have happened: asked for again under its key, it must not happen twice."""
+    sealed = {**{name: value for name, value in RAW.items() if name != "payload"}, "encryptedPayload": "s"}
+
+    found = restore(JobRecord("job-1", sealed, {"intent": {"uid": "u", "had": True}}), 0, SCOPE)
+
+    assert found.result == JobResult.failed("JobPayloadDecryptionFailed", "the credentials have no decryption-key")
+    assert tombstone_of(attrs.evolve(found, stage=S.CLOSING), "now") == Tombstone(KEY, "failed", "u", 0, "now")
+
+
 def test_the_id_of_a_record_counts_and_not_that_in_its_job() -> None:
     found = restore(JobRecord("job-2", RAW, {}), 0, SCOPE)
 
