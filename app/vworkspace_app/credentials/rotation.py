@@ -7,7 +7,7 @@ plane.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Final, assert_never
 
 import anyio
 import attrs
@@ -25,6 +25,8 @@ from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.credentials.state import CredentialState
 
+_LONGEST_REST: Final = 300.0
+"""The longest time in seconds between two looks at a deadline."""
 _log = structlog.get_logger("vworkspace.agent")
 
 
@@ -151,16 +153,18 @@ class RotationManager:
             self._tasks = None
 
     async def _tick(self) -> None:
+        looked = self._clock.monotonic()
         while True:
             self._changed = anyio.Event()
             due = next_deadline(self._state)
             left = None if due is None else (due - self._now()).total_seconds()
-            if left is not None and left <= 0:
+            if left is not None and (left <= 0 or self._clock.monotonic() - looked >= _LONGEST_REST):
+                looked = self._clock.monotonic()
                 self._feed(Tick())
                 await self._clock.sleep(0.01)
                 continue
-            # A deadline may be months away, and the other side's clock may be set meanwhile.
-            with anyio.move_on_after(3600 if left is None else min(left, 3600)):
+            # A deadline may be months away, and either side's clock may be set meanwhile.
+            with anyio.move_on_after(None if left is None else min(left, _LONGEST_REST)):
                 await self._changed.wait()
 
     def _secret_changed(self, credentials: Credentials) -> None:

@@ -39,6 +39,8 @@ from vworkspace_core.jobs.scope import JobScope
 log = structlog.get_logger("vworkspace.agent")
 
 _TICK_REST = 0.05
+_LONGEST_REST: Final = 60.0
+"""The longest time in seconds between two looks at deadlines, since the clock may be set back meanwhile."""
 _REMEMBERED: Final = 100
 """The maximum number of finished jobs that are kept for display on the operator's web page."""
 
@@ -257,15 +259,17 @@ class Agent:
         return self._state.arrivals > before.arrivals
 
     async def _tick(self) -> None:
+        looked = self._clock.monotonic()
         while True:
             self._changed = anyio.Event()
             due = next_deadline(self._state)
             left = None if due is None else (due - self._clock.now()).total_seconds()
-            if left is not None and left <= 0:
+            if left is not None and (left <= 0 or self._clock.monotonic() - looked >= _LONGEST_REST):
+                looked = self._clock.monotonic()
                 self._feed(Tick())
                 await self._clock.sleep(0.01)
                 continue
-            with anyio.move_on_after(left):
+            with anyio.move_on_after(None if left is None else min(left, _LONGEST_REST)):
                 await self._changed.wait()
                 # Deadlines are seconds away and in every open job: not searched again after each event of a burst.
                 await self._clock.sleep(_TICK_REST)

@@ -5,7 +5,7 @@ is delayed: recording a change does not block, and a task of its own sends the n
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import anyio
 import structlog
@@ -22,6 +22,7 @@ from vworkspace_core.overview.notices import Attention, Notice
 from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.summary import summary_of
 
+_LONGEST_REST: Final = 60.0
 _log = structlog.get_logger("notices")
 
 
@@ -126,7 +127,10 @@ class Notifier:
         return 0 if self._state is None else len(self._state.waiting)
 
     async def _wait(self, seconds: float | None) -> None:
-        """Wait for a change, for at most `seconds`, or without a limit if it is None."""
-        with anyio.move_on_after(seconds):
+        """Wait for a change, but at most `seconds` or a minute; without a limit if `seconds` is None.
+
+        The clock may be set back meanwhile, so that what is due is looked at again at least once a minute.
+        """
+        with anyio.move_on_after(None if seconds is None else min(seconds, _LONGEST_REST)):
             await self._news.wait()
         self._news = anyio.Event()

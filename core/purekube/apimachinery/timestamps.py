@@ -84,6 +84,15 @@ def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
     return time_or_none(get_path(manifest, *path))
 
 
+def has_come(moment: datetime, now: datetime, longest: timedelta) -> bool:
+    """Report whether `moment`, a time at most `longest` after the time at which it was set, has come by the wall clock.
+
+    `now` is the time by that clock. If `moment` is further ahead, the clock was set back after `moment` was set; it has
+    come then too, since hours might pass otherwise.
+    """
+    return moment <= now or moment - now > longest
+
+
 def shifted(instant: datetime, by: timedelta) -> datetime:
     """Return `instant + by`, limited to the range of datetime.
 

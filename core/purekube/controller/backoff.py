@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery.timestamps import shifted
+from purekube.apimachinery.timestamps import has_come, shifted
 
 
 @attrs.frozen
@@ -88,19 +88,22 @@ class LogNote:
 class Retry:
     """The retry state of a step of a state machine, such as a request that is sent until it succeeds.
 
-    It has the number of consecutive failures, and the time `at` of the next try (None if no retry is pending).
+    It has the number of consecutive failures, and the time `at` of the next try (None if no retry is pending). The next
+    try was scheduled `wait` before that time.
     """
 
     failures: int = 0
     at: datetime | None = None
+    wait: timedelta = attrs.field(default=timedelta.max, eq=False)
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether a retry is pending and its time has come."""
-        return self.at is not None and self.at <= now
+        """Report whether a retry is pending and its time has come, also if the clock was set back meanwhile."""
+        return self.at is not None and has_come(self.at, now, self.wait)
 
     def failed(self, seconds: float, now: datetime) -> "Retry":
         """Return the state after one more failure, with a retry `seconds` after `now`."""
-        return Retry(self.failures + 1, shifted(now, timedelta(seconds=seconds)))
+        wait = timedelta(seconds=seconds)
+        return Retry(self.failures + 1, shifted(now, wait), wait)
 
     def started(self) -> "Retry":
         """Return the state while the step is being tried: no retry is pending, and the failure count is unchanged."""

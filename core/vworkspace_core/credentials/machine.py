@@ -26,7 +26,7 @@ from typing import assert_never
 
 import attrs
 
-from purekube.apimachinery.timestamps import format_time, shifted
+from purekube.apimachinery.timestamps import format_time, has_come, shifted
 from purekube.controller.backoff import LogLevel, Retry, Tick
 from vworkspace_core.control_plane.connection import LONGEST_RETRY_AFTER
 from vworkspace_core.credentials import messages as r
@@ -117,7 +117,7 @@ def _onwards(state: CredentialState, now: datetime) -> CredentialStep:
     if state.stored.requested and not desired:  # an earlier intent without a request any more
         forgetting, effects = forget(state)
         return forgetting, (*done, *effects)
-    if not desired or (state.not_before is not None and now < state.not_before):
+    if not desired or not _may_rotate(state, now):
         return state, done
     begun, effects = intend(state, desired)
     return begun, (*done, *effects)
@@ -139,6 +139,10 @@ def _unserved(requests: Iterable[str], state: CredentialState) -> tuple[str, ...
     return tuple(
         request for request in requests if not state.stored.has_served(request) and request not in state.requests
     )
+
+
+def _may_rotate(state: CredentialState, now: datetime) -> bool:
+    return state.not_before is None or has_come(state.not_before, now, SLOW)
 
 
 def _redo(state: CredentialState) -> CredentialStep:
@@ -217,7 +221,7 @@ def on_token_accepted(state: CredentialState, token: str, now: datetime) -> Cred
         return state, ()
     if token == state.stored.token:
         return forget(state) if state.stored.previous else (settled(state), ())
-    if state.not_before is None or now >= state.not_before:
+    if _may_rotate(state, now):
         # The new one was rejected and the old one works: the control plane has lost the new one.
         requests = state.requests or (f"repair/{format_time(now)}",)
         return intend(attrs.evolve(state, not_before=shifted(now, SLOW)), requests)
@@ -274,8 +278,8 @@ def _issued(state: CredentialState, new: r.Issued, now: datetime) -> CredentialS
 def _unanswered(state: CredentialState, event: r.RequestUnanswered, now: datetime) -> CredentialStep:
     if state.stage not in (RotationStage.REQUESTING, RotationStage.REGISTERING):
         return state, ()
-    asked = None if event.wait is None else min(event.wait, LONGEST_RETRY_AFTER)
-    wait = SLOW.total_seconds() if event.rejected else asked
+    demanded = None if event.wait is None else min(event.wait, LONGEST_RETRY_AFTER)
+    wait = SLOW.total_seconds() if event.rejected else demanded
     waiting, notes = retry(state, f"no new credential yet: {event.message}", now, wait=wait)
     if not event.rejected or state.stage is RotationStage.REGISTERING:
         return waiting, notes

@@ -12,7 +12,7 @@ from typing import Final, assert_never
 
 import attrs
 
-from purekube.apimachinery.timestamps import shifted
+from purekube.apimachinery.timestamps import has_come, shifted
 from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
@@ -216,7 +216,7 @@ def _is_expired(job: JobState, at: JobStepContext) -> bool:
 
 
 def _recheck_due(job: JobState, at: JobStepContext) -> bool:
-    return job.recheck_at is not None and job.recheck_at <= at.now
+    return job.recheck_at is not None and has_come(job.recheck_at, at.now, RECHECK)
 
 
 def _redo(job: JobState, at: JobStepContext) -> JobStep:

@@ -74,7 +74,7 @@ def _follow(job: JobState, chosen: Plan, seen: Inspection, at: JobStepContext) -
         case PlanRotate():
             return _record_intent(job, "")
         case WaitForManagedNamespace():
-            return attrs.evolve(job, stage=JobStage.WAITING, retry=Retry(at=shifted(at.now, RECHECK))), ()
+            return attrs.evolve(job, stage=JobStage.WAITING, retry=Retry(0, shifted(at.now, RECHECK), RECHECK)), ()
         case WaitDeleted(uid):
             return _wait_deleted(job, uid, at)
         case AlreadyApplied(live):

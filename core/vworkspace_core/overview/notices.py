@@ -15,7 +15,7 @@ import attrs
 
 from purekube.apimachinery.manifest import ObjectRef, content_hash
 from purekube.apimachinery.secret_material import redact
-from purekube.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time, has_come
 from purekube.controller.backoff import Backoff
 from vworkspace_core.overview.summary import OverviewState, Summary
 
@@ -26,7 +26,8 @@ RECENT: Final = timedelta(minutes=10)
 
 The new process sends such a notice again. It counts older notices as delivered.
 """
-_BACKOFF: Final = Backoff(base=1.0, cap=300.0)
+_LONGEST_RETRY: Final = timedelta(minutes=5)
+_BACKOFF: Final = Backoff(base=1.0, cap=_LONGEST_RETRY.total_seconds())
 _AT_ONCE: Final = timedelta(0)
 _PATIENT: Final = timedelta(minutes=5)
 _PATIENCE: Final[Mapping[OverviewState, timedelta]] = MappingProxyType(
@@ -133,7 +134,7 @@ def due(state: Attention, now: datetime) -> Attention:
     notice about it yet.
     """
     for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
-        if not need.announced and need.due_at <= now:
+        if not need.announced and has_come(need.due_at, now, _PATIENT):
             notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
             state = _queued(_with_need(state, uid, attrs.evolve(need, announced=True)), notice)
     return state
@@ -144,7 +145,7 @@ def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
 
     Call `due` first, so that every notice that is due waits.
     """
-    if state.waiting and (state.retry_at is None or state.retry_at <= now):
+    if state.waiting and (state.retry_at is None or has_come(state.retry_at, now, _LONGEST_RETRY)):
         return Send(attrs.evolve(state.waiting[0], lost=state.lost))
     times = [need.due_at for need in state.needs.values() if not need.announced]
     if state.waiting and state.retry_at is not None:

@@ -1,11 +1,14 @@
 """The agent's driver under virtual time: outages, rejections, pace and lanes (PULL-2, PULL-5, PULL-6, PULL-7)."""
 
+from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
 import anyio
 import pytest
 
+from kubelab.clock import VirtualClock
+from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from tests.support.builders import NAME, NAMESPACE, condition
@@ -15,6 +18,7 @@ from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.control_plane.port import ControlPlane
+from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When
 
 
@@ -221,8 +225,6 @@ def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
         await anyio.sleep(120)
         assert len(site.asked(AgentCall.FETCH)) <= 130
         assert len(site.asked(AgentCall.ACK)) <= 70
-
-    from datetime import timedelta
 
     simulate(body, redelivery=timedelta(0))
 
@@ -514,3 +516,50 @@ def test_the_end_of_the_process_does_not_wait_for_a_result_that_is_refused_RUN_4
         assert site.store.records, "it is left to the next process"
 
     simulate(body)
+
+
+class SteppedClock:
+    """The clock of a machine whose wall clock is set."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        self._clock, self.by = clock, timedelta(0)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._clock, name)
+
+    def now(self) -> datetime:
+        return self._clock.now() + self.by
+
+
+class FullStore:
+    """A job store that cannot be written for a while."""
+
+    def __init__(self, store: JobStore) -> None:
+        self._store, self.is_full = store, True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def put(self, record: JobRecord) -> None:
+        if self.is_full:
+            raise Unavailable("etcd has no space")
+        await self._store.put(record)
+
+
+def test_a_clock_that_is_set_back_does_not_hold_up_a_job() -> None:
+    async def main() -> None:
+        site = Site()
+        await site.prepare()
+        clock, store = SteppedClock(site.clock), FullStore(site.store)
+        site.agent = site.new_agent(clock=clock, store=store)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(site.agent.run)
+            job = site.enqueue()
+            await anyio.sleep(20)
+            clock.by = timedelta(hours=-2)
+            store.is_full = False
+            await anyio.sleep(61)
+            tasks.cancel_scope.cancel()
+        assert job.acked_at is not None
+
+    run(main)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.timestamps import exact_time, format_time, microtime, parse_time, time_or_none
+from purekube.apimachinery.timestamps import exact_time, format_time, has_come, microtime, parse_time, time_or_none
 
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 spans = st.timedeltas(timedelta(days=-20_000), timedelta(days=300_000))
@@ -60,3 +60,9 @@ def test_any_text_is_a_time_in_utc_or_none(text: str) -> None:
 @pytest.mark.parametrize("value", [None, 7, True, ["2026-01-31T12:00:00Z"], {}])
 def test_no_text_is_no_time(value: object) -> None:
     assert time_or_none(value) is None
+
+
+@pytest.mark.parametrize(("ahead", "has"), [(-1, True), (0, True), (1, False), (60, False), (61, True), (7200, True)])
+def test_a_moment_has_come_at_its_time_or_when_the_clock_was_set_back(ahead: int, has: bool) -> None:
+    now = datetime(2026, 6, 1, tzinfo=UTC)
+    assert has_come(now + timedelta(seconds=ahead), now, timedelta(minutes=1)) is has

@@ -351,6 +351,15 @@ def test_the_next_tick_is_at_the_retry_or_the_renewal(found: CredentialState, de
     assert next_deadline(found) == deadline
 
 
+def test_a_clock_that_was_set_back_delays_neither_a_retry_nor_a_rotation() -> None:
+    hours_ago = NOW - timedelta(hours=2)
+    waiting, _ = answered(REQUESTING, r.RequestUnanswered("why"))
+    refused = state(S.IDLE, cluster_requests=("cluster/1",), not_before=SLOW)
+
+    assert step(waiting, Tick(), hours_ago)[1] == (r.RequestRotation(waiting.effect_number + 1),)
+    assert step(refused, Tick(), hours_ago)[0].stage is S.RECORDING_INTENT
+
+
 def test_a_failed_rotation_waits_its_time_and_a_new_request_does_not() -> None:
     waiting = state(S.IDLE, cluster_requests=("cluster/1",), not_before=SLOW)
 

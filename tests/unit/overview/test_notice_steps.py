@@ -131,8 +131,17 @@ def test_the_next_step_is_to_send_or_to_wait_for_the_earliest_time() -> None:
     assert next_step(began(waiting=waiting, lost=3), NOW) == Send(notice(lost=3))
     assert next_step(began(waiting=waiting, retry_at=NOW), NOW) == Send(notice())
     assert next_step(began(needs=needs, waiting=waiting, retry_at=after(1)), NOW) == WaitUntil(after(1))
-    assert next_step(began(needs=needs, waiting=waiting, retry_at=after(9)), NOW) == WaitUntil(after(5))
+    sooner = {"b": need(S.WAITING, after(-1))}
+    assert next_step(began(needs=sooner, waiting=waiting, retry_at=after(5)), NOW) == WaitUntil(after(4))
     assert next_step(began(retry_at=after(1)), NOW) == WaitUntil(None), "nothing waits to be tried again"
+
+
+def test_a_clock_that_was_set_back_delays_neither_a_notice_nor_its_delivery() -> None:
+    hours_ago = after(-120)
+    told = due(began(needs={"u": need(S.WAITING)}), hours_ago)
+
+    assert [each.at for each in told.waiting] == [hours_ago]
+    assert next_step(began(waiting=(notice(),), retry_at=after(1)), hours_ago) == Send(notice())
 
 
 def test_a_delivery_ends_the_tries_and_tells_what_was_lost() -> None:
