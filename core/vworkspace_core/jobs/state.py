@@ -208,7 +208,8 @@ def restore(record: JobRecord, arrival: int, scope: JobScope) -> JobState:
         job = _refused(record.job_id, arrival, "", JobResult.failed(Reason.INVALID_JOB, str(job)))
     return attrs.evolve(
         job,
-        key=job.key or text_or_empty(record.raw.get("idempotencyKey")),  # an unusable decryption key hides only the task
+        # An unusable decryption key hides only the task.
+        key=job.key or text_or_empty(record.raw.get("idempotencyKey")),
         raw=record.raw,
         stage=JobStage.ACKING,
         ack_may_have_arrived=True,
