@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
+from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.store import ObjectStore
@@ -66,6 +67,21 @@ def is_served(kind: Kind, definitions: ObjectStore) -> bool:
     """
     definition = definitions.raw(None, kind.crd_name)
     return definition is not None and _is_established(definition)
+
+
+def refuse_late(missing: Iterable[Kind], definitions: ObjectStore) -> None:
+    """Raise Unavailable if a kind in `missing`, which a read did not find, is served by its established CRD.
+
+    One of several API servers serves the kind a moment later. No change follows that would start another pass.
+    """
+    for kind in sorted(missing):
+        if is_served(kind, definitions) and _has_version(definitions.get(None, kind.crd_name), kind.version):
+            raise Unavailable(f"{kind.crd_name} is installed, but not served yet")
+
+
+def _has_version(definition: Manifest | None, version: str) -> bool:
+    versions = get_path(definition, "spec", "versions") or ()
+    return any(get_path(each, "name") == version and get_path(each, "served") is True for each in versions)
 
 
 @lru_cache(maxsize=256)

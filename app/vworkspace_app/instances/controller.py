@@ -18,7 +18,7 @@ from purekube.controller.queue.event_handlers import by_spec, owners_of_kind, ve
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
-from purekube_run.controller.definitions import is_served
+from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
 from vworkspace_app.operations.index import UPGRADES_OF, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
@@ -153,7 +153,9 @@ class InstanceReconciler:
         if instance.metadata.deletion_timestamp is not None:
             # An object being deleted, whose finalizer comes off at the end, is decided on live reads: a cache may be
             # outdated.
-            return await observe_live(self.api, instance)
+            live = await observe_live(self.api, instance)
+            refuse_late(live.missing_kinds, self.informers.store(CUSTOM_RESOURCE_DEFINITION))
+            return live
         return await self._with_unmanaged_objects(instance, await self._whole(await self._cached(instance)))
 
     async def _whole(self, observed: InstanceObserved) -> InstanceObserved:

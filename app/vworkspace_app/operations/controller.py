@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.errors import OperatorError, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import (
@@ -26,7 +26,7 @@ from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
-from purekube_run.controller.definitions import is_served
+from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, AwaitedObjects, target_in
@@ -232,9 +232,7 @@ class OperationReconciler:
         if not needs_live_view(operation, observed, context):
             return observed
         live = await observe_operation_live(self.api, operation, context, self._not_served())
-        for kind in sorted(live.missing_kinds):
-            if is_served(kind, self.informers.store(CUSTOM_RESOURCE_DEFINITION)):
-                raise Unavailable(f"{kind.crd_name} is installed, but not served yet")
+        refuse_late(live.missing_kinds, self.informers.store(CUSTOM_RESOURCE_DEFINITION))
         return live
 
     def _not_served(self) -> Iterator[Kind]:
