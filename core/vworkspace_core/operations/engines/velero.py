@@ -130,7 +130,6 @@ RESTORE: Final = _rows(
 )
 
 
-_RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)
 _PATH: Final = "spec.parameters"
 LONGEST_RETENTION_DAYS: Final = 3650
