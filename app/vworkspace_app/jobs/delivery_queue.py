@@ -10,7 +10,16 @@ import anyio
 import attrs
 import structlog
 
-from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError, Permanent, Unavailable
+from purekube.apimachinery.errors import (
+    Forbidden,
+    Invalid,
+    JobClosed,
+    NotFound,
+    OperatorError,
+    Permanent,
+    Unauthorized,
+    Unavailable,
+)
 from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection, OutageHold
 from vworkspace_app.control_plane.event_sender import EventSender
@@ -60,6 +69,7 @@ class DeliveryQueue:
         self._width = width
         self._waiting: dict[str, _Waiting] = {}
         self._in_flight: set[str] = set()
+        self._dropped: set[str] = set()
         self._pace = RetryPace()
         self._not_before = 0.0
         self._is_failing = False
@@ -80,8 +90,10 @@ class DeliveryQueue:
         self._wake()
 
     def drop(self, key: str) -> None:
-        """Remove the delivery with this `key` from the queue, unless it is being sent."""
+        """Remove the delivery with this `key` from the queue. If it is being sent now, it is not repeated."""
         self._waiting.pop(key, None)
+        if key in self._in_flight:
+            self._dropped.add(key)
         self._signal_end()
 
     def retry_now(self) -> None:
@@ -166,6 +178,7 @@ class DeliveryQueue:
             delivery.answered(None)
         finally:
             self._in_flight.discard(delivery.key)
+            self._dropped.discard(delivery.key)
             self._signal_end()
             self._wake()
 
@@ -180,12 +193,13 @@ class DeliveryQueue:
         now = self._clock.monotonic()
         waiting.pace, own = waiting.pace.failed(error, self._random())
         waiting.not_before = now + own
-        # Unless a newer delivery of the key has come meanwhile, which replaces this one.
-        self._waiting.setdefault(waiting.delivery.key, waiting)
+        if waiting.delivery.key not in self._dropped:
+            # Unless a newer delivery of the key has come meanwhile, which replaces this one.
+            self._waiting.setdefault(waiting.delivery.key, waiting)
         if self.outage_hold.is_held:
             # The poll, which fails too, sets the pace, unless the server named a time.
             waiting.not_before = now + _asked_wait(error)
-        if isinstance(error, Permanent | NotFound | Invalid):
+        if self._is_about_one(error):
             fields = {"error": error.message, "request_id": error.request_id}
             log.error("a delivery was refused; trying it again slowly", key=waiting.delivery.key, **fields)
             self._not_before = now + 1.0
@@ -195,6 +209,15 @@ class DeliveryQueue:
             log.warning("deliveries to the control plane fail; they wait", lane=self._name, error=error.message)
         self._pace, delay = self._pace.failed(error, self._random())
         self._not_before = now + (_asked_wait(error) if self.outage_hold.is_held else delay)
+
+    def _is_about_one(self, error: OperatorError) -> bool:
+        """Report whether the server refused one request, so that the others need not wait.
+
+        A 403 is about the job if polls are answered with the same credential, and about the credential otherwise.
+        """
+        if isinstance(error, Forbidden):
+            return not (self.outage_hold.is_held or isinstance(error, Unauthorized))
+        return isinstance(error, Permanent | NotFound | Invalid)
 
     def _wake(self) -> None:
         self._changed.set()

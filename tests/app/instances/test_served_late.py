@@ -59,7 +59,7 @@ def test_a_deletion_goes_on_as_soon_as_every_api_server_serves_flux() -> None:
             await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
         gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
         await admin.create(gated, kind=NAMESPACE, field_manager="admin")
-        api = StartingServer(InProcessKube(server, caller=Caller("operator", agent="operator/1")))
+        api: Any = StartingServer(InProcessKube(server, caller=Caller("operator", agent="operator/1")))
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
         manager = Manager(api, clock, settings, random=lambda: 0.5)
         async with anyio.create_task_group() as group:

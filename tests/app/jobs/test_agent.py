@@ -563,3 +563,33 @@ def test_a_clock_that_is_set_back_does_not_hold_up_a_job() -> None:
         assert job.acked_at is not None
 
     run(main)
+
+
+@pytest.mark.parametrize("call", [AgentCall.ACK, AgentCall.RESULT])
+def test_a_403_for_one_job_does_not_hold_up_the_others_PULL_7(call: AgentCall) -> None:
+    """The polls are answered with the same credential: the control plane does not let this cluster have that job."""
+
+    async def body(site: Site) -> None:
+        site.server.faults.inject(ScriptedFault(call, 403, times=2))  # also when the credential was read anew
+        refused = site.enqueue()
+        await anyio.sleep(3)
+        if call is AgentCall.RESULT:
+            await site.report(READY)
+            await anyio.sleep(1)
+        good = site.enqueue(name="other")
+        await anyio.sleep(3)
+        await site.report(READY, name="other")
+        await anyio.sleep(3)
+        assert (outcome(refused), outcome(good)) == ("none", "succeeded")
+        await anyio.sleep(600)
+        await site.report(READY)
+        await anyio.sleep(3)
+        assert outcome(refused) == "succeeded"
+
+    def rereading(site: Site) -> None:
+        async def reread() -> bool:
+            return True
+
+        site.agent = site.new_agent(reread=reread)
+
+    simulate(body, rereading)
