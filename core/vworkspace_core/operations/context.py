@@ -15,8 +15,8 @@ from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.api.labels import cluster_id_of, is_managed, namespace_is_terminating
-from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation
+from vworkspace_core.api.labels import cancellation_requested, cluster_id_of, is_managed, namespace_is_terminating
+from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation, Phase
 from vworkspace_core.operations.approvals.claims import Claims
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
@@ -32,10 +32,10 @@ class OperationObserved(Snapshot):
     """The cluster state on which a decision about an Operation is based.
 
     `objects` has the target (an ApplicationInstance), the engine object (such as a Job), and the objects that the
-    engine's `looks_up` names. `siblings` are the other Operations on the same target. `missing_places` are the
-    namespaces that the decision needs and that do not exist. `claims` has the data, such as a key, for checking
-    approval claims (signed proofs that a person approved the Operation). The reconcile pass sets it after reading;
-    before that it is None.
+    engine's `looks_up` names. `siblings` are the other Operations on the same target; they are not read once the run
+    has begun. `missing_places` are the namespaces that the decision needs and that do not exist. `claims` has the data,
+    such as a key, for checking approval claims (signed proofs that a person approved the Operation). The reconcile pass
+    sets it after reading; before that it is None.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -128,6 +128,12 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
             yield other
 
 
+def _may_start(operation: Operation) -> bool:
+    meta = operation.metadata
+    stopped = meta.deletion_timestamp is not None or cancellation_requested(meta)
+    return operation.status.phase in (None, Phase.PENDING) and not stopped
+
+
 async def observe_operation_live(
     api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
 ) -> OperationObserved:
@@ -161,8 +167,9 @@ async def observe_operation_live(
             field_selector=listing.field_selector,
             limit=listing.limit,
         )
-    page = await api.list(OPERATION, namespace=meta.namespace)
-    siblings = tuple(siblings_of(operation, page.items, context))
+    # Ended Operations stay for years: a run that has begun, which looks again every few seconds, does not list them.
+    items = (await api.list(OPERATION, namespace=meta.namespace)).items if _may_start(operation) else []
+    siblings = tuple(siblings_of(operation, items, context))
     places = frozenset(filter(None, missing_places))
     return OperationObserved(
         namespace, reading.objects, frozenset(reading.missing), siblings=siblings, missing_places=places
