@@ -20,7 +20,7 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
-from vworkspace_app.operations.index import UPGRADES_OF, target_in
+from vworkspace_app.operations.index import UPGRADES_OF, has_ended, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.chart import Policy
@@ -199,10 +199,11 @@ class InstanceReconciler:
         Operations whose request was withdrawn.
         """
         target = ObjectRef(APPLICATION_INSTANCE, instance.metadata.namespace, instance.metadata.name)
-        held = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        upgrades = self.informers.store(OPERATION).indexed(UPGRADES_OF, str(target))
+        held = [manifest for manifest in upgrades if _may_count(manifest, instance.status.release_override)]
         whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
-        upgrades = [manifest for manifest in whole if manifest is not None]
-        return release_request(instance, operations_on(target, upgrades, self.settings.cluster_id))
+        found = [manifest for manifest in whole if manifest is not None]
+        return release_request(instance, operations_on(target, found, self.settings.cluster_id))
 
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved
@@ -258,6 +259,17 @@ class InstanceReconciler:
         """
         for namespace, name in self.informers.store(APPLICATION_INSTANCE).names():
             yield ObjectRef(APPLICATION_INSTANCE, namespace, name)
+
+
+def _may_count(upgrade: Manifest, standing: ReleaseOverride | None) -> bool:
+    """Report whether an Operation of the engine helm may decide about the release of its target.
+
+    It may until it has ended, and as long as its change is recorded in the target's status (`standing`): it is taken
+    back if the Operation failed. Other ended ones stay for years, and large ones would be read at each pass.
+    """
+    recorded = [standing, standing.replaced] if standing is not None else []
+    uids = [each.uid for each in recorded if each is not None]
+    return not has_ended(upgrade) or metadata(upgrade).get("uid") in uids
 
 
 def _read_stored(stored: StoredObject) -> InstanceSource:
