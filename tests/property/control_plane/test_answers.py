@@ -49,6 +49,7 @@ def test_each_status_has_its_error(statuses: tuple[int, ...], error: type[Operat
         ("Thu, 01 Jan 2026 14:00:00 +0200", NOW),
         ("Thu, 01 Jan 2026 12:00:00 -0000", None),
         ("soon", None),
+        ("99999999999999999999 Dec 00:00 0 +0000", None),
         ("", None),
         (None, None),
     ],
