@@ -70,7 +70,7 @@ class StoredCredential:
         """Return the value that the attribute `served`, the record of served requests, has after a rotation for
         `requests`.
 
-        Earlier requests stay in it: a Cluster object's request stands until a user edits that object.
+        Earlier requests stay in it: a Cluster object requests the same until a user edits that object.
         """
         hashes = dict(self.served)
         for request in requests:
