@@ -14,6 +14,7 @@ import attrs
 
 from purekube.apimachinery.timestamps import has_come, shifted
 from purekube.controller.backoff import LogLevel, LogNote, Tick
+from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.awaiting_status import (
     RECHECK,
@@ -29,7 +30,7 @@ from vworkspace_core.jobs.awaiting_status import (
     wait_deleted,
 )
 from vworkspace_core.jobs.result import SUCCEEDED, JobResult, Reason
-from vworkspace_core.jobs.scope import DeleteTask
+from vworkspace_core.jobs.scope import ApplyTask, DeleteTask
 from vworkspace_core.jobs.state import JobStage, JobState, bare_job, may_have_had_effect, record_of
 from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, retry, settle
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
@@ -122,6 +123,8 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
         case m.EffectRefused(reason=Reason.FORBIDDEN, message=message), _ if job.refusals < REFUSALS - 1:
             return retry(attrs.evolve(job, refusals=job.refusals + 1), message, at)
+        case m.EffectRefused(message=message), JobStage.INSPECTING if _may_run_later(job):
+            return retry(job, message, at)
         case m.EffectRefused(reason=reason, message=message), JobStage.ACTING | JobStage.INSPECTING:
             return settle(job, JobResult.failed(reason, message), at)
         case m.StepFailed(message=message), stage if stage in _ASKS_AGAIN:
@@ -130,6 +133,11 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
             return attrs.evolve(job, recheck_at=shifted(at.now, SOON)), ()
         case _:
             return job, ()
+
+
+def _may_run_later(job: JobState) -> bool:
+    """Report whether the job may have created an Operation: what is not read may still start, and has not failed."""
+    return isinstance(job.task, ApplyTask) and job.task.ref.kind == OPERATION and may_have_had_effect(job)
 
 
 def _seen(job: JobState, event: m.Inspected | m.ObjectChanged, at: JobStepContext) -> JobStep:

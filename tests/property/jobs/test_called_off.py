@@ -169,6 +169,26 @@ def test_where_it_cannot_be_cancelled_the_job_stays_open_until_it_can() -> None:
     assert is_called_off(world)
 
 
+@pytest.mark.parametrize("reason", ["Forbidden", "ClusterRefused"])
+def test_what_may_still_run_is_not_called_failed_because_it_cannot_be_read(reason: str) -> None:
+    world = World()
+    job = taken_in(world, expires_in=timedelta(minutes=1))
+    for _ in range(40):
+        world.advance(60)
+        while world.pending:
+            if isinstance(world.pending[0], m.Inspect):
+                world.feed(m.EffectRefused(world.pending.pop(0).job_id, reason, "get operations is refused"))
+            else:
+                world.perform(0)
+    assert job.result is None
+
+    world.advance(60)
+    drain(world)
+
+    assert answer(job)["error"].startswith("Timeout: Operation org-myteam/backup-1 had not started and was cancelled")
+    assert is_called_off(world)
+
+
 def test_behind_a_closed_gate_nothing_is_called_failed_that_may_still_run() -> None:
     world = World()
     job = taken_in(world, expires_in=timedelta(minutes=1))
