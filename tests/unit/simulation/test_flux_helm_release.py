@@ -16,6 +16,7 @@ from kubelab.flux import (
     SourceRule,
 )
 from kubelab.flux.artifacts import sha256_of
+from kubelab.flux.storage import release_document
 from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.manifest import Manifest, get_path, ref_of
 from purekube.apimachinery.resources import (
@@ -755,6 +756,35 @@ def test_retry_on_failure_retries_at_its_interval_and_never_stalls() -> None:
     assert world.conditions()["Ready"] == "True/UpgradeSucceeded"
 
 
+def test_a_success_after_retries_on_failure_clears_the_counters_and_five_entries_remain() -> None:
+    strategy = {"strategy": {"name": "RetryOnFailure", "retryInterval": "2m"}}
+    world = FluxWorld(failing(Action.UPGRADE, times=7))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(upgrade=strategy), HELM_RELEASE)
+    world.settle()
+    world.retag("6.7.0")
+    world.run(700)
+    assert world.status("failures") == world.status("upgradeFailures") == 6
+    assert [version for version, *_ in history(world)] == [7, 6, 5, 4, 3]
+    world.run(600)
+    assert world.conditions()["Ready"] == "True/UpgradeSucceeded"
+    assert world.status("failures") is world.status("upgradeFailures") is None
+    assert [version for version, *_ in history(world)] == [9, 8, 7, 6, 5]
+
+
+@pytest.mark.parametrize(("action", "verb"), [(Action.INSTALL, "Release"), (Action.UPGRADE, "Upgrade")])
+def test_a_failed_release_is_described_in_the_words_of_helm(action: Action, verb: str) -> None:
+    world = FluxWorld(failing(action))
+    world.apply(oci_repository(), OCI_REPOSITORY)
+    world.apply(helm_release(install={}, upgrade={}), HELM_RELEASE)
+    world.settle()
+    world.retag("6.7.0")
+    world.settle()
+    revision = 1 if action is Action.INSTALL else 2
+    secret = world.get(SECRET, f"sh.helm.release.v1.{NAME}.v{revision}")
+    assert release_document(secret)["info"]["description"] == f'{verb} "{NAME}" failed: boom'
+
+
 def test_a_dependency_must_be_ready_first() -> None:
     world = FluxWorld()
     world.apply(oci_repository(), OCI_REPOSITORY)
@@ -808,6 +838,22 @@ def test_a_missing_chart_version_shows_on_the_helm_chart_and_only_as_source_not_
     world.flux.behaviour = FluxBehaviour(index_revision=2)
     world.run(400)
     assert world.conditions()["Ready"] == "True/InstallSucceeded"
+
+
+_ANEW = [(1, "deployed", "install")]
+_IN_PLACE = [(2, "deployed", "upgrade"), (1, "superseded", None)]
+
+
+@pytest.mark.parametrize(("strategy", "expected"), [(None, _ANEW), ("Reinstall", _ANEW), ("InPlaceUpdate", _IN_PLACE)])
+def test_another_chart_is_installed_anew_unless_the_release_asks_for_an_update_in_place(
+    strategy: str | None, expected: list[tuple[int, str, str | None]]
+) -> None:
+    upgrade = {} if strategy is None else {"upgrade": {"chartNameChangeStrategy": strategy}}
+    world = installed(**upgrade)
+    world.apply(oci_repository(url="oci://registry.example/charts/owncloud"), OCI_REPOSITORY)
+    world.settle()
+    assert world.status("history", 0, "chartName") == "owncloud"
+    assert history(world) == expected
 
 
 def test_from_a_classic_repository_to_oci_the_helm_chart_goes_REC_14() -> None:

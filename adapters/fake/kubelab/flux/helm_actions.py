@@ -8,7 +8,14 @@ import attrs
 from kubelab.flux.behaviour import Action, ActionAnswer, HelmTarget
 from kubelab.flux.conditions import RELEASED, REMEDIATED, TEST_SUCCESS
 from kubelab.flux.draft import Draft
-from kubelab.flux.helm_spec import HelmRequest, HelmSpec, remediation_for, summarize_release
+from kubelab.flux.helm_spec import (
+    FAILURE_COUNTERS,
+    HelmRequest,
+    HelmSpec,
+    active_retry_interval,
+    remediation_for,
+    summarize_release,
+)
 from kubelab.flux.questions import StoreReleases, decide, load_releases
 from kubelab.flux.release_history import Snapshot, full_name, observe, previous, record, update, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
@@ -95,7 +102,9 @@ def _ended(
     release: StoredRelease, action: Action, outcome: ActionAnswer, base: StoredRelease | None
 ) -> tuple[StoredRelease, ...]:
     if outcome.error:
-        text = f'Release "{release.name}" failed: {outcome.error}'
+        # Helm: action/install.go and action/upgrade.go, failRelease.
+        verb = "Release" if action is Action.INSTALL else "Upgrade"
+        text = f'{verb} "{release.name}" failed: {outcome.error}'
         failed = release.with_status(HelmReleaseStatus.FAILED, text)
         # Helm writes the former release again if objects were refused or not ready, but not if a hook failed.
         return (failed,) if base is None or _HOOKS_FAILED in outcome.error else (failed, base)
@@ -121,6 +130,11 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
         entry = request.history[0]
         text = f"Helm {action.value} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
         draft.report(RELEASED, "True", f"{name}Succeeded", text)
+        if active_retry_interval(request.spec, draft.status) is not None:
+            # Only with RetryOnFailure: otherwise a failed test after the success still counts against the retries
+            # (reconcile/upgrade.go, Upgrade.success).
+            for counter in FAILURE_COUNTERS:
+                draft.status.pop(counter, None)
         _await_tests(request)
         return
     count_failure(request)

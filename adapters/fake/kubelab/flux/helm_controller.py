@@ -22,7 +22,7 @@ from kubelab.flux.helm_inputs import (
     unready_dependency,
 )
 from kubelab.flux.helm_release import release
-from kubelab.flux.helm_spec import Chart, HelmRequest, HelmSpec, HelmValues
+from kubelab.flux.helm_spec import FAILURE_COUNTERS, Chart, HelmRequest, HelmSpec, HelmValues
 from kubelab.flux.questions import can_impersonate
 from kubelab.simulation.effects import (
     REQUEUE,
@@ -43,7 +43,6 @@ HELM_CONTROLLER: Final = "helm-controller"
 FORCE_AT: Final = "reconcile.fluxcd.io/forceAt"
 RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
 
-_COUNTERS: Final = ("failures", "installFailures", "upgradeFailures")
 _RECOVERING: Final = "reconciliation in progress"
 
 
@@ -134,15 +133,17 @@ def _target_changed(request: HelmRequest) -> bool:
     installed = (status["storageNamespace"], entry["namespace"], entry["name"])
     if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
         return True
-    reinstall = get_path(spec.raw, "upgrade", "chartNameChangeStrategy") == "Reinstall"
-    return reinstall and bool(entry["chartName"] != request.chart.name)
+    # By default another chart is installed anew, after an uninstall of the old one; the default is in an accessor, not
+    # in the CRD's schema (api/v2/helmrelease_types.go, Upgrade.GetChartNameChangeStrategy).
+    in_place = get_path(spec.raw, "upgrade", "chartNameChangeStrategy") == "InPlaceUpdate"
+    return not in_place and bool(entry["chartName"] != request.chart.name)
 
 
 def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
     error = yield from uninstall(draft, spec)
     if error:
         return failed(error)
-    for field in ("history", "storageNamespace", *_COUNTERS):
+    for field in ("history", "storageNamespace", *FAILURE_COUNTERS):
         draft.status.pop(field, None)
     return REQUEUE
 
@@ -153,7 +154,7 @@ def _begin_attempt(request: HelmRequest) -> bool:
     draft.status["storageNamespace"] = request.spec.storage_namespace
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
     if _has_new_request(draft, chart, values) or reset:
-        for counter in _COUNTERS:
+        for counter in FAILURE_COUNTERS:
             draft.status.pop(counter, None)
     draft.status["lastAttemptedGeneration"] = draft.generation
     draft.status["lastAttemptedRevision"] = chart.version

@@ -16,7 +16,7 @@ from kubelab.flux.helm_spec import (
     summarize_release,
 )
 from kubelab.flux.questions import find_drift
-from kubelab.flux.release_history import full_name, has_failed_test, previous, tested, truncate, versioned_chart
+from kubelab.flux.release_history import full_name, has_failed_test, newest, previous, tested, truncate, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release
 from kubelab.simulation.effects import PassStep
 
@@ -81,28 +81,28 @@ _Choice: TypeAlias = Next | NoAction | Stop
 
 def determine(request: HelmRequest) -> PassStep[HelmObservation]:
     """Return the state of the release in Helm's storage, in comparison with what its HelmRelease requests."""
-    newest = last_release((yield from request.load()))
-    state = HelmReleaseState.ABSENT if newest is None else _stored_state(request, newest)
+    last = last_release((yield from request.load()))
+    state = HelmReleaseState.ABSENT if last is None else _stored_state(request, last)
     if state is HelmReleaseState.IN_SYNC:
         return (yield from _deployed_state(request))
-    status = "" if newest is None else newest.status
+    status = "" if last is None else last.status
     return HelmObservation(state, reason=f"unable to determine state for release with status '{status}'")
 
 
-def _stored_state(request: HelmRequest, newest: StoredRelease) -> HelmReleaseState:
+def _stored_state(request: HelmRequest, last: StoredRelease) -> HelmReleaseState:
     # A helm-controller that stops during an action leaves a pending release, which the next one unlocks (docs/flux.md).
-    if newest.status.pending:
+    if last.status.pending:
         return HelmReleaseState.LOCKED
-    match newest.status:
+    match last.status:
         case HelmReleaseStatus.UNINSTALLED:
             return HelmReleaseState.ABSENT
-        case _ if not request.history or not _is_recorded(request.history[0], newest):
+        case _ if not request.history or not _is_recorded(request.history[0], last):
             return HelmReleaseState.UNMANAGED
         case HelmReleaseStatus.FAILED:
             return HelmReleaseState.FAILED
         case HelmReleaseStatus.DEPLOYED:
             # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing.
-            return HelmReleaseState.OUT_OF_SYNC if _differs(request, newest) else HelmReleaseState.IN_SYNC
+            return HelmReleaseState.OUT_OF_SYNC if _differs(request, last) else HelmReleaseState.IN_SYNC
         case _:
             return HelmReleaseState.UNKNOWN
 
@@ -180,7 +180,9 @@ def _exhausted(request: HelmRequest) -> Stop:
 
 def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
     draft, spec = request.draft, request.spec
-    if active_retry_interval(spec, draft.status) is None:
+    if active_retry_interval(spec, draft.status) is not None:
+        request.set_history(newest(request.history))
+    else:
         remediation = active_remediation(spec, draft.status)
         ignore = remediation.ignore_test_failures if remediation else spec.ignores_test_failures
         request.set_history(truncate(request.history, ignore_tests=ignore))
@@ -233,8 +235,10 @@ def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
 def _failed(request: HelmRequest, forced: bool) -> _Choice:
     status = request.draft.status
     remediation = active_remediation(request.spec, status)
-    retrying = active_retry_interval(request.spec, status) is not None
-    if retrying or remediation is None or remediation.failures(status) <= 0 or forced:
+    if active_retry_interval(request.spec, status) is not None:
+        request.set_history(newest(request.history))
+        return Next.UPGRADE
+    if remediation is None or remediation.failures(status) <= 0 or forced:
         return Next.UPGRADE
     # `retries: 0` alone means no rollback; its default for upgrades is true only with retries (helm-controller's
     # reference_types.go).

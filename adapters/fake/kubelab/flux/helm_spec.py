@@ -22,6 +22,9 @@ _DEFAULT_TIMEOUT: Final = 300.0
 _DEFAULT_HISTORY: Final = 5
 _DEFAULT_RETRY_INTERVAL: Final = 300.0
 
+FAILURE_COUNTERS: Final = ("failures", "installFailures", "upgradeFailures")
+"""The fields of a HelmRelease's status that count failed actions."""
+
 
 @attrs.frozen
 class Remediation:

@@ -84,6 +84,11 @@ def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapsho
     target = previous(history, ignore_tests=ignore_tests)
     if target is not None:
         return list(history[: history.index(target) + 1])
+    return newest(history)
+
+
+def newest(history: Sequence[Snapshot]) -> list[Snapshot]:
+    """Return the newest five entries of the history, which remain if no rollback needs an older one."""
     return list(history[:_KEPT_WITHOUT_SUCCESS])
 
 
