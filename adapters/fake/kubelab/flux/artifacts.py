@@ -62,6 +62,7 @@ def chart_version_of_tag(tag: str) -> str:
     Registries refuse `+`, so tags have `_` in its place. A tag that is no version (`latest`) does not show the chart's
     version; such charts are simulated as 0.1.0.
     """
+    # OCI allows no `+` in a tag; Helm pushes `_` in its place (Helm: pkg/registry/reference.go).
     version = tag.replace("_", "+")
     return version if _SEMVER.fullmatch(version) is not None else "0.1.0"
 
@@ -72,6 +73,8 @@ def with_digest_metadata(version: str, digest: str) -> str:
     if match is None:
         raise ValueError(f"invalid chart version {version}")
     numbers = ".".join(match[part] or "0" for part in ("major", "minor", "patch"))
+    # The chart's own build metadata is lost: SetMetadata replaces it (helmrelease_controller.go,
+    # mutateChartWithSourceRevision).
     pre = f"-{match['pre']}" if match["pre"] else ""
     return f"{numbers}{pre}+{digest.rpartition(':')[2][:_SHORT_HASH]}"
 
@@ -83,6 +86,7 @@ def short_release_name(name: str) -> str:
     """
     if len(name) <= _MAX_RELEASE_NAME:
         return name
+    # helm-controller: internal/release/name.go, ShortenName.
     digest = hashlib.sha256(name.encode()).hexdigest()[:_SHORT_HASH]
     return f"{name[: _MAX_RELEASE_NAME - _SHORT_HASH - 1]}-{digest}"
 

@@ -233,7 +233,8 @@ class FluxBehaviour:
     ready_stuck_unknown: bool = False
     release_secrets: bool = True
     events: bool = False
-    # The defaults of Flux's flags; its requeue for a dependency is fixed, its retries grow.
+    # The defaults of the flags --requeue-dependency, --min-retry-delay and --max-retry-delay; the requeue for a
+    # dependency is fixed, retries grow (helm-controller: main.go; fluxcd/pkg: runtime/controller/rate_limiter.go).
     dependency_requeue_seconds: float = 30.0
     min_retry_seconds: float = 0.75
     max_retry_seconds: float = 900.0

@@ -1,4 +1,4 @@
-"""Status conditions by the rules of the libraries that both Flux controllers share (fluxcd/pkg).
+"""Status conditions by the rules of the library that both Flux controllers share (fluxcd/pkg, `runtime` 0.110.1).
 
 Three of these rules mislead readers of a status and are imitated on purpose. A condition's `lastTransitionTime` also
 changes with its reason and message. Its `observedGeneration` is always the generation of the object to which it is
@@ -28,6 +28,7 @@ ARTIFACT_OUTDATED: Final = "ArtifactOutdated"
 ARTIFACT_IN_STORAGE: Final = "ArtifactInStorage"
 SOURCE_VERIFIED: Final = "SourceVerified"
 
+# conditions/setter.go, lexicographicLess: the order matters, since a summary may copy the first condition.
 _FIRST: Final = {STALLED: 0, RECONCILING: 1, READY: 2}
 _MAX_MESSAGE: Final = 32768
 
@@ -54,6 +55,7 @@ def status_of(manifest: Manifest, type_: str) -> str:
 
 def is_stalled(manifest: Manifest) -> bool:
     """Report whether the object `manifest` has the condition Stalled=True, and not also Reconciling=True."""
+    # If both are True, the object is neither (conditions/getter.go, IsStalled and IsReconciling).
     return status_of(manifest, STALLED) == "True" and status_of(manifest, RECONCILING) != "True"
 
 
@@ -91,7 +93,8 @@ def with_condition(
     differs from that of the replaced condition.
     """
     old = next((item for item in conditions if item["type"] == new["type"]), None)
-    # The time changes with the reason and the message, too, contrary to the API conventions.
+    # The time changes with the reason and the message, too, contrary to the API conventions (conditions/setter.go,
+    # hasSameState).
     moved = now if old is None or not _same_state(old, new) else None
     changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
@@ -128,6 +131,7 @@ def merge_conditions(
     known = {item["type"]: item for item in before}
     merged: list[FluxCondition] = list(conditions_of(latest))
     for item in after:
+        # Conditions that this pass did not change keep what others wrote meanwhile (conditions/patch.go, Apply).
         if known.get(item["type"]) != item:
             merged = with_condition(merged, item, generation=generation, now=now)
     for type_ in known.keys() - {item["type"] for item in after}:
@@ -136,6 +140,7 @@ def merge_conditions(
 
 
 def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
+    # conditions/merge.go, mergePriority.
     match item["status"], item["type"] in negative:
         case "True", True:
             return 0

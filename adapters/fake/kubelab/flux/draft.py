@@ -23,6 +23,7 @@ from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.timestamps import format_time
 
+# Five attempts in all, as in the backoff of patch/patch.go, patchStatusConditions.
 _CONFLICTS: Final = 4
 """The number of consecutive conflicts after which a patch of the conditions is still repeated."""
 
@@ -36,6 +37,7 @@ def write_difference(
     each only if it changed. Readers can thus see Ready=True before the matching history, as with the real controllers.
     The writing stops if the object no longer exists. With `conditions` False the conditions are left out.
     """
+    # fluxcd/pkg: runtime/patch/patch.go, Patch. Go evaluates its three calls in this order.
     if conditions and not (yield from _write_conditions(ref, before, after, now)):
         return
     body = metadata_patch(before, after)
@@ -78,7 +80,8 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
     merged = merge_conditions(latest, conditions_of(before), conditions_of(after), now)
     if merged == list(conditions_of(latest)):
         return None
-    # Only the conditions are sent with a lock; in the rest of the status the last writer wins.
+    # Only the conditions are sent with a lock; in the rest of the status the last writer wins (patch/patch.go,
+    # patchStatusConditions and patchStatus).
     return {
         "metadata": {"resourceVersion": metadata(latest).get("resourceVersion")},
         "status": {"conditions": merged},
@@ -90,6 +93,8 @@ def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
 
     The patch replaces all finalizers without a resourceVersion, as Flux does.
     """
+    # Go sends a merge patch (MergeFrom), in which a list is one value: a finalizer that another client added since is
+    # lost.
     diff = merge_diff(metadata(before), metadata(after))
     return {"metadata": diff} if diff else None
 
@@ -243,6 +248,7 @@ class Draft:
 
         The annotation is the token of a manual request to reconcile. Without one nothing is copied.
         """
+        # Any token counts, also an older time than the last one: it is compared as text.
         token = self.annotations.get(REQUESTED_AT)
         if token is not None:
             self.status["lastHandledReconcileAt"] = token
@@ -269,6 +275,8 @@ class Draft:
         if before == self.object:
             return
         self._before = _copy_of(self.object)
+        # Drifted is missing in helm-controller's OwnedConditions (reconcile/atomic_release.go). So its second change in a
+        # pass is compared with the first, which the API server has and the controller forgot, and is refused.
         drifted = condition(self.object, DRIFTED)
         moved = drifted is not None and drifted != condition(before, DRIFTED)
         conflict, self._drift_written = moved and self._drift_written, moved or self._drift_written

@@ -1,4 +1,8 @@
-"""The Helm actions of helm-controller: their effects on Helm's storage, the history and the conditions."""
+"""The Helm actions of helm-controller: their effects on Helm's storage, the history and the conditions.
+
+Comments name files of helm-controller 1.6.1, below `internal`. With the prefix "Helm" they name files of Helm 4.2.2,
+below `pkg`.
+"""
 
 from datetime import datetime
 from typing import Final
@@ -31,6 +35,7 @@ def install(request: HelmRequest) -> PassStep[str]:
     Return Helm's error if Helm has stored no release. Otherwise return an empty string, even for a failed release,
     because the status reports that failure.
     """
+    # So that no later rollback returns to a release of before this install (reconcile/install.go, Reconcile).
     request.set_history([])
     return (yield from _release(request, Action.INSTALL, None))
 
@@ -46,6 +51,8 @@ def upgrade(request: HelmRequest) -> PassStep[str]:
 
 
 def _base(releases: tuple[StoredRelease, ...]) -> StoredRelease | None:
+    # Helm compares with the last *deployed* revision, not with the failed one after it; only without any it takes the
+    # newest (Helm: action/upgrade.go, prepareUpgrade).
     deployed = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
     return last_release(deployed) or last_release(releases)
 
@@ -72,11 +79,14 @@ def _perform(request: HelmRequest, action: Action, outcome: ActionAnswer, base: 
     newest = last_release(releases)
     release = _pending(request, action, base, newest.version + 1 if newest else 1)
     release = attrs.evolve(release, hooks=outcome.hooks)
+    # Room is made before the new record is written (Helm: storage/storage.go, Create), so maxHistory counts the pending
+    # one.
     recent_releases = prune(releases, request.spec.max_history)
     yield from request.store_all(replace(recent_releases, release))
     yield from request.draft.sleep(outcome.seconds)
     changed = _ended(release, action, outcome, base if base in recent_releases else None)
     yield from request.store(*changed)
+    # After a failure too: the inventory comes from each record that Helm stores (reconcile/state.go, observeInventory).
     _take_inventory(request)
     request.set_history(record(request.history, *changed, action=action.value, oci_digest=request.chart.oci_digest))
 
@@ -106,7 +116,8 @@ def _ended(
         verb = "Release" if action is Action.INSTALL else "Upgrade"
         text = f'{verb} "{release.name}" failed: {outcome.error}'
         failed = release.with_status(HelmReleaseStatus.FAILED, text)
-        # Helm writes the former release again if objects were refused or not ready, but not if a hook failed.
+        # Helm writes the former release again if objects were refused or not ready, but not if a hook failed (Helm:
+        # action/upgrade.go, releasingUpgrade). The observer thus sees it, and its entry in the history is renewed.
         return (failed,) if base is None or _HOOKS_FAILED in outcome.error else (failed, base)
     done = release.with_status(HelmReleaseStatus.DEPLOYED, f"{action.value.capitalize()} complete")
     return (done,) if base is None else (done, base.with_status(HelmReleaseStatus.SUPERSEDED))
@@ -128,6 +139,8 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
     draft, name = request.draft, action.value.capitalize()
     if not outcome.error:
         entry = request.history[0]
+        # A success names release, revision and stored chart version; a failure names what was asked, as there may be no
+        # record.
         text = f"Helm {action.value} succeeded for release {full_name(entry)} with chart {versioned_chart(entry)}"
         draft.report(RELEASED, "True", f"{name}Succeeded", text)
         if active_retry_interval(request.spec, draft.status) is not None:
@@ -143,7 +156,8 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
     text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
     draft.report(RELEASED, "False", f"{name}Failed", text)
     if outcome.stores_release:
-        # Errors in rendering store no release and are not counted, so they never stall (downstream-status, 7.7).
+        # Errors in rendering store no release and are not counted, so they never stall (reconcile/install.go and
+        # upgrade.go, Reconcile).
         counter = remediation_for(request.spec, action).counter
         draft.status[counter] = int(draft.status.get(counter, 0)) + 1
 
@@ -164,6 +178,8 @@ def run_test(request: HelmRequest) -> PassStep[str]:
     outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
     yield from draft.sleep(outcome.seconds)
     what = f"release {full_name(entry)} with chart {versioned_chart(entry)}"
+    # An empty map means that the chart has no tests, a missing one that they have not run (api/v2/snapshot_types.go,
+    # HasBeenTested).
     hooks = {}
     if outcome.error:
         times = {"lastStarted": draft.timestamp(), "lastCompleted": draft.timestamp()}
@@ -200,6 +216,8 @@ def rollback(request: HelmRequest) -> PassStep[str]:
     releases = yield from request.load()
     fresh = _restored(releases, target["version"], draft.now)
     yield from request.store_all(replace(prune(releases, spec.max_history), fresh))
+    # The new entry has no OCI digest until the next release, although the chart came from OCI (rollback_remediation.go,
+    # observeRollback).
     request.set_history(observe(request.history, fresh, ""))
     yield from draft.sleep(outcome.seconds)
     changed = _rolled_back(releases, fresh, outcome)
@@ -217,6 +235,7 @@ def _restored(releases: tuple[StoredRelease, ...], version: int, now: datetime) 
         goal,
         version=current.version + 1,
         status=HelmReleaseStatus.PENDING_ROLLBACK,
+        # All else is of the goal, but these times are not (Helm: action/rollback.go, prepareRollback).
         first_deployed=current.first_deployed,
         last_deployed=now,
         description=f"Rollback to {version}",
@@ -228,7 +247,10 @@ def _rolled_back(
 ) -> tuple[StoredRelease, ...]:
     if outcome.error:
         text = f'Release "{fresh.name}" failed: {outcome.error}'
+        # The failed upgrade is written again and stays failed, if the objects were not ready in time (Helm:
+        # action/rollback.go, performRollback).
         return (releases[-1], fresh.with_status(HelmReleaseStatus.FAILED, text))
+    # All deployed revisions, not only the newest: earlier failures may have left several (helm#2941).
     old = (item for item in releases if item.status is HelmReleaseStatus.DEPLOYED)
     return (
         *(item.with_status(HelmReleaseStatus.SUPERSEDED) for item in old),
@@ -240,6 +262,8 @@ def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> No
     text = f"Helm rollback to previous release {what}"
     if outcome.error:
         count_failure(request)
+        # False, although Flux's page on HelmReleases says that Remediated is True with this reason
+        # (reconcile/rollback_remediation.go, failure).
         request.draft.report(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
     else:
         request.draft.report(REMEDIATED, "True", "RollbackSucceeded", f"{text} succeeded")
@@ -258,6 +282,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
         return ""
     releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"], draft.ref)
     if not releases:
+        # Somebody else has uninstalled it, or deleted Helm's Secrets: the objects of the latter stay (docs/flux.md).
         text = f"Release {full_name(history[0])} was not found, assuming it is uninstalled"
         draft.mark(RELEASED, "False", "UninstallSucceeded", text)
         summarize_release(draft, spec)
@@ -289,6 +314,8 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
         draft.report(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
     else:
         draft.report(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")
+    # There is no summary here, contrary to all other actions: Ready keeps the failure that led to the remediation.
+    # After a timeout the record has changed, which counts as a remediation (reconcile/uninstall_remediation.go).
     return "" if answer.timed_out else answer.error
 
 
@@ -309,12 +336,15 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
     yield from draft.sleep(answer.seconds)
     left: tuple[StoredRelease, ...] = ()
     if spec.keep_history:
-        # Only a kept record ever has the status `uninstalled`; the last status of a purged one is `uninstalling`.
+        # Only a kept record ever has the status `uninstalled`; the last status of a purged one is `uninstalling` (Helm:
+        # action/uninstall.go, Run).
         gone = leaving.with_status(HelmReleaseStatus.UNINSTALLED, "Uninstallation complete")
         left = replace(releases, gone)
         draft.status["history"] = update(draft.status["history"], gone, action)
     yield StoreReleases(*place, left, draft.ref)
     if not left:
+        # Each purged record is observed, so all entries of the history name the uninstall (storage/observer.go,
+        # Delete).
         for purged in releases[:-1]:
             draft.status["history"] = update(draft.status["history"], purged, action)
     return answer if newest.version == current["version"] else _mismatch(answer, newest, current)
@@ -342,6 +372,8 @@ def unlock(request: HelmRequest) -> PassStep[str]:
     freed = newest.with_status(HelmReleaseStatus.FAILED, f"Release unlocked from stale '{newest.status}' state")
     yield from request.store(freed)
     known = {entry["version"]: entry for entry in request.history}
+    # A revision without an entry gets none, unlike in a rollback. A killed controller has recorded none, so the release
+    # is unmanaged next and its history is cleared (reconcile/unlock.go, observeUnlock; docs/flux.md).
     if freed.version in known:
         request.set_history(observe(request.history, freed, known[freed.version].get("action", "")))
     what = f"{freed.namespace}/{freed.name}.v{freed.version} with chart {freed.chart_name}@{freed.chart_version}"

@@ -1,10 +1,10 @@
 """helm-controller: one pass over a HelmRelease.
 
-Behaviour that misleads naive readers of its status is imitated with care
-(`internal/controller/helmrelease_controller.go`): Reconciling=True at the start of every pass while Ready stays True;
-`observedGeneration` that does not advance while waiting or retrying; conditions written before the rest of the status;
-a new chart of an OCI source without a new generation; failures of the previous request that stay until the next attempt
-begins.
+Behaviour that misleads naive readers of its status is imitated with care (helm-controller 1.6.1,
+`internal/controller/helmrelease_controller.go`; comments name files below `internal`): Reconciling=True at the start of
+every pass while Ready stays True; `observedGeneration` that does not advance while waiting or retrying; conditions
+written before the rest of the status; a new chart of an OCI source without a new generation; failures of the previous
+request that stay until the next attempt begins.
 """
 
 from datetime import datetime
@@ -64,8 +64,11 @@ def reconcile_helm_release(
     draft = Draft(manifest, HELM_RELEASE, now, events=events)
     spec = HelmSpec.of(manifest)
     result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
+    # The token is copied after a failed pass too, so lastHandledReconcileAt proves that a pass ran, not that it
+    # succeeded.
     draft.handle_request()
-    # Waiting, an error or an immediate requeue does not count as having observed the generation.
+    # Waiting, an error or an immediate requeue does not count as having observed the generation (the deferred function
+    # of Reconcile).
     yield from draft.patch(observed=not result.retries)
     return result
 
@@ -76,6 +79,7 @@ def _pass(
     if draft.deleting:
         return (yield from _delete(draft, spec))
     if not draft.has_finalizer:
+        # A pass of its own: an object that is deleted before it has the finalizer cannot have installed anything.
         draft.add_finalizer()
         return REQUEUE
     if draft.spec.get("suspend"):
@@ -97,6 +101,8 @@ def _pass(
 def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | ControllerResult]":
     problem = yield from unready_dependency(draft, spec)
     if problem:
+        # The delay is fixed: with a backoff the last of a chain of dependencies would start far too late
+        # (reconcileRelease).
         draft.report(READY, "False", "DependencyNotReady", problem)
         return waiting(dependency_requeue)
     source = yield from find_source(draft, spec)
@@ -130,6 +136,8 @@ def _target_changed(request: HelmRequest) -> bool:
     if not status.get("storageNamespace") or not request.history:
         return False
     entry = request.history[0]
+    # The comparison is with what was installed, not with the spec before, so that a move while Flux was down is seen
+    # (action/verify.go, ReleaseTargetChanged).
     installed = (status["storageNamespace"], entry["namespace"], entry["name"])
     if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
         return True
@@ -140,6 +148,7 @@ def _target_changed(request: HelmRequest) -> bool:
 
 
 def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
+    # The old release goes first, as Helm refuses to install objects that belong to another release.
     error = yield from uninstall(draft, spec)
     if error:
         return failed(error)
@@ -151,7 +160,10 @@ def _reinstall(draft: Draft, spec: HelmSpec) -> PassStep[ControllerResult]:
 def _begin_attempt(request: HelmRequest) -> bool:
     """Record in the status that an attempt to release begins. Return whether a user requested a forced release."""
     draft, chart, values = request.draft, request.chart, request.values
+    # It is recorded before the first action, because a deletion without it skips the uninstall.
     draft.status["storageNamespace"] = request.spec.storage_namespace
+    # The token is read even if the counters are reset for another reason: otherwise it would reset them once more, at
+    # the next pass (action/reset.go, MustResetFailures).
     reset = _token(draft, RESET_AT, "lastHandledResetAt")
     if _has_new_request(draft, chart, values) or reset:
         for counter in FAILURE_COUNTERS:
@@ -184,7 +196,8 @@ def _token(draft: Draft, annotation: str, handled: str) -> bool:
         return False
     seen, draft.status[handled] = draft.status.get(handled), token
     requested = draft.annotations.get(REQUESTED_AT)
-    # forceAt and resetAt count only if they equal the token of requestedAt.
+    # forceAt and resetAt count only if they equal the token of requestedAt, but are marked as handled in any case
+    # (fluxcd/pkg: apis/meta/annotations.go, HandleAnnotationRequest).
     return token == requested and token not in (seen, draft.status.get("lastHandledReconcileAt"))
 
 
@@ -197,6 +210,8 @@ def _keep_chart_object(draft: Draft, spec: HelmSpec) -> PassStep[None]:
     namespace = str(get_path(template, "spec", "sourceRef", "namespace") or spec.namespace)
     desired = f"{namespace}/{spec.chart_object}" if template else ""
     known = str(draft.status.get("helmChart", ""))
+    # reconcile/helmchart_template.go: the name in the status, not the former spec, says which HelmChart is to be
+    # deleted.
     if known and known != desired:
         yield from _drop_chart_object(draft)
     if not template:
@@ -252,6 +267,8 @@ def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     account = draft.spec.get("serviceAccountName")
     if not draft.status.get("storageNamespace"):
         return ""
+    # Without the account, as in a namespace that is being deleted, the release stays and the HelmRelease goes. Only the
+    # account is looked up: missing rights fail the uninstall instead (reconcileReleaseDeletion; docs/flux.md).
     if account and not (yield from can_impersonate(spec.namespace, str(account))):
         return ""
     error = yield from uninstall(draft, spec)

@@ -1,4 +1,8 @@
-"""The state of a Helm release in comparison with its HelmRelease, and the decision about the next Helm action."""
+"""The state of a Helm release in comparison with its HelmRelease, and the decision about the next Helm action.
+
+It follows helm-controller 1.6.1: `DetermineReleaseState` in `internal/reconcile/state.go`, and `actionForState` in
+`internal/reconcile/atomic_release.go`. Comments name files below `internal`.
+"""
 
 from collections.abc import Mapping, Sequence
 from enum import Enum, StrEnum, auto
@@ -85,6 +89,8 @@ def determine(request: HelmRequest) -> PassStep[HelmObservation]:
     state = HelmReleaseState.ABSENT if last is None else _stored_state(request, last)
     if state is HelmReleaseState.IN_SYNC:
         return (yield from _deployed_state(request))
+    # The words of the default case in DetermineReleaseState; `uninstalling` is such a status, left by a failed
+    # uninstall.
     status = "" if last is None else last.status
     return HelmObservation(state, reason=f"unable to determine state for release with status '{status}'")
 
@@ -101,13 +107,16 @@ def _stored_state(request: HelmRequest, last: StoredRelease) -> HelmReleaseState
         case HelmReleaseStatus.FAILED:
             return HelmReleaseState.FAILED
         case HelmReleaseStatus.DEPLOYED:
-            # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing.
+            # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing
+            # (action/verify.go, VerifyRelease).
             return HelmReleaseState.OUT_OF_SYNC if _differs(request, last) else HelmReleaseState.IN_SYNC
         case _:
             return HelmReleaseState.UNKNOWN
 
 
 def _is_recorded(entry: Mapping[str, Any], release: StoredRelease) -> bool:
+    # Helm's record has no OCI digest, so the one of the entry is used (action/verify.go, VerifyReleaseObject). Anything
+    # else that differs, such as a `helm rollback` by hand, makes the release unmanaged.
     return bool(entry["digest"] == release.digest(entry.get("ociDigest", "")))
 
 
@@ -118,6 +127,7 @@ def _differs(request: HelmRequest, release: StoredRelease) -> bool:
 
 def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
     entry, spec = request.history[0], request.spec
+    # The history decides, not Helm's record, since users may run `helm test` by hand; drift is looked for last.
     if spec.tests_enabled:
         if not tested(entry):
             return HelmObservation(HelmReleaseState.UNTESTED)
@@ -175,6 +185,8 @@ def _exhausted(request: HelmRequest) -> Stop:
     status = request.draft.status
     remediation = active_remediation(request.spec, status)
     count = remediation.failures(status) if remediation else 0
+    # The message counts the failures of the last attempted action, even if the retries of the other one are exhausted
+    # (atomic_release.go, Reconcile).
     return Stop("RetriesExceeded", f"Failed to {status.get('lastAttemptedReleaseAction')} after {count} attempt(s)")
 
 
@@ -184,6 +196,7 @@ def _in_sync(request: HelmRequest, forced: bool) -> _Choice:
         request.set_history(newest(request.history))
     else:
         remediation = active_remediation(spec, draft.status)
+        # The entry before the present one is kept: a test may fail later, and the rollback needs a target.
         ignore = remediation.ignore_test_failures if remediation else spec.ignores_test_failures
         request.set_history(truncate(request.history, ignore_tests=ignore))
     if forced:
@@ -229,6 +242,7 @@ def _drifted(request: HelmRequest, drift: Sequence[str]) -> _Choice:
     release = full_name(request.history[0])
     text = f"Cluster state of release {release} has drifted from the desired state:\n{lines}"
     request.draft.report(DRIFTED, "True", "DriftDetected", text)
+    # In mode `warn` the pass ends as without drift: Ready stays True, and only Drifted and the Event tell of it.
     return Next.CORRECT_DRIFT if request.spec.drift_mode == "enabled" else NoAction()
 
 
@@ -238,10 +252,11 @@ def _failed(request: HelmRequest, forced: bool) -> _Choice:
     if active_retry_interval(request.spec, status) is not None:
         request.set_history(newest(request.history))
         return Next.UPGRADE
+    # No counted failure means that generation, chart or values have changed since then: they deserve an attempt.
     if remediation is None or remediation.failures(status) <= 0 or forced:
         return Next.UPGRADE
-    # `retries: 0` alone means no rollback; its default for upgrades is true only with retries (helm-controller's
-    # reference_types.go).
+    # `retries: 0` alone means no rollback; the default for upgrades is true only with retries
+    # (api/v2/helmrelease_types.go, UpgradeRemediation.MustRemediateLastFailure).
     if remediation.exhausted(status) and not remediation.remediate_last_failure:
         return _exhausted(request)
     ignore = remediation.ignore_test_failures

@@ -53,6 +53,7 @@ def source_problem(source: Manifest) -> str:
     """
     meta = metadata(source)
     subject = f"{source['kind']} '{meta.get('namespace')}/{meta.get('name')}' is not ready: "
+    # helmrelease_controller.go, isReady: an artifact of the former generation may be that of another chart.
     if get_path(source, "status", "observedGeneration") != meta.get("generation"):
         ready = condition(source, READY) or {}
         if status_of(source, READY) == "False":
@@ -98,6 +99,7 @@ def compose_values(draft: Draft, spec: HelmSpec) -> PassStep[_ComposedValues]:
 
 def _digest(parts: Sequence[Any], inline: Mapping[str, Any]) -> str:
     text = b""
+    # No values at all give the digest of no bytes, not of `{}` (fluxcd/pkg: chartutil/digest.go, DigestValues).
     if parts or inline:
         text = canonical_json([parts, inline] if parts else inline)
     return "sha256:" + hashlib.sha256(text).hexdigest()
@@ -131,6 +133,7 @@ def unready_dependency(draft: Draft, spec: HelmSpec) -> PassStep[str]:
         if release is None:
             missing = not_found(HELM_RELEASE, place[1])
             return f"unable to get '{'/'.join(place)}' dependency: {missing}"
+        # Both are needed: Ready=True alone may still be that of the former generation (checkDependencies).
         current = get_path(release, "status", "observedGeneration") == metadata(release).get("generation")
         if not current or status_of(release, READY) != "True":
             return f"dependency '{'/'.join(place)}' is not ready"

@@ -1,7 +1,8 @@
 """One reconciliation of a Helm release: Helm actions follow each other until it is as desired or an action must wait.
 
-A pass runs each type of action at most once, and ends after a remediation. Therefore a failed upgrade with `retries: 0`
-and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
+A pass runs each type of action at most once, and ends after a remediation (`cleanReleaseStrategy` in helm-controller
+1.6.1, `internal/reconcile/atomic_release.go`, whose `Reconcile` this module follows). Therefore a failed upgrade with
+`retries: 0` and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
 """
 
 from typing import Final, assert_never
@@ -48,6 +49,7 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
     performed: set[str] = set()
     while True:
         observed = yield from determine(request)
+        # The token of a forced release is used up by the first decision, so a retry in the same pass is not forced.
         following = choose(request, observed, forced=forced and not performed)
         match following:
             case NoAction():
@@ -69,6 +71,8 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
 
 
 def _timeout(request: HelmRequest, following: Next) -> str:
+    # Unlocking and correcting drift have the timeout of the whole HelmRelease; here it is that of the install, which is
+    # the same unless `install.timeout` is set (timeoutForAction).
     return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following, Action.INSTALL)))
 
 
@@ -77,6 +81,7 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
     text = f"Running '{following.value}' action with timeout of {_timeout(request, following)}"
     draft.mark_reconciling("Progressing", text)
     if following in _RELEASING:
+        # Only for a release action: a test or a rollback must not hide the failure that Ready reports.
         draft.mark(READY, "Unknown", "Progressing", text)
     yield from draft.patch()
     match following:
@@ -93,7 +98,8 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
         case Next.UNLOCK:
             return (yield from unlock(request))
         case Next.CORRECT_DRIFT:
-            # Ready is Unknown for a moment although nothing is installed: docs/flux.md, "A correction of drift".
+            # Ready is Unknown for a moment although nothing is installed (docs/flux.md, "A correction of drift";
+            # reconcile/correct_cluster_drift.go).
             draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
             yield from _correct(request)
             return ""
@@ -127,6 +133,8 @@ def _retry_later(request: HelmRequest) -> ControllerResult | None:
     seconds = active_retry_interval(request.spec, request.draft.status)
     if seconds is None:
         return None
+    # The retry is no error to the queue: its delay does not grow, and observedGeneration advances in spite of the
+    # failure (helmrelease_controller.go, ErrRetryAfterInterval).
     request.draft.mark_reconciling("ProgressingWithRetry", f"retrying after {go_duration(seconds)}")
     return done(seconds)
 
@@ -136,6 +144,7 @@ def _retry(request: HelmRequest, error: str) -> ControllerResult:
     if later is not None:
         return later
     if is_ready(request.draft.object):
+        # Only a Ready=True that is left over becomes this error: otherwise Ready has the action's own failure.
         request.draft.mark(READY, "False", "ReconcileError", error)
     return failed(error)
 
@@ -164,6 +173,8 @@ def _after_remediation(request: HelmRequest) -> ControllerResult:
         return later
     draft = request.draft
     remediation = active_remediation(request.spec, draft.status)
+    # An uninstall after a failed upgrade leaves nothing, so an install follows even without retries
+    # (IsUninstallAfterUpgrade).
     uninstalls_upgrades = draft.status.get("lastAttemptedReleaseAction") == "upgrade" and (
         remediation is not None and remediation.strategy == "uninstall"
     )

@@ -17,6 +17,7 @@ from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 
+# api/v2/helmrelease_types.go: GetTimeout, and GetRetryInterval below.
 _DEFAULT_TIMEOUT: Final = 300.0
 # Flux's default, not Helm's: `helm upgrade` keeps ten revisions.
 _DEFAULT_HISTORY: Final = 5
@@ -45,6 +46,7 @@ class Remediation:
 
     def exhausted(self, status: Mapping[str, Any]) -> bool:
         """Report whether no retries remain after the failures in the HelmRelease's `status`."""
+        # One attempt and `retries` more: the first failure does not count as a retry (RetriesExhausted).
         return 0 <= self.retries < self.failures(status)
 
 
@@ -66,6 +68,7 @@ class HelmSpec:
     @property
     def release_name(self) -> str:
         """The release's name in messages: `releaseName` if that is set, and otherwise `[targetNamespace-]name`."""
+        # GetReleaseName. Messages about a failure have this name; Helm has the shortened one.
         target = self.raw.get("targetNamespace")
         return str(self.raw.get("releaseName") or (f"{target}-{self.name}" if target else self.name))
 
@@ -257,6 +260,7 @@ def summarize_release(draft: Draft, spec: HelmSpec) -> None:
     conditions = conditions_of(draft.object)
     if not conditions:
         return
+    # Generations of conditions count, not that of the object: a new generation without a new release is still Ready.
     winner = _winner(conditions, scope)
     status = "False" if winner["type"] == REMEDIATED else str(winner["status"])
     if status == "True":

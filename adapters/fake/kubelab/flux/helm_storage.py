@@ -99,6 +99,8 @@ class HelmStorage:
 
     async def _from_secrets(self, namespace: str, name: str) -> tuple[StoredRelease, ...]:
         try:
+            # The labels by which Helm finds the records (Helm: storage/driver/secrets.go, newSecretsObject); names are
+            # not parsed.
             page = await self._api.list(SECRET, namespace=namespace, label_selector=f"owner=helm,name={name}")
         except KindMissing:
             return ()

@@ -8,7 +8,10 @@ from purekube.apimachinery.timestamps import format_time
 
 Snapshot = dict[str, Any]
 
+# The same constant as the default of maxHistory (api/v2/helmrelease_types.go, defaultMaxHistory), but no setting
+# changes this one.
 _KEPT_WITHOUT_SUCCESS: Final = 5
+# A superseded release was deployed once, so it is a target (api/v2/snapshot_types.go, Previous).
 _SUCCEEDED: Final = frozenset({"deployed", "superseded"})
 
 
@@ -19,6 +22,7 @@ def snapshot(release: StoredRelease, action: str = "", oci_digest: str = "") -> 
     artifact. If one of them is empty, the entry is without it, as in Flux.
     """
     entry: Snapshot = {
+        # The version of the digest's calculation, not of a chart (api/v2/snapshot_types.go).
         "apiVersion": "v2",
         "digest": release.digest(oci_digest),
         "name": release.name,
@@ -101,6 +105,7 @@ def record(history: Sequence[Snapshot], *releases: StoredRelease, action: str, o
     """
     newest, *older = sorted(releases, key=lambda item: item.version, reverse=True)
     entries = [snapshot(newest, action, oci_digest), *history]
+    # Only one older revision is renewed: recordOnObject in reconcile/state.go returns after the first match.
     for release in older[:1]:
         entries = [entries[0], *(_updated(entry, release, "") for entry in entries[1:])]
     return entries

@@ -1,7 +1,7 @@
 """The simulated source-controller: its reconcile passes over OCIRepository, HelmRepository and HelmChart objects.
 
 Each of its functions runs one pass over one object (see `kubelab.simulation.effects` for passes). Statuses follow
-source-controller's `api/v1` and `docs/spec/v1`.
+`api/v1` and `docs/spec/v1` of source-controller 1.9.3; comments name files in its `internal/controller`.
 """
 
 from datetime import datetime
@@ -58,7 +58,8 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
     draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
     if draft.spec.get("type") != "oci":
         return (yield from reconcile_source(draft, _fetch_index))
-    # A static data container without status and artifact (source-controller's docs): existing ones are removed.
+    # A static data container without status and artifact: existing ones are removed (helmrepository_controller.go,
+    # migrationToStatic, which also leaves a suspended one as it is).
     if not draft.spec.get("suspend") or draft.deleting:
         draft.remove_finalizer()
         draft.object["status"] = {}
@@ -89,6 +90,7 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
         detail = f"failed to get credential: failed to get secret '{place}': secrets \"{missing}\" not found"
         return trouble(draft, "AuthenticationFailed", detail)
     url, desired = str(draft.spec.get("url", "")), draft.spec.get("ref") or {}
+    # ocirepository_controller.go, getArtifactRef: the digest wins over the range, and the range over the tag.
     version = str(desired.get("digest") or desired.get("semver") or desired.get("tag") or "latest")
     request = PullRequest(PullStage.OCI, str(draft.ref.namespace), draft.ref.name, url, url.rpartition("/")[2], version)
     answer = yield from _pull(draft, request)
@@ -102,6 +104,7 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
         reference = f"@{answer.digest}" if desired.get("digest") else f":{answer.version}"
         place = url.partition("://")[2]
         yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{place}{reference}'")
+    # The artifact is stored anew for another layer or ignore rule too, although its revision stays (reconcileArtifact).
     if new or _content_config_changed(draft):
         _store_oci(draft, revision, answer)
     announce(draft, f"stored artifact with revision '{revision}' from '{url}'", new=new)
@@ -163,8 +166,11 @@ def _fetch_chart(draft: Draft) -> PassStep[FetchResult]:
     revision = get_path(repository, "status", "artifact", "revision")
     if revision is None and get_path(repository, "spec", "type") != "oci":
         message = f"no artifact available for {kind.kind} source '{source.get('name')}'"
+        # No error: the pass is requeued at once, and later the index triggers it (helmchart_controller.go,
+        # reconcileSource).
         draft.mark(FETCH_FAILED, "True", "NoSourceArtifact", message)
         return SourceUnavailable()
+    # A HelmRepository of type oci has no index to observe.
     if revision is not None:
         draft.status["observedSourceArtifactRevision"] = revision
     return (yield from _pull_chart(draft, str(get_path(repository, "spec", "url") or ""), str(source.get("name"))))
@@ -176,7 +182,8 @@ def _pull_chart(draft: Draft, url: str, source: str) -> PassStep[FetchResult]:
     answer = yield from _pull(draft, request)
     if answer.fault is not SourceFault.NONE:
         reason, message = chart_failure(request, answer)
-        # A missing version stalls the HelmChart; on its HelmRelease it shows as SourceNotReady only.
+        # A missing version stalls the HelmChart (internal/helm/chart/errors.go, IsPersistentBuildErrorReason); on its
+        # HelmRelease it shows as SourceNotReady only.
         stalls = answer.fault in (SourceFault.NOT_FOUND, SourceFault.INVALID_URL)
         draft.unmark(BUILD_FAILED)
         return trouble(draft, reason, message, stalls=stalls)

@@ -31,7 +31,8 @@ from purekube.apimachinery.resources import SECRET
 
 _DEFAULT_INTERVAL: Final = 60.0
 
-# The order in which source-controller searches the reason of Ready.
+# The order in which source-controller searches the reason of Ready (ociRepositoryReadyCondition, and the same for the
+# other kinds). Reconciling and Stalled are in it, so Ready cannot be True beside one of them.
 _SCOPE: Final = (
     STORAGE_OPERATION_FAILED,
     FETCH_FAILED,
@@ -92,7 +93,8 @@ def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
             draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
         draft.remove_finalizer()
         return (yield from _conclude(draft, SourceIdle()))
-    # As in source-controller, the first pass only adds the finalizer; the fetch comes with the next one.
+    # As in source-controller, the first pass only adds the finalizer; the fetch comes with the next one. An object that
+    # is deleted at once has its finalizer then, or has stored nothing (ocirepository_controller.go, Reconcile).
     if not draft.has_finalizer:
         draft.add_finalizer()
         return (yield from _conclude(draft, SourceUnavailable()))
@@ -109,6 +111,7 @@ def _announce(draft: Draft) -> PassStep[None]:
     if observed != draft.generation:
         draft.progress(f"processing object: new generation {observed} -> {draft.generation}", drift=False)
         yield from draft.patch()
+    # Only then is Reconciling written early: a pass at the interval writes nothing before it has a result (reconcile).
     elif draft.annotations.get(REQUESTED_AT, "") != draft.status.get("lastHandledReconcileAt", ""):
         yield from draft.patch()
     if "artifact" not in draft.status:
@@ -123,6 +126,8 @@ def _conclude(draft: Draft, result: FetchResult) -> PassStep[ControllerResult]:
         draft.unmark(RECONCILING)
     reconciling = condition(draft.object, RECONCILING)
     if reconciling is not None:
+        # internal/reconcile/reconcile.go, ComputeReconcileResult: what is still reconciling at the end has not
+        # succeeded.
         draft.mark(RECONCILING, "True", "ProgressingWithRetry", str(reconciling["message"]))
     if isinstance(result, SourceFailure) and result.stalls:
         draft.mark_stalled(result.reason, result.message)
@@ -197,6 +202,7 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
     `draft` is the working copy of the source. `new` says that its artifact is new. The Event's reason is `reason` for a
     new artifact and `again` for an unchanged one. In all other cases nothing is posted.
     """
+    # An unchanged artifact has an Event only after a failure (notify, FailureRecovery).
     if new or draft.had_failed:
         draft.tell(reason if new else again, message)
 

@@ -1,4 +1,7 @@
-"""Helm's own storage: the revisions of a release, and the Secrets in which Helm keeps these revisions."""
+"""Helm's own storage: the revisions of a release, and the Secrets in which Helm keeps these revisions.
+
+The model is Helm 4.2.2 (`pkg/storage`); the digests are those of helm-controller 1.6.1 (`internal/release`).
+"""
 
 import base64
 import gzip
@@ -59,6 +62,7 @@ class StoredRelease:
 
         The digest also covers `oci_digest`, the digest of the chart's OCI artifact.
         """
+        # internal/release/digest.go uses a json.Encoder, which ends the document with a line feed.
         return "sha256:" + hashlib.sha256(_go_json(_observation(self, oci_digest)) + b"\n").hexdigest()
 
     def with_status(
@@ -98,6 +102,8 @@ def prune(releases: Sequence[StoredRelease], limit: int) -> tuple[StoredRelease,
     if limit <= 0:
         return tuple(releases)
     deployed = [item.version for item in releases if item.status is HelmReleaseStatus.DEPLOYED]
+    # storage/storage.go, removeLeastRecent: so there may be one more than the limit, if the last deployed one is the
+    # oldest.
     keep = max(deployed, default=0)
     remainder = list(releases)
     for item in releases:
@@ -113,6 +119,8 @@ def secret_name(release: StoredRelease) -> str:
 
 def release_secret(release: StoredRelease, namespace: str) -> dict[str, Any]:
     """Return the Secret with `release` in `namespace` (Helm's storage namespace), as Helm writes it."""
+    # Once by Helm (storage/driver/util.go, encodeRelease), and once more below as in every Secret. `mtime=0` as in Go,
+    # which makes equal releases equal bytes.
     packed = base64.b64encode(gzip.compress(_go_json(_document(release)), mtime=0))
     return {
         "apiVersion": "v1",
@@ -176,6 +184,7 @@ def _hook_from(hook: Mapping[str, Any]) -> ChartHook:
     return ChartHook(hook["name"], hook["kind"], hook.get("manifest", ""), tuple(hook.get("events", ())))
 
 
+# Go escapes these for HTML by default (encoding/json, Marshal); without it the digest in the history would differ.
 _GO_ESCAPES: Final = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
@@ -269,6 +278,8 @@ def _observation(release: StoredRelease, oci_digest: str) -> dict[str, Any]:
         "chartMetadata": _chart_metadata(release),
         "config": _config(release) or None,
         "manifest": "",
+        # Without test hooks, or `helm test` by hand would change the digest (internal/release/observation.go,
+        # ObserveRelease).
         "hooks": [hook for hook in _hooks(release) if "test" not in hook.get("events", ())] or None,
         "namespace": release.namespace,
         **_present(ociDigest=oci_digest),

@@ -101,6 +101,7 @@ def _own(kind: Kind, old: Manifest | None, new: Manifest) -> bool:
     # One of type `oci` is never reconciled, except to remove what an earlier version left in it.
     if kind == HELM_REPOSITORY and get_path(new, "spec", "type") == "oci" and not _needs_emptying(new):
         return False
+    # GenerationChangedPredicate or ReconcileRequestedPredicate; a deletion timestamp moves the generation too.
     return old is None or any(
         get_path(old, "metadata", *path) != get_path(new, "metadata", *path)
         for path in (("uid",), ("generation",), ("deletionTimestamp",), ("annotations", REQUESTED_AT))
@@ -113,6 +114,8 @@ def _needs_emptying(repository: Manifest) -> bool:
 
 def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxObjects) -> Iterator[ObjectRef]:
     before, after = (get_path(state, "status", "artifact", "revision") for state in (old, new))
+    # predicates/source_predicate.go. That the source is Ready again counts too, or releases that failed meanwhile would
+    # wait for their backoff.
     if after is None:
         return
     if ref.kind == HELM_REPOSITORY and before != after:
@@ -139,7 +142,8 @@ def _has(release: Manifest, kind: Kind, revision: str) -> bool:
     That is so if the HelmRelease last attempted this revision, and is ready or reconciling.
     """
     status = release.get("status") or {}
-    # An OCI source is compared by its digest: the attempted version contains only a part of it.
+    # An OCI source is compared by its digest: the attempted version contains only a part of it
+    # (controller/helmrelease_indexers.go, requestsForOCIRepositoryChange).
     attempted = (
         status.get("lastAttemptedRevisionDigest") == revision.rpartition("@")[2]
         if kind == OCI_REPOSITORY
