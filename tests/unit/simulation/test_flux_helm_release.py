@@ -704,6 +704,18 @@ def test_a_crash_in_the_middle_of_an_upgrade_is_unlocked_and_finished() -> None:
     assert world.status("history", 0, "chartVersion") == chart_version("6.7.0")
 
 
+def test_unlocking_has_the_timeout_of_the_release_not_of_its_install() -> None:
+    world = installed(install={"timeout": "1m"}, upgrade={"timeout": "2m"})
+    world.retag("6.7.0")
+    world.run(3)
+    world.states()
+    world.flux.crash()
+    world.settle()
+    shown = {item["message"] for state in world.states() for item in get_path(state, "status", "conditions") or ()}
+    assert "Running 'unlock' action with timeout of 5m0s" in shown
+    assert "Running 'upgrade' action with timeout of 2m0s" in shown
+
+
 def test_a_crash_in_the_middle_of_the_first_install_is_forgotten_by_a_deletion() -> None:
     world = FluxWorld()
     world.apply(oci_repository(), OCI_REPOSITORY)

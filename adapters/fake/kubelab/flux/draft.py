@@ -275,8 +275,9 @@ class Draft:
         if before == self.object:
             return
         self._before = _copy_of(self.object)
-        # Drifted is missing in helm-controller's OwnedConditions (reconcile/atomic_release.go). So its second change in a
-        # pass is compared with the first, which the API server has and the controller forgot, and is refused.
+        # Drifted is missing in helm-controller's OwnedConditions (reconcile/atomic_release.go), so a change of it is
+        # refused if the live one is not as expected (conditions/patch.go, Apply): the second in a pass always was
+        # (tests/conformance/flux/drift_is_corrected.json).
         drifted = condition(self.object, DRIFTED)
         moved = drifted is not None and drifted != condition(before, DRIFTED)
         conflict, self._drift_written = moved and self._drift_written, moved or self._drift_written

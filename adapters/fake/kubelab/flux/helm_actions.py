@@ -282,7 +282,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
         return ""
     releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"], draft.ref)
     if not releases:
-        # Somebody else has uninstalled it, or deleted Helm's Secrets: the objects of the latter stay (docs/flux.md).
+        # Another client has uninstalled it, or deleted Helm's Secrets: the objects of the latter stay (docs/flux.md).
         text = f"Release {full_name(history[0])} was not found, assuming it is uninstalled"
         draft.mark(RELEASED, "False", "UninstallSucceeded", text)
         summarize_release(draft, spec)

@@ -141,7 +141,7 @@ def _target_changed(request: HelmRequest) -> bool:
     installed = (status["storageNamespace"], entry["namespace"], entry["name"])
     if installed != (spec.storage_namespace, spec.release_namespace, spec.stored_name):
         return True
-    # By default another chart is installed anew, after an uninstall of the old one; the default is in an accessor, not
+    # By default another chart is installed after an uninstall of the old one; this default is in an accessor, not
     # in the CRD's schema (api/v2/helmrelease_types.go, Upgrade.GetChartNameChangeStrategy).
     in_place = get_path(spec.raw, "upgrade", "chartNameChangeStrategy") == "InPlaceUpdate"
     return not in_place and bool(entry["chartName"] != request.chart.name)

@@ -71,9 +71,8 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
 
 
 def _timeout(request: HelmRequest, following: Next) -> str:
-    # Unlocking and correcting drift have the timeout of the whole HelmRelease; here it is that of the install, which is
-    # the same unless `install.timeout` is set (timeoutForAction).
-    return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following, Action.INSTALL)))
+    # Unlocking and correcting drift have the timeout of the whole HelmRelease (timeoutForAction).
+    return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following)))
 
 
 def _perform(request: HelmRequest, following: Next) -> PassStep[str]:

@@ -135,9 +135,10 @@ class HelmSpec:
             for rule in get_path(self.raw, "driftDetection", "ignore") or ()
         )
 
-    def timeout(self, action: Action) -> float:
-        """Return the time in seconds that the Helm action `action` may take."""
-        text = get_path(self.raw, action.value, "timeout") or self.raw.get("timeout")
+    def timeout(self, action: Action | None) -> float:
+        """Return the time in seconds that the Helm action `action` may take, or any other action if that is None."""
+        own = None if action is None else get_path(self.raw, action.value, "timeout")
+        text = own or self.raw.get("timeout")
         return seconds_of(str(text)) if text else _DEFAULT_TIMEOUT
 
 

@@ -104,7 +104,7 @@ def _fetch_oci(draft: Draft) -> PassStep[FetchResult]:
         reference = f"@{answer.digest}" if desired.get("digest") else f":{answer.version}"
         place = url.partition("://")[2]
         yield from rebuild(draft, "NewRevision", f"new revision '{revision}' for '{place}{reference}'")
-    # The artifact is stored anew for another layer or ignore rule too, although its revision stays (reconcileArtifact).
+    # Another layer or ignore rule stores the artifact again, although its revision stays (reconcileArtifact).
     if new or _content_config_changed(draft):
         _store_oci(draft, revision, answer)
     announce(draft, f"stored artifact with revision '{revision}' from '{url}'", new=new)

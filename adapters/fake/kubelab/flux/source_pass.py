@@ -32,7 +32,7 @@ from purekube.apimachinery.resources import SECRET
 _DEFAULT_INTERVAL: Final = 60.0
 
 # The order in which source-controller searches the reason of Ready (ociRepositoryReadyCondition, and the same for the
-# other kinds). Reconciling and Stalled are in it, so Ready cannot be True beside one of them.
+# other kinds). Reconciling and Stalled are in it, so Ready cannot be True next to one of them.
 _SCOPE: Final = (
     STORAGE_OPERATION_FAILED,
     FETCH_FAILED,
