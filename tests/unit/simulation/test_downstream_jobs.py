@@ -1,5 +1,6 @@
 """What the simulated Job controller leaves in a Job, fact by fact (downstream-status 7.3)."""
 
+import re
 from typing import Any
 
 import pytest
@@ -100,6 +101,81 @@ def test_a_pod_failure_policy_ends_a_job_at_once() -> None:
         world.settle()
         assert conditions(world.status(JOB, "j"))["Failed"] == f"True/{reason}"
         assert world.status(JOB, "j")["failed"] == failed
+
+
+def _policy(*rules: tuple[str, str, int]) -> dict[str, Any]:
+    return {
+        "rules": [
+            {"action": action, "onExitCodes": {"operator": operator, "values": [code]}}
+            for action, operator, code in rules
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason", "failed"),
+    [
+        ([("Count", "In", 1), ("FailJob", "NotIn", 0)], "BackoffLimitExceeded", 2),
+        ([("FailJob", "NotIn", 0), ("Count", "In", 1)], "PodFailurePolicy", 1),
+    ],
+)
+def test_the_first_matching_rule_of_a_pod_failure_policy_decides(
+    rules: list[tuple[str, str, int]], reason: str, failed: int
+) -> None:
+    world = begun(failing(), backoffLimit=1, podFailurePolicy=_policy(*rules))
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Failed"] == f"True/{reason}"
+    assert world.status(JOB, "j")["failed"] == failed
+
+
+def test_an_ignored_failure_is_not_counted_but_waited_for() -> None:
+    world = begun(failing(3), backoffLimit=0, podFailurePolicy=_policy(("Ignore", "In", 1)))
+    world.run(10)
+    assert world.status(JOB, "j").get("active") is None
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Complete"] == "True/CompletionsReached"
+    assert "failed" not in world.status(JOB, "j")
+
+
+def test_a_pod_failure_policy_names_the_container_and_the_pod() -> None:
+    world = begun(failing(exit_code=42), podFailurePolicy=_policy(("FailJob", "In", 42)))
+    world.settle()
+    found = world.status(JOB, "j")["conditions"][-1]["message"]
+    assert re.fullmatch(
+        rf"Container run for pod {NS}/j-[a-z0-9]{{5}} failed with exit code 42 matching FailJob rule at index 0", found
+    )
+
+
+def test_a_success_ends_the_growth_of_the_wait_before_a_retry() -> None:
+    outcomes = ((Ending.FAIL, 1), (Ending.SUCCEED, 0), (Ending.FAIL, 2))
+    once = (DownstreamRule(DownstreamOutcome(ending, exit_code=code, times=1)) for ending, code in outcomes)
+    world = begun(DownstreamBehaviour(tuple(once)), completions=2, parallelism=1, backoffLimit=6)
+    world.run(2 + 10 + 2 + 2)
+    assert world.status(JOB, "j")["failed"] == 2
+    world.run(9)
+    assert world.status(JOB, "j").get("active") is None
+    world.run(1)
+    assert world.status(JOB, "j")["active"] == 1
+
+
+def test_a_job_without_completions_is_complete_after_one_success_when_its_pods_have_ended() -> None:
+    world = begun(failing(1), parallelism=2, backoffLimit=6)
+    world.settle()
+    status = world.status(JOB, "j")
+    assert conditions(status)["Complete"] == "True/CompletionsReached"
+    assert (status["succeeded"], status["failed"]) == (1, 1)
+
+
+def test_a_deadline_counts_more_than_a_success_at_the_same_moment() -> None:
+    world = begun(activeDeadlineSeconds=2)
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Failed"] == "True/DeadlineExceeded"
+
+
+def test_an_exceeded_backoff_limit_counts_more_than_the_deadline() -> None:
+    world = begun(failing(), activeDeadlineSeconds=2, backoffLimit=0)
+    world.settle()
+    assert conditions(world.status(JOB, "j"))["Failed"] == "True/BackoffLimitExceeded"
 
 
 def test_a_suspended_job_runs_nothing_and_begins_afresh_when_it_is_resumed() -> None:

@@ -41,13 +41,15 @@ _FINAL: Final = {"SuccessCriteriaMet": "Complete", "FailureTarget": "Failed"}
 class _Memory:
     """The controller's memory of one Job: its pods, and the number of pods begun so far.
 
-    A failed pod may be replaced at `retry_at`; the last pods have ended at `gone_at`.
+    A failed pod may be replaced at `retry_at`; `failures` are those since the last success. The last pods have ended at
+    `gone_at`.
     """
 
     pods: tuple[JobPod, ...] = ()
     begun: int = 0
     used: tuple[DownstreamRule, ...] = ()
     retry_at: datetime | None = None
+    failures: int = 0
     refused: str = ""
     gone_at: datetime | None = None
 
@@ -145,7 +147,7 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     yield from _resume(view, status)
     status.setdefault("startTime", view.timestamp())
     memory, verdict = _collect(view, memory, status)
-    verdict = verdict or _deadline(view, status) or _exhausted(view, status)
+    verdict = verdict or _exhausted(view, status) or _deadline(view, status) or _completed(view, memory, status)
     before = memory
     memory = _start(view, memory, status) if verdict is None else _stop(view, memory, status, verdict)
     fresh = [pod for pod in memory.pods if pod not in before.pods]
@@ -199,23 +201,41 @@ def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple
 
     The decision is None if the policy does not end the Job. `status` is modified in place: the ended pods are added.
     """
-    left, verdict, failures = [], None, 0
+    left: list[JobPod] = []
+    ended: list[tuple[datetime, JobPod]] = []
     for pod in memory.pods:
         if released(view, pod.attempt):
             pod = attrs.evolve(pod, attempt=begin(view, memory.used, view.behaviour.job.pod_seconds))
             memory = _using(memory, pod)
-        attempt = pod.attempt
-        if attempt.until is None or view.now < attempt.until:
+        until = pod.attempt.until
+        if until is None or view.now < until:
             left.append(pod)
+        else:
+            ended.append((until, pod))
+    verdict = None
+    for until, pod in sorted(ended, key=lambda item: item[0]):
+        if pod.attempt.outcome.ending is Ending.SUCCEED:
+            _list_ended(status, "succeeded", pod)
+            memory = attrs.evolve(memory, failures=0, retry_at=None)
             continue
-        succeeded = attempt.outcome.ending is Ending.SUCCEED
-        _list_ended(status, "succeeded" if succeeded else "failed", pod)
-        failures += not succeeded
-        verdict = verdict or (None if succeeded else _failed_by_policy(view, pod))
-    if failures:
-        backoff = FailureBackoff(view.behaviour.job.backoff_seconds, view.behaviour.job.max_backoff_seconds)
-        memory = attrs.evolve(memory, retry_at=view.at(backoff.delay(_number(status, "failed"))))
+        action, message = _policy_action(view, pod)
+        # An ignored failure is not counted against the limit, but the next pod waits for it too.
+        memory = _after_failure(view, memory, until)
+        if action != "Ignore":
+            _list_ended(status, "failed", pod)
+        if action == "FailJob":
+            verdict = verdict or _Verdict("FailureTarget", "PodFailurePolicy", message)
     return attrs.evolve(memory, pods=tuple(left)), verdict
+
+
+def _after_failure(view: ObjectView, memory: _Memory, ended: datetime) -> _Memory:
+    """Return `memory` with the time of the next pod, after one has failed at `ended`.
+
+    The delay doubles with each failure in a row, and begins again after a success (job/backoff_utils.go).
+    """
+    backoff = FailureBackoff(view.behaviour.job.backoff_seconds, view.behaviour.job.max_backoff_seconds)
+    failures = memory.failures + 1
+    return attrs.evolve(memory, failures=failures, retry_at=ended + timedelta(seconds=backoff.delay(failures)))
 
 
 def _list_ended(status: dict[str, Any], end: str, pod: JobPod) -> None:
@@ -240,24 +260,26 @@ def _using(memory: _Memory, pod: JobPod) -> _Memory:
     return attrs.evolve(memory, used=pod.attempt.used_up(memory.used))
 
 
-def _failed_by_policy(view: ObjectView, pod: JobPod) -> _Verdict | None:
-    """Return the decision that the Job ends if its `podFailurePolicy` says so for the exit code of `pod`, or None if
-    not.
+def _policy_action(view: ObjectView, pod: JobPod) -> tuple[str, str]:
+    """Return the action of the Job's `podFailurePolicy` for `pod`, which failed, and a message about it.
+
+    The first rule that matches decides (job/pod_failure_policy.go, matchPodFailurePolicy). Without such a rule the
+    action is `Count`. Rules for conditions of pods never match, because no pod is disrupted here.
     """
-    code = pod.attempt.outcome.exit_code
+    code, container = pod.attempt.outcome.exit_code, get_path(view.spec, "template", "spec", "containers", 0, "name")
     for index, rule in enumerate(get_path(view.spec, "podFailurePolicy", "rules") or ()):
         codes = rule.get("onExitCodes") or {}
         listed = code in (codes.get("values") or ())
-        if rule.get("action") == "FailJob" and codes and listed == (codes.get("operator") == "In"):
-            where = f"{view.ref.namespace}/{view.ref.name}"
-            message = f"Container for pod {where} failed with exit code {code} matching FailJob rule at index {index}"
-            return _Verdict("FailureTarget", "PodFailurePolicy", message)
-    return None
+        if codes.get("containerName") in (None, container) and codes and listed == (codes.get("operator") == "In"):
+            failed = f"Container {container} for pod {view.ref.namespace}/{pod.name} failed with exit code {code}"
+            return str(rule["action"]), f"{failed} matching {rule['action']} rule at index {index}"
+    return "Count", ""
 
 
 def _deadline(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
+    # It counts even if the last pod succeeds at the same moment: syncJob looks for failures before successes.
     end = _deadline_at(view, status)
-    if end is None or view.now < end or _is_complete(view, status):
+    if end is None or view.now < end:
         return None
     return _Verdict("FailureTarget", "DeadlineExceeded", "Job was active longer than specified deadline")
 
@@ -268,20 +290,18 @@ def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None
 
 
 def _exhausted(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
-    if _is_complete(view, status):
-        return _Verdict("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
     # 6 is the API's default.
     if _number(status, "failed") > view.spec.get("backoffLimit", 6):
         return _Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     return None
 
 
-def _completions(view: ObjectView) -> int:
-    return int(view.spec.get("completions") or view.spec.get("parallelism") or 1)
-
-
-def _is_complete(view: ObjectView, status: Mapping[str, Any]) -> bool:
-    return _number(status, "succeeded") >= _completions(view)
+def _completed(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Verdict | None:
+    succeeded, completions = _number(status, "succeeded"), view.spec.get("completions")
+    # Without `completions` one success is enough, but pods that run may end as they like (syncJob).
+    if memory.pods or succeeded < (1 if completions is None else completions):
+        return None
+    return _Verdict("SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods")
 
 
 def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Memory:
@@ -315,8 +335,11 @@ def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRe
 
 
 def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> int:
-    left = _completions(view) - _number(status, "succeeded")
-    return min(int(view.spec.get("parallelism", 1)), left) - len(memory.pods)
+    succeeded, completions = _number(status, "succeeded"), view.spec.get("completions")
+    wanted = int(view.spec.get("parallelism", 1))
+    if completions is None:
+        return 0 if succeeded else wanted - len(memory.pods)
+    return min(wanted, int(completions) - succeeded) - len(memory.pods)
 
 
 def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _Verdict) -> _Memory:
