@@ -226,7 +226,8 @@ def test_a_destination_names_its_latest_image(method: str, kind: str, name: str)
         ("*/15 * * * *", "2026-01-01 00:15"),
         ("0 3 * * *", "2026-01-01 03:00"),
         ("30 2 1-7 * 1", "2026-01-02 02:30"),
-        ("0 0 * * 7", "2026-01-04 00:00"),
+        ("0 0 * * 0", "2026-01-04 00:00"),
+        ("0 0 */1 * 0", "2026-01-04 00:00"),
         ("0 0 29 2 *", "2028-02-29 00:00"),
         ("5,10 12 * * *", "2026-01-01 12:05"),
         ("@hourly", "2026-01-01 01:00"),
@@ -241,7 +242,7 @@ def test_when_a_schedule_is_due(schedule: str, following: str) -> None:
     assert f"{moment:%Y-%m-%d %H:%M}" == following
 
 
-@pytest.mark.parametrize("schedule", ["* * * *", "61 * * * *", "a * * * *", "0 0 31 2 *", ""])
+@pytest.mark.parametrize("schedule", ["* * * *", "0 0 * * 7", "61 * * * *", "a * * * *", "0 0 31 2 *", ""])
 def test_what_is_no_schedule_is_refused(schedule: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         next_run(schedule, datetime(2026, 1, 1, tzinfo=UTC))

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, INGRESS, SERVICE, STATEFUL_SET
+from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, INGRESS, SERVICE, STATEFUL_SET
 from purekube.apimachinery.manifest import Kind
 from purekube.readiness import State, readiness
-from tests.support.downstream_world import NS, DownstreamWorld
+from tests.support.downstream_world import NS, DownstreamWorld, conditions
 
 LABELS = {"app": "web"}
 
@@ -90,6 +90,42 @@ def test_a_deployment_without_progress_says_so_after_its_deadline_and_goes_on_wh
     world.behave(DownstreamBehaviour())
     world.settle()
     assert state(world, DEPLOYMENT)[0] is State.READY
+
+
+@pytest.mark.parametrize(
+    ("strategy", "ready"),
+    [
+        ({}, 3),
+        ({"rollingUpdate": {"maxUnavailable": 2, "maxSurge": 0}}, 2),
+        ({"rollingUpdate": {"maxUnavailable": "10%", "maxSurge": "0%"}}, 3),
+        ({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}, 4),
+        ({"type": "Recreate"}, 4),
+    ],
+)
+def test_a_deployment_is_available_without_the_pods_that_an_update_may_take(
+    strategy: dict[str, Any], ready: int
+) -> None:
+    world = started(DEPLOYMENT, replicas=4, strategy=strategy)
+    counts = set()
+    for _ in range(12):
+        world.run(0.5)
+        status = world.status(DEPLOYMENT, "web")
+        if conditions(status).get("Available") == "True/MinimumReplicasAvailable":
+            counts.add(status["availableReplicas"])
+    assert counts == set(range(ready, 5))
+
+
+def test_an_autoscaler_names_the_missing_target_as_the_api_server_does() -> None:
+    world = DownstreamWorld(names=("workloads",))
+    world.prepare()
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 3}
+    autoscaler = {**HORIZONTAL_POD_AUTOSCALER.manifest("web", NS), "spec": spec}
+    world.create(autoscaler, HORIZONTAL_POD_AUTOSCALER)
+    world.settle()
+    found = world.status(HORIZONTAL_POD_AUTOSCALER, "web")["conditions"]
+    message = 'the HPA controller was unable to get the target\'s current scale: deployments.apps "web" not found'
+    assert [(item["type"], item["message"]) for item in found] == [("AbleToScale", message)]
 
 
 def test_scaling_makes_only_the_pods_that_are_missing() -> None:

@@ -102,8 +102,10 @@ _SCALABLE: Final = (
 
 
 def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    name = target.get("name")
-    said = f'the HPA controller was unable to get the target\'s current scale: {target.get("kind")} "{name}" not found'
+    kind = next((kind for kind in _COUNTED if kind.kind == target.get("kind")), None)
+    resource = target.get("kind") if kind is None else f"{kind.plural}.{kind.group}"
+    missing = f'{resource} "{target.get("name")}" not found'
+    said = f"the HPA controller was unable to get the target's current scale: {missing}"
     return ({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": said},)
 
 

@@ -44,7 +44,8 @@ _NAMES: Final = {
     "@daily": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+# VolSync parses schedules with robfig/cron, whose Sunday is 0 alone: 7, as in crontab(5), is refused.
+_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 # 29 February may be eight years away, as around 2100, which is no leap year.
 _FARTHEST_DAYS: Final = 366 * 8
 
@@ -60,10 +61,9 @@ def next_run(schedule: str, after: datetime) -> datetime:
     minutes, hours, days, months, weekdays = (
         _values(field, low, high) for field, (low, high) in zip(fields, _RANGES, strict=True)
     )
-    # In cron both 0 and 7 are Sunday.
-    weekdays |= {0} if 7 in weekdays else set()
-    # Cron's oddity: if days of month and of week are both restricted, a day that matches either one is enough.
-    either = fields[2] != "*" and fields[4] != "*"
+    # Cron's oddity: if days of month and of week are both restricted, a day that matches either one is enough. `*/1`
+    # is no restriction, but `*/2` is (robfig/cron 3.0.1: parser.go, getRange; spec.go, dayMatches).
+    either = not (_is_free(fields[2]) or _is_free(fields[4]))
     moment = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
     day = moment.replace(hour=0, minute=0)
     for _ in range(_FARTHEST_DAYS):
@@ -76,6 +76,10 @@ def next_run(schedule: str, after: datetime) -> datetime:
                         return run
         day += timedelta(days=1)
     raise ValueError(f"a schedule that is never due: {schedule!r}")
+
+
+def _is_free(field: str) -> bool:
+    return any(part in ("*", "*/1") for part in field.split(","))
 
 
 def _values(field: str, low: int, high: int) -> set[int]:

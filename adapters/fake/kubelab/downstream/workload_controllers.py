@@ -4,6 +4,7 @@ The real controllers' habits are imitated: zero counts are omitted, a new genera
 rollout takes a pod at a time. A Deployment without progress reports its missed deadline and continues to try.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeAlias
@@ -212,7 +213,7 @@ def _replicas(view: ObjectView) -> int:
 def _deployment(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
     total, available = pods.updated + pods.left, pods.ready + pods.left
     conditions = view.status.get("conditions") or []
-    for condition in (_available(available, memory), _progressing(view, memory, pods)):
+    for condition in (_available(view, available, memory), _progressing(view, memory, pods)):
         conditions = with_condition(conditions, condition, view.now, lastUpdateTime=view.timestamp())
     return {
         "observedGeneration": memory.generation,
@@ -225,14 +226,33 @@ def _deployment(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]
     }
 
 
-def _available(available: int, memory: Rollout) -> dict[str, Any]:
-    enough = available >= memory.want
+def _available(view: ObjectView, available: int, memory: Rollout) -> dict[str, Any]:
+    enough = available >= memory.want - _most_unavailable(view.spec.get("strategy") or {}, memory.want)
     return {
         "type": "Available",
         "status": "True" if enough else "False",
         "reason": "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
         "message": f"Deployment {'has' if enough else 'does not have'} minimum availability.",
     }
+
+
+def _most_unavailable(strategy: Mapping[str, Any], want: int) -> int:
+    """Return how many of `want` pods an update may take away, so that the Deployment still counts as available.
+
+    Percentages are rounded down, and those of `maxSurge` up. If nothing is left of both, it is one pod
+    (deployment/util/deployment_util.go, MaxUnavailable and ResolveFenceposts).
+    """
+    if strategy.get("type", "RollingUpdate") != "RollingUpdate" or not want:
+        return 0
+    update = strategy.get("rollingUpdate") or {}
+    surge = _share(update.get("maxSurge", "25%"), want, math.ceil)
+    unavailable = _share(update.get("maxUnavailable", "25%"), want, math.floor)
+    return min(want, unavailable or (0 if surge else 1))
+
+
+def _share(value: Any, want: int, rounded: Callable[[float], int]) -> int:
+    text = str(value)
+    return rounded(want * float(text[:-1]) / 100) if text.endswith("%") else int(value)
 
 
 def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
