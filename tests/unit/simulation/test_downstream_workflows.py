@@ -177,6 +177,8 @@ def test_a_workflow_that_must_wait_is_pending() -> None:
         (Ending.SUCCEED, {"secondsAfterCompletion": 50, "secondsAfterSuccess": 10}, 10),
         (Ending.FAIL, {"secondsAfterFailure": 20, "secondsAfterSuccess": 10}, 20),
         (Ending.FAIL, {"secondsAfterSuccess": 10}, None),
+        (Ending.ERROR, {"secondsAfterFailure": 20}, None),
+        (Ending.ERROR, {"secondsAfterFailure": 20, "secondsAfterCompletion": 50}, 50),
     ],
 )
 def test_a_completed_workflow_is_removed_by_its_ttl(ending: Ending, ttl: dict[str, int], seconds: int | None) -> None:

@@ -80,7 +80,8 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 def _completed(view: ObjectView) -> PassStep[PassResult]:
     """Delete a completed workflow once its TTL has passed. A completed workflow changes in no other way."""
     ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
-    special = "secondsAfterSuccess" if view.status.get("phase") == "Succeeded" else "secondsAfterFailure"
+    # An Error is neither a success nor a failure here (workflow/gccontroller/gc_controller.go, ttl).
+    special = {"Succeeded": "secondsAfterSuccess", "Failed": "secondsAfterFailure"}.get(view.status.get("phase", ""))
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
     if seconds is None or ended is None:
         return NOTHING
