@@ -1,8 +1,9 @@
 """The Job controller: pods that run, fail and are replaced, and the conditions that report them (batch/v1 types).
 
-Pods are counts in the status and the controller's memory. Only pods that cannot start are stored as objects, because
-only their own status has the reason, which the operator reads there. A pod that ended is first listed in
-`uncountedTerminatedPods` and counted by the next write, as recorded from the real controller.
+The model is kube-controller-manager 1.36.3, whose files below `pkg/controller` comments name; functions without a file
+are in `job/job_controller.go`. Pods are counts in the status and the controller's memory. Only pods that cannot start
+are stored as objects, because only their own status has the reason, which the operator reads there. A pod that ended is
+first listed in `uncountedTerminatedPods` and counted by the next write, as recorded from the real controller.
 """
 
 from collections.abc import Mapping, Sequence
@@ -64,6 +65,7 @@ class _Verdict:
 
 
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:
+    # KEP-4368: a Job with another managedBy, as of Kueue, is left to that controller (managedByExternalController).
     if view.live is None or view.deleting or view.spec.get("managedBy") not in (None, _OURS):
         return NOTHING
     memory = view.memory or _Memory()
@@ -92,7 +94,8 @@ def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
     due = since + timedelta(seconds=ttl)
     if view.now < due:
         return PassResult(requeue_at=due, interval=True)
-    # The TTL controller deletes in the foreground, so the pods go before their Job.
+    # The TTL controller deletes in the foreground, so the pods go before their Job
+    # (ttlafterfinished/ttlafterfinished_controller.go, processJob).
     yield SimulatedDelete(view.ref, view.uid, Propagation.FOREGROUND)
     return NOTHING
 
@@ -105,7 +108,8 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
     if memory.gone_at is not None and view.now < memory.gone_at:
         return PassResult(memory=memory, requeue_at=memory.gone_at)
     status = {**view.status, "ready": 0, "terminating": 0}
-    # FailureTarget and SuccessCriteriaMet are interim: pods may still be ending (kubernetes/api, batch/v1/types.go).
+    # FailureTarget and SuccessCriteriaMet are interim: the final condition waits until no pod is terminating or
+    # uncounted (enactJobFinished, delayTerminalCondition).
     if stopped := view.status.get("terminating", 0):
         status["failed"] = status.get("failed", 0) + stopped
         view = yield from _written(view, status)
@@ -113,7 +117,7 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
     final = _FINAL[interim["type"]]
     _mark(view, status, final, "True", interim["reason"], interim["message"])
     if final == "Complete":
-        # Only a success has a completionTime (kubernetes/api, batch/v1/types.go).
+        # Only a success has a completionTime (enactJobFinished).
         status["completionTime"] = view.timestamp()
     yield from change(view, {"status": status}, subresource="status")
     if final == "Complete":
@@ -123,9 +127,11 @@ def _finish(view: ObjectView, memory: _Memory, interim: Mapping[str, Any]) -> Pa
 
 def _suspend(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     """Remove the pods of a suspended Job, and its `startTime`, from which `activeDeadlineSeconds` counts."""
+    # The pods of a suspended Job are deleted, not paused. They are not counted, as deleteJobPods removes their
+    # finalizers first.
     status = {**view.status, "ready": 0, "terminating": 0, "uncountedTerminatedPods": {}}
-    # As kube-controller-manager 1.36: 1.34 keeps the start time of a Job that is suspended again (docs/flux.md, "With
-    # helm-controller 1.4").
+    # As kube-controller-manager 1.36, with its gate MutableSchedulingDirectivesForSuspendedJobs: 1.34 keeps the start
+    # time of a Job that is suspended again (docs/flux.md, "With helm-controller 1.4").
     status.pop("startTime", None)
     status.pop("active", None)
     known = _condition(view.live or {}, "Suspended")
@@ -147,6 +153,7 @@ def _run(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     yield from _resume(view, status)
     status.setdefault("startTime", view.timestamp())
     memory, verdict = _collect(view, memory, status)
+    # syncJob judges in this order, and at failures before successes: a Job may meet several criteria in one pass.
     verdict = verdict or _exhausted(view, status) or _deadline(view, status) or _completed(view, memory, status)
     before = memory
     memory = _start(view, memory, status) if verdict is None else _stop(view, memory, status, verdict)
@@ -183,6 +190,8 @@ def _write(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _
     """
     _count(view, memory, status)
     view = yield from _written(view, status)
+    # Two writes, so that a restart in between counts no pod twice: first the uids, then, without finalizers, the counts
+    # (flushUncountedAndRemoveFinalizers; KEP-2307).
     if verdict is None and any(status["uncountedTerminatedPods"].values()):
         _count_ended(status)
         yield from change(view, {"status": status}, subresource="status")
@@ -290,7 +299,7 @@ def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None
 
 
 def _exhausted(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
-    # 6 is the API's default.
+    # 6 is the API's default; the limit counts retries, so one failure more ends the Job.
     if _number(status, "failed") > view.spec.get("backoffLimit", 6):
         return _Verdict("FailureTarget", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
     return None
@@ -347,6 +356,7 @@ def _stop(view: ObjectView, memory: _Memory, status: dict[str, Any], verdict: _V
 
     `status` is modified in place: it gets the condition in `verdict` and the number of stopped pods.
     """
+    # KEP-3939: stopped pods are terminating, no longer active, until they have ended; later they count as failed.
     status["terminating"] = len(memory.pods)
     _mark(view, status, verdict.type, "True", verdict.reason, verdict.message)
     return attrs.evolve(memory, pods=(), gone_at=view.at(view.behaviour.job.terminating_seconds))
@@ -356,8 +366,10 @@ def _count(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> None:
     status.pop("active", None)
     if memory.pods:
         status["active"] = len(memory.pods)
+    # KEP-2879: `ready` counts Running pods that are Ready; a pod that cannot start is active all the same.
     ready = (pod for pod in memory.pods if not pod.attempt.outcome.waiting and _ready_at(view, pod) <= view.now)
     status["ready"] = sum(1 for _ in ready)
+    # Both are always written, even if empty or zero, while `active` is omitted at zero (recorded: job_succeeds.json).
     status.setdefault("terminating", 0)
     status.setdefault("uncountedTerminatedPods", {})
 

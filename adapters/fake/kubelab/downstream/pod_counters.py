@@ -26,11 +26,14 @@ def _budget(view: ObjectView) -> PassStep[PassResult]:
     expected = sum(int(get_path(live, "spec", "replicas") or 0) for live in counted)
     healthy = sum(int(get_path(live, "status", "readyReplicas") or 0) for live in counted)
     desired = _desired(view.spec, expected)
+    # A budget that matches no pod yet allows nothing: it may be late for its first pods (disruption/disruption.go,
+    # updatePdbStatus).
     allowed = max(0, healthy - desired) if expected else 0
     condition = {
         "type": "DisruptionAllowed",
         "status": "True" if allowed else "False",
         "reason": "SufficientPods" if allowed else "InsufficientPods",
+        # Always empty, as UpdateDisruptionAllowedCondition sets none (component-helpers, apps/poddisruptionbudget).
         "message": "",
         "observedGeneration": view.generation,
     }

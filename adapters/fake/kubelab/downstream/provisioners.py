@@ -65,6 +65,7 @@ ADDRESSES: Final = (
 """The controllers that assign addresses; their names are the field managers of their writes."""
 
 
+# Added by the admission plugin StorageObjectInUseProtection; only pvc-protection-controller removes it.
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
 _BINDING: Final = {
@@ -141,6 +142,8 @@ def _bind(view: ObjectView) -> PassStep[None]:
     bound = {"annotations": {**(meta.get("annotations") or {}), **marks}}
     modes = list(view.spec.get("accessModes") or ())
     status = {**view.status, "phase": "Bound", "accessModes": modes, "capacity": {"storage": size}}
+    # The volume is first, then the claim's spec, then its status: the binder finishes a binding from any of these
+    # states (volume/persistentvolume/pv_controller.go, bind).
     yield SimulatedCreate(PERSISTENT_VOLUME, _volume(view, name, size))
     yield from change(view, {"metadata": {**meta, **bound}, "spec": {**view.spec, "volumeName": name}})
     yield from change(view, {"status": status}, subresource="status")

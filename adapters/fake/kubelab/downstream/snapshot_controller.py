@@ -1,7 +1,8 @@
 """The CSI snapshotter: it binds VolumeSnapshots and their VolumeSnapshotContents, and retries after errors.
 
 As in external-snapshotter's `volumesnapshot/v1/types.go`, neither kind has conditions or a phase. `error` is in the
-status only until a later attempt succeeds.
+status only until a later attempt succeeds. Functions in comments are in its
+`pkg/common-controller/snapshot_controller.go`; the statuses were recorded of 8.7.0 (tests/conformance/engines).
 """
 
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ _GIB: Final = 1024**3
 
 def content_name(view: ObjectView) -> str:
     """Return the name of the VolumeSnapshotContent that is created for the snapshot in `view`."""
+    # The uid makes the name unique, so a snapshot that is deleted and created again gets other content
+    # (GetDynamicSnapshotContentNameForSnapshot in pkg/utils/util.go).
     return f"snapcontent-{view.uid}"
 
 
@@ -78,6 +81,7 @@ def cut(view: ObjectView, claim: Manifest | None) -> PassStep[None]:
     """
     status = {
         "error": None,
+        # Nanoseconds since 1970, whereas the VolumeSnapshot has a time as text (updateSnapshotStatus).
         "creationTime": round(view.now.timestamp()) * 10**9,
         "readyToUse": True,
         "restoreSize": _bytes(size_of(claim, view)),
@@ -167,7 +171,8 @@ def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: boo
     """
     backoff = FailureBackoff(view.behaviour.snapshot.retry_seconds, view.behaviour.snapshot.max_retry_seconds)
     retry = view.at(backoff.delay(memory.failures + 1))
-    # The time of an error is that of its first occurrence, so a repetition changes nothing.
+    # The time of an error is that of its first occurrence, so a repetition changes nothing
+    # (updateSnapshotErrorStatusWithEvent).
     repeat = get_path(view.status, "error", "message") == message
     error = view.status.get("error") if repeat else {"message": message, "time": view.timestamp()}
     status = {**view.status, "error": error, **({"readyToUse": False} if is_ready_told else {})}
@@ -180,6 +185,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     snapshot_class = _class(view)
     if isinstance(snapshot_class, _Trouble):
         return (yield from _fail(view, memory, snapshot_class.message, is_ready_told=False))
+    # Before a claim is looked for: syncSnapshot adds finalizers first (checkandAddSnapshotFinalizers).
     yield from change(view, {"metadata": with_finalizers(view, SOURCE_PROTECTION)})
     claim = _claim(view)
     if isinstance(claim, _Trouble):
@@ -249,12 +255,14 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
 def _bind(view: ObjectView, class_: Manifest) -> PassStep[None]:
     """Bind the snapshot to a new VolumeSnapshotContent, not ready yet: write finalizers, the content and a status."""
     name = str(metadata(class_)["name"])
-    # The default class is written into the spec.
+    # The default class is written into the spec (SetDefaultSnapshotClass), so a later default does not change it.
     spec = {**view.spec, "volumeSnapshotClassName": name}
     status = {**view.status, "boundVolumeSnapshotContentName": content_name(view), "readyToUse": False}
     yield from change(view, {"spec": spec})
     yield SimulatedCreate(VOLUME_SNAPSHOT_CONTENT, content_manifest(view, class_))
     yield from change(view, {"status": status}, subresource="status")
+    # It is added after the creation, as by the real controller (addContentFinalizer), so readers see a content without
+    # it.
     held = {"finalizers": [CONTENT_PROTECTION]}
     yield SimulatedPatch(ObjectRef(VOLUME_SNAPSHOT_CONTENT, None, content_name(view)), "", {"metadata": held})
     yield from change(view, {"metadata": with_finalizers(view, SOURCE_PROTECTION, BOUND_PROTECTION)})
@@ -280,6 +288,8 @@ def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[Pas
     back = get_path(content, "spec", "volumeSnapshotRef") or {}
     if (back.get("namespace"), back.get("name")) != (view.ref.namespace, view.ref.name):
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
+    # A content without uid waits for any snapshot of that name; with another uid it belongs to a deleted one
+    # (checkandBindSnapshotContent).
     if back.get("uid") not in (None, "", view.uid):
         return (yield from _fail(view, memory, f"VolumeSnapshotContent [{name}] is bound to a different snapshot"))
     status = {"readyToUse": True, "snapshotHandle": str(get_path(content, "spec", "source", "snapshotHandle") or name)}

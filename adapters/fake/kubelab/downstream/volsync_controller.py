@@ -101,6 +101,7 @@ def _values(field: str, low: int, high: int) -> set[int]:
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")
 _SYNCHRONIZING: Final = "Synchronizing"
+# The default of `restic.pruneIntervalDays`; before the first prune the interval begins with the object's creation.
 _PRUNE_DAYS: Final = 7
 _SHORTEST_PAUSE: Final = 1.0
 """The least pause between continuous syncs in seconds; without a pause simulated time would not advance."""
@@ -122,6 +123,8 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.deleting:
         return NOTHING
     memory = view.memory or _Memory()
+    # VolSync derives its state from lastSyncStartTime and lastSyncTime (machine.go, currentState); here the condition
+    # says the same.
     match _reason(view):
         case "WaitingForManual" | "WaitingForSchedule":
             return (yield from _wait(view, memory))
@@ -142,6 +145,7 @@ def _is_due(view: ObjectView) -> bool:
     """Report whether a sync is due. A manual trigger precedes a schedule; without any trigger a sync is always due."""
     trigger = view.spec.get("trigger") or {}
     if trigger.get("manual"):
+        # machine.go, shouldSync: only inequality counts, so an earlier text is a new trigger too.
         return bool(trigger["manual"] != view.status.get("lastManualSync"))
     if trigger.get("schedule"):
         following = _following(view)
@@ -199,6 +203,7 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if "restic" in view.spec:
         status.setdefault("restic", {})
     problem = _problem(view)
+    # The sync has begun before its mover is looked at (transitionToSynchronizing), so an error has a start time too.
     if problem and memory.attempt is None and "lastSyncStartTime" not in status:
         status["lastSyncStartTime"] = view.timestamp()
         return (yield from _in_progress(view, status, attrs.evolve(memory, wait=view.now)))
@@ -210,6 +215,7 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     if memory.wait is not None and view.now < memory.wait:
         return PassResult(memory=memory, requeue_at=memory.wait)
     status.setdefault("lastSyncStartTime", view.timestamp())
+    # A paused sync keeps Synchronizing=True and its start time: nothing in the status tells it from a slow one.
     if view.spec.get("paused"):  # the mover's Job is suspended and has no pods meanwhile
         return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
     attempt = memory.attempt
@@ -264,6 +270,8 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
         case _:
             logs = attempt.outcome.message or "Fatal: unable to open the repository"
             # A failing mover is never terminal: VolSync starts its Job again (downstream-status, 7.5; VolSync 0.16).
+            # The real one reports this after eight failed pods (docs/flux.md); here each attempt stands for a whole
+            # Job.
             status["latestMoverStatus"] = {"logs": logs, "result": "Failed"}
             wait = view.at(view.behaviour.volsync.retry_seconds)
             return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))

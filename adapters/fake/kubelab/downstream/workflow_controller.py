@@ -88,6 +88,7 @@ def _completed(view: ObjectView) -> PassStep[PassResult]:
     due = ended + timedelta(seconds=seconds)
     if view.now < due:
         return PassResult(requeue_at=due, interval=True)
+    # Deleted with everything in its status, so the operator records the result before (docs/engines.md).
     yield SimulatedDelete(view.ref, view.uid)
     return NOTHING
 
@@ -101,7 +102,8 @@ def _refused(view: ObjectView) -> _End | None:
     if f"{view.ref.namespace}/{template}" in view.behaviour.workflow.missing_templates:
         return _End("Error", f'workflowtemplates.argoproj.io "{template}" not found')
     names = [item.get("name") for item in view.spec.get("templates") or ()]
-    # Failed, where a missing WorkflowTemplate is Error: as recorded of workflow-controller 3.7.4.
+    # Failed, where a missing WorkflowTemplate is Error: as recorded of workflow-controller 3.7.4
+    # (tests/conformance/engines/workflow_template_is_missing.json).
     if template is None and view.spec.get("entrypoint") not in names:
         return _End("Failed", f"invalid spec: template name '{view.spec.get('entrypoint', '')}' undefined")
     if refused := account_refusal(view, view.spec.get("serviceAccountName"), view.ref.name):
@@ -189,7 +191,7 @@ def _stopped(view: ObjectView) -> _End | None:
     """
     shutdown = view.spec.get("shutdown")
     if shutdown:
-        # The node's message has two spaces after the colon, as Argo 3.7.4 writes it.
+        # The node's message has two spaces after the colon, as Argo writes it (workflow/controller/exec_control.go).
         return _End("Failed", f"Stopped with strategy '{shutdown}'", f"workflow shutdown with strategy:  {shutdown}")
     end = _deadline(view)
     if end is not None and view.now >= end:
@@ -286,6 +288,8 @@ def _end_event(view: ObjectView, end: _End) -> PostEvent:
 def _object(view: ObjectView, phase: str, status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the patch that writes `status` into a workflow, and sets the labels by which Argo marks the phase."""
     meta = metadata(view.live or {})
+    # Labels and status are one write, as the kind has no status subresource (workflow/controller/operator.go,
+    # markWorkflowPhase).
     marks = {_PHASE: phase, _COMPLETED: "true" if phase in _FINAL else "false"}
     return {"metadata": {**meta, "labels": {**(meta.get("labels") or {}), **marks}}, "status": dict(status)}
 

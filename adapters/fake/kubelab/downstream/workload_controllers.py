@@ -88,6 +88,7 @@ class Rollout:
         return self.began + timedelta(seconds=self.seconds * (pods.ready + 1))
 
 
+# These fields have no `omitempty` in apps/v1 (DaemonSetStatus), so they are written at zero too.
 _DAEMON_COUNTS: Final = frozenset(
     ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 )
@@ -221,6 +222,7 @@ def _deployment(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]
         "updatedReplicas": pods.updated,
         "readyReplicas": available,
         "availableReplicas": available,
+        # Of the pods that exist, not of those wanted (deployment/sync.go, calculateStatus).
         "unavailableReplicas": max(0, total - available),
         "conditions": conditions,
     }
@@ -257,6 +259,8 @@ def _share(value: Any, want: int, rounded: Callable[[float], int]) -> int:
 
 def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:
     name = f"{view.ref.name}-{memory.template[:10]}"
+    # The deadline counts from the last progress, here the last pod that became ready, not from the begin of the rollout
+    # (deployment/util/deployment_util.go, DeploymentTimedOut).
     late = memory.began + timedelta(seconds=memory.seconds * pods.ready + _progress_deadline(view))
     if pods.done:
         status, reason, said = "True", "NewReplicaSetAvailable", "has successfully progressed."
@@ -288,6 +292,8 @@ def _stateful_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, An
         "replicas": pods.updated + left,
         "readyReplicas": ready,
         "availableReplicas": ready,
+        # After a rollout the updated pods become the current ones (statefulset/stateful_set_utils.go,
+        # completeRollingUpdate).
         "currentReplicas": left or (pods.ready if pods.done or current == newest else 0),
         "updatedReplicas": pods.updated,
         "currentRevision": newest if pods.done else current,

@@ -36,6 +36,7 @@ from purekube.apimachinery.timestamps import format_time
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")
+# pkg/cmd/server/server.go, markInProgressBackupsFailed: only InProgress is failed at a start.
 _RESTARTED: Final = 'found a backup with status "InProgress" during the server starting, mark it as "Failed"'
 
 
@@ -90,6 +91,7 @@ def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:
         return PassResult(error=f"cannot decode Backup {view.ref.namespace}/{view.ref.name}: spec.ttl: {error}")
     if not view.behaviour.velero.queues or phase == "ReadyToStart":
         return (yield from _start_backup(view))
+    # pkg/controller/backup_queue_controller.go: a new backup gets the highest position and one more.
     waiting = view.memory if isinstance(view.memory, _Waiting) else _Waiting(1 + max(_tickets(view), default=0))
     ahead = sum(1 for ticket in _tickets(view) if ticket < waiting.ticket)
     if phase == "Queued" and ahead == 0 and _running(view) < view.behaviour.velero.concurrent_backups:

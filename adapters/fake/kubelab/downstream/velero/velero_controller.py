@@ -23,7 +23,8 @@ from kubelab.simulation.effects import PassStep, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
 
-# Velero's default. Without a status subresource each validation increments the generation.
+# Velero's default (pkg/cmd/server/config/config.go, defaultStoreValidationFrequency). Without a status subresource
+# each validation increments the generation.
 _VALIDATION_SECONDS: Final = 60.0
 
 
@@ -55,6 +56,7 @@ def _reconcile_request(view: ObjectView) -> PassStep[PassResult]:
         yield WipeMemories(ref)
         yield SimulatedDelete(view.ref, view.uid)
         return NOTHING
+    # pkg/controller/backup_deletion_controller.go: the request is answered, not retried; a client must ask again.
     if get_path(backup, "status", "phase") not in (*FINAL_PHASES, "Deleting"):
         return (yield from _processed(view, "backup is still in progress"))
     yield from change(view, {"status": {**view.status, "phase": "InProgress"}})

@@ -24,7 +24,8 @@ from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
 
-# Velero adds these to `excludedResources` in the spec of each Restore.
+# Velero adds these to `excludedResources` in the spec of each Restore (pkg/controller/restore_controller.go,
+# nonRestorableResources).
 _NEVER_RESTORED: Final = (
     "nodes",
     "events",
@@ -36,6 +37,7 @@ _NEVER_RESTORED: Final = (
     "volumeattachments.storage.k8s.io",
     "backuprepositories.velero.io",
 )
+# pkg/restore/restore.go, resetMetadata and resetStatus: what the API server sets itself.
 _DROPPED: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 _FINALIZER: Final = "restores.velero.io/external-resources-finalizer"
 _RESTARTED: Final = 'found a restore with status "InProgress" during the server starting, mark it as "Failed"'
@@ -68,7 +70,8 @@ def _backup_of(view: ObjectView) -> ObjectRef:
 
 
 def _start_restore(view: ObjectView) -> PassStep[PassResult]:
-    # Recorded of Velero 1.18: the finalizer keeps the Restore until its logs are gone from the object storage.
+    # The finalizer keeps the Restore until its logs are gone from the object storage (docs/flux.md, "The engines of
+    # Operations"; pkg/controller/restore_controller.go, ExternalResourcesFinalizer).
     yield from change(view, {"metadata": with_finalizers(view, _FINALIZER)})
     excluded = [*(view.spec.get("excludedResources") or ())]
     spec = {

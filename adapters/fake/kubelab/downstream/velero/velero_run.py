@@ -151,7 +151,7 @@ def write_status(view: ObjectView, run: VeleroRun) -> PassStep[None]:
 
 
 def _progress(flow: Flow, run: VeleroRun, done: int) -> dict[str, int]:
-    # Velero omits zeros.
+    # Velero omits zeros (`omitempty` in pkg/apis/velero/v1), so a reader must take a missing count for zero.
     return {name: number for name, number in ((flow.done, done), ("totalItems", run.total)) if number}
 
 
