@@ -16,7 +16,10 @@ from lightkube.config.models import User, UserExec
 from lightkube.core.exceptions import ConfigError
 
 MAX_AGE = 60.0
-"""The seconds after which token and CA files are read again, as in client-go; after a 401 it is done at once."""
+"""The seconds after which token and CA files are read again; after a 401 it is done at once.
+
+client-go waits as long (`transport/token_source.go`, `period`).
+"""
 
 
 _ANSWER = "the credential plugin's answer"
@@ -40,6 +43,8 @@ def authorization_of(user: User, max_age: float = MAX_AGE) -> AuthorizationSourc
     If the user has several credentials, the first in this order is used: token file, token, exec plugin, user name with
     password. A token file is read again after `max_age` seconds.
     """
+    # As in client-go, where the file wins over the token that is written next to it (transport/round_trippers.go,
+    # NewBearerAuthWithRefreshRoundTripper).
     if user.token_file:
         return TokenFile(Path(user.token_file), max_age=max_age)
     if user.token:

@@ -108,6 +108,8 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
             # retried.
             return Unavailable(f"{said}; is a proxy or a login page in between?", status=response.code)
         case 403:
+            # The cause is set for a create alone; the message is not parsed, as it is no API (apiserver:
+            # admission/plugin/namespace/lifecycle).
             terminating = any(cause.get("reason") == "NamespaceTerminating" for cause in response.causes)
             return Forbidden(said, namespace_terminating=terminating)
         case 404:
@@ -115,10 +117,13 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
         case 409:
             return _conflict(response, said)
         case 410:
+            # etcd has compacted the revision, or a `continue` is too old: only a new list helps, never a retry
+            # (apiserver: storage/etcd3/errors.go, interpretListError).
             return Expired(said)
         case 400 | 413 | 422:
             return _invalid(request, response, said)
-        # API Priority and Fairness rejects with 429 before it executes a request, so a retry is safe.
+        # API Priority and Fairness rejects with 429 before it executes a request, so a retry is safe (apiserver:
+        # server/filters/priority-and-fairness.go, tooManyRequests).
         case 408 | 429:
             return Unavailable(said, retry_after=response.retry_after, status=response.code)
         case code if code >= 500:
@@ -169,8 +174,9 @@ def _no_answer(request: KubeRequest, what: str, why: str = "", *, may_have_happe
 
 def _not_found(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
     if response.status is None:
-        # The API server's own router answers an unserved group or resource in plain text (W-38); any other page, say a
-        # proxy's HTML, reveals nothing about what the cluster serves.
+        # The API server's own router answers an unserved group or resource in plain text (W-38; apiserver:
+        # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, reveals nothing about
+        # what the cluster serves.
         if response.content_type in ("text/plain", ""):
             return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
         return Unavailable(said, status=404)
@@ -211,7 +217,9 @@ def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, 
 
 
 def _server_error(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
-    # An apply that does not fit the schema is answered by a 500 without a reason; no retry ever helps (S-15, W-37).
+    # An apply that does not fit the schema is answered by a 500 without a reason; no retry ever helps (S-15, W-37). It
+    # is a plain error of the typed conversion, no StatusError (apimachinery: util/managedfields/internal/
+    # structuredmerge.go, Apply).
     if response.code == 500 and any(text in response.message for text in _INVALID_500):
         return _without_values(request, said, ())
     return Unavailable(said, retry_after=response.retry_after, status=response.code)
@@ -230,6 +238,8 @@ def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
 
     The header is preferred. Its HTTP-date form is ignored, because API servers do not use it.
     """
+    # The API server writes both from one number (apiserver: endpoints/handlers/responsewriters/writers.go,
+    # ErrorNegotiated); a gateway before it writes the header only.
     seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
     return float(seconds) if seconds else None
 

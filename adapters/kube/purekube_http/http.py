@@ -126,6 +126,8 @@ class HttpTransport:
             response.close()
 
     async def _page(self, request: KubeRequest, limit: int) -> Manifest:
+        # The same `continue` works with another limit: it has a key and a revision only (apiserver:
+        # storage/continue.go, continueToken).
         while limit > 1:
             page = attrs.evolve(request, params={**request.params, "limit": limit})
             response = await dispatch(self._requests, page)

@@ -39,6 +39,7 @@ _METADATA_OF_EACH: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s
 def url_of(request: KubeRequest) -> str:
     """Return the path and query of the URL to which `request` is sent, without scheme and host."""
     is_in_path = request.name and (request.verb is not KubeVerb.CREATE or request.subresource)
+    # Names of RBAC objects may have colons (`system:node`), which the API server takes unquoted.
     name = f"/{quote(request.name, safe=':')}" if is_in_path else ""
     subresource = f"/{request.subresource}" if request.subresource else ""
     query = _query(tuple(request.params.items())) if request.params else ""

@@ -70,6 +70,8 @@ def _remains_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     Raises Unavailable for any other answer.
     """
     manifest = _decoded(request, body)
+    # Which of the two is up to the kind: the registry of some returns what it deleted (apiserver:
+    # registry/generic/registry/store.go, ReturnDeletedObject), and a finalizer always shows the object.
     if _typed(manifest, "v1", "Status") and (problem := why_foreign(request, manifest)):
         raise not_the_server(request, problem)
     return manifest
@@ -94,6 +96,8 @@ def _list_of(request: KubeRequest, body: bytes) -> dict[str, Any]:
     if not is_list or not get_path(manifest, "metadata", "resourceVersion"):
         raise not_the_server(request, "the answer is not a list")
     for item in items:
+        # Items of built-in kinds come without them: Go empties the TypeMeta of what it decodes, and writes that of the
+        # list alone. Items of CRDs have them.
         item.setdefault("apiVersion", request.kind.api_version)
         item.setdefault("kind", request.kind.kind)
         if problem := why_foreign(request, item):

@@ -147,6 +147,7 @@ class ConnectionPool:
         try:
             response = await self._opened().request(
                 method,
+                # Without `encoded` yarl would rewrite the path, such as `%3A` to `:`.
                 URL(self._server + target, encoded=True),
                 data=data,
                 headers=headers,
@@ -169,13 +170,16 @@ class ConnectionPool:
                 limit=self._connections,
                 force_close=not self._keep,
                 socket_factory=_socket,
+                # aiohttp would take aiodns wherever that is installed (aiohttp/resolver.py, DefaultResolver); names
+                # have to be resolved by the system in any case, with the search domains of a pod.
                 resolver=aiohttp.ThreadedResolver(),
                 keepalive_timeout=_IDLE_SECONDS if self._keep else None,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector, headers=_HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
             )
-            # aiohttp would repeat a read whose connection broke; here the caller decides about every failure.
+            # aiohttp would repeat a read whose connection broke (aiohttp/client.py, IDEMPOTENT_METHODS); here the
+            # caller decides about every failure.
             self._session._retry_connection = False
         return self._session
 

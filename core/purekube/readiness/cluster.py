@@ -17,6 +17,8 @@ def autoscaler(manifest: Manifest) -> Readiness:
         return ready("Observed")
     conditions = Conditions.of(manifest)
     for kind in ("AbleToScale", "ScalingActive"):
+        # ScalingDisabled: the target has zero replicas, which the autoscaler leaves alone (kubernetes:
+        # pkg/controller/podautoscaler/horizontal.go).
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
             return progressing(
                 conditions.reason(kind) or f"Not{kind}", conditions.message_or_reason(kind, f"{kind} is False")
@@ -31,6 +33,7 @@ def disruption_budget(manifest: Manifest) -> Readiness:
     status = mapping(manifest, "status")
     if "observedGeneration" not in status:
         return progressing("GenerationNotObserved", "its controller has not observed it yet")
+    # kstatus takes every budget for Current (core.go, pdbConditions).
     have, want = count(status, "currentHealthy"), count(status, "desiredHealthy")
     if have < want:
         return progressing("InsufficientPods", f"{have} of {want} pods are healthy")
@@ -46,6 +49,8 @@ def namespace(manifest: Manifest) -> Readiness:
 def custom_resource_definition(manifest: Manifest) -> Readiness:
     """Return the readiness of a CRD. It is ready once its names are accepted and the API server serves its kind."""
     conditions = Conditions.of(manifest)
+    # A name conflict is no progress: it ends only when the other CRD goes or changes (apiextensions-apiserver:
+    # pkg/controller/status/naming_controller.go).
     if conditions.status("NamesAccepted") == "False":
         return failed(
             conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.message_or_reason("NamesAccepted", "")
@@ -111,6 +116,8 @@ def service(manifest: Manifest) -> Readiness:
         return ready("Exists")
     if not text(spec, "clusterIP"):
         return progressing("NoClusterIP", "it has no address in the cluster yet")
+    # kstatus is content with a clusterIP (core.go, serviceConditions): without an address of the load balancer nobody
+    # outside reaches it.
     addresses = _addresses(manifest)
     if not addresses:
         return progressing("LoadBalancerPending", "the load balancer has no address yet")

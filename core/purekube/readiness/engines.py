@@ -56,7 +56,8 @@ def replication(manifest: Manifest) -> Readiness:
     spec, status = mapping(manifest, "spec"), mapping(manifest, "status")
     manual = text(mapping(spec, "trigger"), "manual")
     result = text(mapping(status, "latestMoverStatus"), "result")
-    # VolSync deletes and recreates the Job of a failing mover while Synchronizing stays True.
+    # VolSync deletes and recreates the Job of a failing mover while Synchronizing stays True
+    # (tests/conformance/engines/sync_mover_fails.json).
     if result == "Failed":
         return progressing("MoverFailed", "the last sync has failed; VolSync tries again")
     done = text(status, "lastManualSync") == manual if manual else bool(text(status, "lastSyncTime"))
@@ -95,7 +96,8 @@ def helm_release(manifest: Manifest) -> Readiness:
     """Return the readiness of a HelmRelease by its condition Ready at the present generation. A suspended HelmRelease
     is not ready, as its controller ignores a new spec and leaves Ready as it was.
     """
-    # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was.
+    # helm-controller returns early for a suspended object: observedGeneration moves, Ready stays as it was
+    # (internal/controller/helmrelease_controller.go, Reconcile; 1.6.1).
     if _suspended(manifest):
         return progressing("Suspended", "the HelmRelease is suspended")
     return _judged(manifest)

@@ -126,10 +126,11 @@ def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readin
         status = conditions.status(kind)
         if status == "True":
             return _at_its_generation(manifest, conditions, kind)
-        if status:  # as in kstatus, Ready=False is progress and never a failure
+        if status:  # as in kstatus (status.go, checkReadyCondition), Ready=False is progress and never a failure
             reason = conditions.reason(kind) or f"Not{kind}"
             return progressing(reason, conditions.message_or_reason(kind, f"{kind} is {status}"))
-    # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855).
+    # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855;
+    # fluxcd/cli-utils: pkg/kstatus/status/status.go, Compute).
     if not mapping(manifest, "status") and schema is not None and "status" in schema.properties:
         return progressing("NoStatus", "its controller has not written a status yet")
     return ready("Exists")

@@ -26,6 +26,8 @@ def deployment(manifest: Manifest) -> Readiness:
     """
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
+    # Not final: the controller goes on, and takes the condition back once a pod gets ready after all (kubernetes:
+    # pkg/controller/deployment/progress.go, syncRolloutStatus).
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
         return failed("ProgressDeadlineExceeded", conditions.message_or_reason("Progressing", "it makes no progress"))
     if conditions.holds("ReplicaFailure"):
@@ -36,6 +38,7 @@ def deployment(manifest: Manifest) -> Readiness:
     updated, total = count(status, "updatedReplicas"), count(status, "replicas")
     if updated < want:
         return progressing("Updating", _of(updated, want, "of the newest template"))
+    # Pods of the former ReplicaSet still serve until they end, so the rollout is not over when the new ones are ready.
     if total > updated:
         return progressing("Terminating", f"{total - updated} pods of before are left")
     return _available(status, want)
@@ -84,11 +87,14 @@ def stateful_set(manifest: Manifest) -> Readiness:
 
 def _updated(spec: Mapping[str, Any], status: Mapping[str, Any], want: int) -> Readiness:
     strategy = mapping(spec, "updateStrategy")
+    # Pods of the former revision stay until a user deletes them: waiting for them would never end.
     if text(strategy, "type") == "OnDelete":
         return ready("Available", f"{want} pods are ready")
     partition = count(mapping(strategy, "rollingUpdate"), "partition")
     updated, newest = count(status, "updatedReplicas"), text(status, "updateRevision")
     expected = max(0, want - partition)
+    # After a rollout the controller may leave updatedReplicas at zero, but then both revisions are equal (kubernetes:
+    # pkg/controller/statefulset/stateful_set_utils.go, completeRollingUpdate).
     if newest != text(status, "currentRevision") and updated < expected:
         return progressing("Updating", _of(updated, expected, "of the newest revision"))
     return ready("Available", f"{want} pods are ready")
@@ -154,6 +160,8 @@ def job(manifest: Manifest) -> Readiness:
     `FailureTarget` and `SuccessCriteriaMet` precede these and are ignored.
     """
     conditions, status = Conditions.of(manifest), mapping(manifest, "status")
+    # kstatus calls a Job that has merely started Current; here it counts once it has ended (fluxcd/cli-utils:
+    # pkg/kstatus/status/core.go, jobConditions).
     if conditions.holds("Failed"):
         return failed(
             conditions.reason("Failed") or "JobFailed", conditions.message_or_reason("Failed", "the Job has failed")

@@ -270,8 +270,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
         case _:
             logs = attempt.outcome.message or "Fatal: unable to open the repository"
             # A failing mover is never terminal: VolSync starts its Job again (downstream-status, 7.5; VolSync 0.16).
-            # The real one reports this after eight failed pods (docs/flux.md); here each attempt stands for a whole
-            # Job.
+            # The real one reports this after eight failed pods (docs/flux.md); here each attempt is a whole Job.
             status["latestMoverStatus"] = {"logs": logs, "result": "Failed"}
             wait = view.at(view.behaviour.volsync.retry_seconds)
             return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=wait)))

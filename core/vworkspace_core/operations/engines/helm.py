@@ -196,7 +196,8 @@ def _running_version(target: ApplicationInstance, objects: Objects) -> str:
         history = get_path(objects.get(ref), "status", "history")
         for entry in history if isinstance(history, list) else ():
             if get_path(entry, "status") == "deployed" and isinstance(version := get_path(entry, "chartVersion"), str):
-                # With an OCI source Flux replaces the build metadata by a digest.
+                # With an OCI source Flux replaces the build metadata by a digest (helm-controller 1.6.1:
+                # internal/controller/helmrelease_controller.go, mutateChartWithSourceRevision).
                 bare = version.partition("+")[0]
                 return applied if applied.partition("+")[0].removeprefix("v") == bare.removeprefix("v") else bare
     return applied

@@ -127,7 +127,8 @@ def _record_ref(target: ApplicationInstance, recorded: Mapping[str, Any]) -> Obj
 def _check(operation: Operation, target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
     hook = _find_hook(operation, target, context)
     if hook.missing:
-        # Flux records a release that it is changing in two steps: that is no reason to give up.
+        # Flux writes the conditions first and the history after them (fluxcd/pkg: runtime/patch/patch.go, Patch): that
+        # is no reason to give up.
         ready = is_ready(target)
         return EngineRefusal(
             Reason.HOOK_NOT_FOUND if ready else Reason.TARGET_NOT_READY, hook.missing, blocks=not ready

@@ -114,7 +114,9 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     parameters = parameters_of(operation)
     manifest = engine_manifest(JOB, operation, target, context)
     spec: dict[str, Any] = {
+        # The API's default of 6 would run a command again that may have done half of its work.
         "backoffLimit": parameters.get("backoffLimit", 0),
+        # The controller deletes pods and logs with the Job, so its end may be missed (job_final_status).
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(parameters)},
     }
@@ -177,6 +179,7 @@ def _env(given: Any) -> list[dict[str, Any]]:
     """
     if isinstance(given, Mapping):
         return [{"name": name, "value": value} for name, value in given.items()]
+    # Names are the key of the list for server-side apply, which refuses a duplicate.
     return [dict(variable) for variable in {variable["name"]: variable for variable in given}.values()]
 
 

@@ -150,6 +150,8 @@ def _reason(event: Manifest) -> str:
 
 
 def _moment(event: Manifest) -> tuple[str, str]:
+    # An Event of events.k8s.io/v1 has eventTime and series, one of client-go's older recorder lastTimestamp; an absent
+    # time comes as null.
     times = (get_path(event, "series", "lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
 

@@ -136,11 +136,13 @@ def _text_of(secret: Manifest) -> bytes:
     if not isinstance(data, str):
         raise UnreadableRelease("the release Secret has no data.release")
     packed = base64.b64decode(base64.b64decode(data, validate=True), validate=True)
-    # Releases of very old Helm are not packed.
+    # Releases of very old Helm are not packed (Helm 4.2.2: pkg/storage/driver/util.go, decodeRelease).
     return _unpack(packed) if packed.startswith(_GZIP) else packed
 
 
 def _unpack(packed: bytes) -> bytes:
+    # 31: a gzip header and trailer around the deflate stream (zlib, inflateInit2). gzip.decompress has no limit of
+    # size.
     unpacker = zlib.decompressobj(wbits=31)
     text = unpacker.decompress(packed, LARGEST_RELEASE)
     if unpacker.unconsumed_tail:

@@ -260,6 +260,7 @@ def _source_problems(given: Mapping[str, Any], backup: Manifest, target: Applica
     mapping = given.get("namespaceMapping", {})
     included = _texts(get_path(backup, "spec", "includedNamespaces")) or ["*"]
     excluded = _texts(get_path(backup, "spec", "excludedNamespaces"))
+    # Keys of namespaceMapping select nothing in Velero; they only rename. What is included decides (see _restore_spec).
     for source in sorted(mapping) or [target.metadata.namespace]:
         if ("*" in included or source in included) and source not in excluded:
             continue
@@ -281,6 +282,8 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
         manifest["spec"] = _backup_spec(parameters, target)
         for ref in _snapshot_class(parameters):
             driver = get_path(context.objects.get(ref), "driver")
+            # Velero has no field for the class: it looks for this annotation, with the name of the driver (velero:
+            # pkg/util/csi/volume_snapshot.go, GetVolumeSnapshotClassFromBackupAnnotationsForDriver).
             manifest["metadata"]["annotations"] = {f"velero.io/csi-volumesnapshot-class_{driver}": ref.name}
     else:
         manifest["spec"] = _restore_spec(parameters, target)
@@ -297,6 +300,7 @@ def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[
         "excludedResources": list(dict.fromkeys(excluded)),
     }
     if "retention" in given:
+        # A metav1.Duration, which has no days: Velero could not decode `30d`, and would never see the Backup.
         spec["ttl"] = go_duration(seconds_with_days(given["retention"]))
     taken = {"storageLocation": "storageLocation", "snapshotVolumes": "snapshotVolumes"}
     spec |= {field: given[name] for name, field in taken.items() if name in given}
@@ -324,7 +328,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     ref, live = engine_object
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
-    # Velero adds phases in minor versions (two in v1.18): an unknown one is progress.
+    # Velero adds phases in minor versions (v1.18: Queued and ReadyToStart): an unknown one is progress.
     row = row_of(table, status.get("phase") or "", unknown="InProgress")
     if row.phase == "Completed" and not is_backup(operation) and not get_path(status, "progress", "itemsRestored"):
         row = NOTHING_RESTORED

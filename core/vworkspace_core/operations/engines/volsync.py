@@ -105,6 +105,8 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     parameters = parameters_of(operation)
     (kind,) = _KINDS(operation)
     manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))
+    # The uid is a tag that no earlier Operation of this name has used: an equal lastManualSync would be a sync that is
+    # done.
     trigger = {"schedule": parameters["schedule"]} if "schedule" in parameters else {"manual": operation.metadata.uid}
     restic: dict[str, Any] = {"repository": parameters["repository"]}
     if is_backup(operation):
@@ -143,7 +145,8 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
     condition = _synchronizing(status)
     known = f"Synchronizing={condition.get('status')} {condition.get('reason')}"
     row = next((row for row in TABLE if row.phase == known), None)
-    # A failing mover is recreated while Synchronizing stays True: only the mover's own result shows the failure.
+    # A failing mover is recreated while Synchronizing stays True: only the mover's own result shows the failure
+    # (tests/conformance/engines/sync_mover_fails.json).
     if result == "Failed" and (row is None or row.reason == "VolSyncSyncInProgress" or not _is_recurring(operation)):
         return TABLE[1]
     if row is not None:

@@ -81,6 +81,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
         "workflowTemplateRef": {"name": parameters["workflowTemplate"]},
         "arguments": {"parameters": [{"name": name, "value": _text(value)} for name, value in arguments.items()]},
         "serviceAccountName": RUNNER,
+        # Argo counts it from startedAt, suspended time included, so a Workflow that is never resumed ends too.
         "activeDeadlineSeconds": deadline,
     }
     return (EngineObject(WORKFLOW, manifest),)
