@@ -116,7 +116,7 @@ def service(manifest: Manifest) -> Readiness:
         return ready("Exists")
     if not text(spec, "clusterIP"):
         return progressing("NoClusterIP", "it has no address in the cluster yet")
-    # kstatus is content with a clusterIP (core.go, serviceConditions): without an address of the load balancer nobody
+    # kstatus is content with a clusterIP (core.go, serviceConditions): without the load balancer's address no client
     # outside reaches it.
     addresses = _addresses(manifest)
     if not addresses:

@@ -30,8 +30,9 @@ def refusal(of: str, parameters: dict[str, Any], objects: dict[ObjectRef, Any] |
     return "" if found is None else found.message
 
 
-def made(of: str, **parameters: Any) -> EngineObject:
+def made(of: str, objects: dict[ObjectRef, Any] | None = None, **parameters: Any) -> EngineObject:
     one, seen = operation(of, parameters=parameters), observed(of)
+    seen = attrs.evolve(seen, objects={**seen.objects, **(objects or {})})
     instance, template = target_of(one, seen.objects), CONTEXT.templates.find(one.spec.type, "velero")
     assert instance is not None
     assert template is not None
@@ -167,3 +168,11 @@ def test_velero_is_asked_for_what_the_parameters_say_OPS_7() -> None:
     missing = EngineStatus(Progress.RUNNING, "VeleroObjectMissing")
     assert VELERO.observe(operation(BACKUP), {}) == missing
     assert gated("a")[0] == ObjectRef(NAMESPACE, None, "a")
+
+
+def test_a_snapshot_class_is_named_by_its_driver_in_lower_case_as_velero_looks_for_it_OPS_7() -> None:
+    ref = ObjectRef(VOLUME_SNAPSHOT_CLASS, None, "csi")
+    manifest = made(
+        BACKUP, {ref: {**VOLUME_SNAPSHOT_CLASS.manifest("csi"), "driver": "CSI.Example"}}, snapshotClassName="csi"
+    )
+    assert manifest.manifest["metadata"]["annotations"] == {"velero.io/csi-volumesnapshot-class_csi.example": "csi"}

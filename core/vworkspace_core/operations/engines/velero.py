@@ -281,8 +281,8 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     if is_backup(operation):
         manifest["spec"] = _backup_spec(parameters, target)
         for ref in _snapshot_class(parameters):
-            driver = get_path(context.objects.get(ref), "driver")
-            # Velero has no field for the class: it looks for this annotation, with the name of the driver (velero:
+            driver = str(get_path(context.objects.get(ref), "driver")).lower()
+            # Velero has no field for the class: it looks for this annotation, with the driver in lower case (velero:
             # pkg/util/csi/volume_snapshot.go, GetVolumeSnapshotClassFromBackupAnnotationsForDriver).
             manifest["metadata"]["annotations"] = {f"velero.io/csi-volumesnapshot-class_{driver}": ref.name}
     else:
