@@ -1,12 +1,15 @@
 """String formats of OpenAPI as the API server checks them.
 
 Names are compared without dashes (`date-time` is `datetime`). A format that the server does not know is no restriction.
+What a format accepts is often not what its name says: it is what kube-openapi of Kubernetes 1.36 accepts
+(`pkg/validation/strfmt`, and `govalidator` in its `internal/third_party`), with which the tests' texts were compared.
 """
 
 import base64
 import binascii
 import ipaddress
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import date
 from functools import lru_cache
@@ -17,13 +20,33 @@ from purekube.cel.library.network import is_url
 
 _TIME: Final = re.compile(r"(\d{2}):(\d{2}):(\d{2})(.\d+)?(z|[+-]\d{2}:\d{2})", re.ASCII)
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)  # Python also takes weeks, such as 2026-W05-4
-_HOST_LABEL: Final = re.compile(r"[^\W_]([\w-]*[^\W_])?")
 _SHORT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONG_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-# Go's `\d` and letters are those of ASCII (strfmt's duration.go): without re.ASCII, U+017F would be a second.
-_WORDY_DURATION: Final = re.compile(
-    r"\d+\s*(ns|nano|us|µs|micro|ms|milli|s|sec|m|min|h|hr|hour|d|day|w|wk|week)", re.IGNORECASE | re.ASCII
+_LARGEST_FACTOR: Final = 2**63 - 1
+_UNITS: Final = frozenset(("ns", "us", "µs", "ms", "s", "m", "h", "hr", "d", "w", "wk"))
+_UNIT_PREFIXES: Final = ("nano", "micro", "milli", "sec", "min", "hour", "day", "week")
+# Go's `\d` and letters are those of ASCII (strfmt's duration.go): without re.ASCII, U+0660 would be a digit.
+_WORDY_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)
+_ATOM: Final = r"[^\x00-\x20\x7f()<>\[\]:;@\\,.\"]+"
+_DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
+_QUOTED: Final = r"\"(?:[^\x00-\x08\x0a-\x1f\x7f\"\\]|\\[\x20-\x7e\t])*\""
+_MAILBOX: Final = rf"(?:{_DOTTED}|{_QUOTED})@[ \t]*(?:{_DOTTED}|\[[0-9A-Fa-f:.]+\])"
+_EMAIL: Final = re.compile(
+    rf"[ \t]*(?:(?:(?:{_DOTTED}|{_QUOTED})[ \t]*)*<{_MAILBOX}>|{_MAILBOX})[ \t]*(?:\([^()\\]*\)[ \t]*)?"
 )
+_MAC: Final = re.compile(
+    "|".join(
+        rf"[0-9A-Fa-f]{{{digits}}}(?:{sign}[0-9A-Fa-f]{{{digits}}}){{{length * 2 // digits - 1}}}"
+        for sign, digits in ((":", 2), ("-", 2), (r"\.", 4), ("", 2))  # Go 1.26 takes addresses without a sign, too
+        for length in (6, 8, 20)
+    )
+)
+_CARD: Final = re.compile(
+    r"4\d{12}(?:\d{3})?|5[1-5]\d{14}|6(?:011|5\d\d)\d{12}|3[47]\d{13}|3(?:0[0-5]|[68]\d)\d{11}"
+    r"|(?:2131|1800|35\d{3})\d{11}",
+    re.ASCII,
+)
+_COLOUR: Final = re.compile(r"rgb\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)", re.ASCII)
 
 
 def matches_format(name: str, value: str) -> bool:
@@ -35,9 +58,10 @@ def matches_format(name: str, value: str) -> bool:
 @lru_cache(maxsize=1024)
 def is_date_time(value: str) -> bool:
     """Report whether a text is RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
-    day, separator, clock = value.lower().partition("t")
-    match = _TIME.fullmatch(clock)
-    if not separator or match is None or not _is_date(day):
+    # Go splits at each `t` and does not look at what follows a second one.
+    day, *clock = value.lower().split("t")
+    match = _TIME.fullmatch(clock[0]) if clock else None
+    if match is None or not _is_date(day):
         return False
     return match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
@@ -52,7 +76,8 @@ def _is_date(value: str) -> bool:
     if not _DAY.fullmatch(value):
         return False
     try:
-        date.fromisoformat(value)
+        # Go has a year 0, a leap year as 400 is.
+        date.fromisoformat(value.replace("0000-", "0400-", 1))
     except ValueError:
         return False
     return True
@@ -63,41 +88,109 @@ def _is_uri(value: str) -> bool:
 
 
 def _is_email(value: str) -> bool:
-    local, at, domain = value.rpartition("@")
-    return bool(local and at and domain) and not any(character.isspace() for character in value)
+    # net/mail's ParseAddress takes a display name and a comment, too; without re.ASCII all other scripts are atoms.
+    literal = re.search(r"@[ \t]*\[([^]]*)\]", value)
+    return _EMAIL.fullmatch(value) is not None and (literal is None or _strict_address(literal[1]) is not None)
 
 
 def _is_hostname(value: str) -> bool:
-    labels = value.removesuffix(".").split(".")
-    return len(value) <= 255 and all(len(label) <= 63 and _HOST_LABEL.fullmatch(label) for label in labels)
+    """Report whether a text is a hostname as kube-openapi's pattern has it.
+
+    A name without a dot may have a dash as its second character only, so `my-host` is none. The last part of a name
+    with dots has letters only, at least two: neither `a.b1` nor a name that ends with a dot is one.
+    """
+    *labels, last = value.split(".")
+    if len(_bytes(value)) > 255 or any(len(_bytes(part)) > 63 for part in (*labels, last)):
+        return False
+    if not labels:
+        head, rest = last[:1], last[1:].removeprefix("-")
+        return head != "" and len(rest) <= 62 and all(map(_in_hostname, head + rest))
+    top = len(last) >= 2 and all(map(_is_letter, last))
+    return top and all(map(_is_host_label, labels))
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _is_host_label(label: str) -> bool:
+    ends = label[:1] + label[-1:]
+    return label != "" and all(map(_in_hostname, ends)) and all(map(_in_hostname, label.replace("-", "")))
+
+
+def _in_hostname(character: str) -> bool:
+    return character in "0123456789" or unicodedata.category(character)[0] in "LS"
+
+
+def _is_letter(character: str) -> bool:
+    return unicodedata.category(character)[0] == "L"
 
 
 def _is_base64(value: str) -> bool:
+    # kube-openapi refuses an empty text here, but built-in kinds, which a server decodes without formats, may have one.
     try:
-        base64.b64decode(value, validate=True)
+        return len(value) % 4 == 0 and base64.b64decode(value, validate=True) is not None
     except (binascii.Error, ValueError):
         return False
-    return True
 
 
-def _is_address(value: str, version: int) -> bool:
+def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address in a text, which may have leading zeros in decimal parts and no zone; None for no address.
+
+    The API server parses such addresses as Go did before 1.17 (k8s.io/utils: net/parse.go, ParseIPSloppy).
+    """
+    head, colon, tail = value.rpartition(":")
+    if "." in tail:
+        tail = ".".join(part.lstrip("0") or part[:1] for part in tail.split("."))
+    return None if "%" in value else _strict_address(head + colon + tail)
+
+
+def _strict_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
-        return ipaddress.ip_address(value).version == version
+        return ipaddress.ip_address(value)
     except ValueError:
-        return False
+        return None
+
+
+def _is_ipv4(value: str) -> bool:
+    return "." in value and _address(value) is not None  # also IPv6 that ends in the form of IPv4
+
+
+def _is_ipv6(value: str) -> bool:
+    return ":" in value and "%" not in value and _strict_address(value) is not None
 
 
 def _is_cidr(value: str) -> bool:
-    try:
-        ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        return False
-    return "/" in value
+    address, _, prefix = value.partition("/")
+    found = _address(address)
+    return found is not None and re.fullmatch(r"[0-9]+", prefix) is not None and int(prefix) <= found.max_prefixlen
+
+
+def _is_card(value: str) -> bool:
+    digits = re.sub(r"[^0-9]", "", value)
+    doubled = (int(digit) * (1 + at % 2) for at, digit in enumerate(reversed(digits)))
+    return _CARD.fullmatch(digits) is not None and sum(number // 10 + number % 10 for number in doubled) % 10 == 0
+
+
+def _is_rgb_colour(value: str) -> bool:
+    match = _COLOUR.fullmatch(value)
+    return match is not None and all(int(part) <= 255 and str(int(part)) == part for part in match.groups())
+
+
+def _is_wordy_duration(value: str) -> bool:
+    """Report whether a text has a number with a unit, such as `3 days`, anywhere in it.
+
+    The long units may have any ending (`secs`, `minutes`), the short ones none. A number that does not fit into 64 bits
+    makes the whole text invalid.
+    """
+    parts = [(int(number), unit.lower()) for number, unit in _WORDY_DURATION.findall(value)]
+    known = any(unit in _UNITS or unit.startswith(_UNIT_PREFIXES) for _, unit in parts)
+    return known and all(number <= _LARGEST_FACTOR for number, _ in parts)
 
 
 def _is_isbn(value: str, length: int) -> bool:
-    digits = value.replace("-", "").replace(" ", "")
-    if len(digits) != length or not re.fullmatch(r"\d+[\dX]", digits):
+    digits = re.sub(r"[-\s]", "", value)
+    if len(digits) != length or not re.fullmatch(r"[0-9]+[0-9X]", digits):
         return False
     if length == 10:
         total = sum((10 - i) * (10 if c == "X" else int(c)) for i, c in enumerate(digits))
@@ -121,25 +214,25 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "bsonobjectid": _like(r"[0-9a-fA-F]{24}"),
     "byte": _is_base64,
     "cidr": _is_cidr,
-    "creditcard": lambda value: 12 <= len(re.sub(r"\D", "", value)) <= 19,
+    "creditcard": _is_card,
     "date": _is_date,
     "datetime": is_date_time,
-    "duration": lambda value: is_duration(value) or _WORDY_DURATION.search(value) is not None,
+    "duration": lambda value: is_duration(value) or _is_wordy_duration(value),
     "email": _is_email,
     "microtime": _is_micro_time,
     "hexcolor": _like(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _is_hostname,
-    "ipv4": lambda value: _is_address(value, 4),
-    "ipv6": lambda value: _is_address(value, 6),
+    "ipv4": _is_ipv4,
+    "ipv6": _is_ipv6,
     "isbn": lambda value: _is_isbn(value, 10) or _is_isbn(value, 13),
     "isbn10": lambda value: _is_isbn(value, 10),
     "isbn13": lambda value: _is_isbn(value, 13),
     "k8slongname": lambda value: len(value) <= 253 and _LONG_NAME.fullmatch(value) is not None,
     "k8sshortname": lambda value: len(value) <= 63 and _SHORT_NAME.fullmatch(value) is not None,
-    "mac": _like(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}|[0-9A-Fa-f]{4}(\.[0-9A-Fa-f]{4}){2}"),
+    "mac": lambda value: _MAC.fullmatch(value) is not None,
     "password": lambda value: True,
-    "rgbcolor": _like(r"rgb\(\s*(\d{1,3})\s*,\s*(\d{1,3})\s*,\s*(\d{1,3})\s*\)"),
-    "ssn": _like(r"\d{3}[- ]?\d{2}[- ]?\d{4}"),
+    "rgbcolor": _is_rgb_colour,
+    "ssn": _like(r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}"),
     "uri": _is_uri,
     "uuid": _uuid(""),
     "uuid3": _uuid("3"),

@@ -123,16 +123,28 @@ def parse_url(text: str) -> Url | None:
 
     The results are those of Go: a URL such as `mailto:a@b` has an empty path, and a fragment (`#…`) is dropped.
     """
+    if text == "*":
+        return Url("", "", "", "", "*", ())  # the target of `OPTIONS *`, which Go's net/url reads as a path
     match = _URL.fullmatch(text)
-    if match is None or _CONTROL.search(text) or _is_badly_escaped(match["path"]):
+    if match is None or _CONTROL.search(text):
         return None
     scheme, host, path, query = match.groups("")
     place = _HOST.fullmatch(host)
-    if place is None or not (scheme or text.startswith("/")):
+    if place is None or not (scheme or text.startswith("/")) or not _is_host(place["name"]):
+        return None
+    if path.startswith("/") and _is_badly_escaped(path):  # what follows `mailto:` is opaque: Go does not look into it
         return None
     shown, name, port = place.groups("")
     escaped = _escaped_path(path) if path.startswith("/") else ""
     return Url(scheme.lower(), shown, name.strip("[]"), port, escaped, _query(query))
+
+
+def _is_host(name: str) -> bool:
+    """Report whether a host in brackets is an IPv6 address, with or without a zone; True for any other host."""
+    try:
+        return not name.startswith("[") or bool(IPv6Address(name.strip("[]").partition("%")[0]).packed)
+    except AddressValueError:
+        return False
 
 
 def is_url(text: str) -> bool:
