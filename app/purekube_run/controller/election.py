@@ -225,8 +225,8 @@ class Elector:
                 self._fence.until = float("-inf")
             case LeadershipLost(reason):
                 message = f"the {self._ref} is lost: {reason}; the process ends and is to be started again"
-                # Ending the process is the only stop that needs no cooperation of running tasks, as in client-go's
-                # examples.
+                # Ending the process is the only stop that needs no cooperation of running tasks; controller-runtime's
+                # manager ends, too (pkg/manager/internal.go, "leader election lost").
                 raise LeaseLost(message)
             case LeaderObserved(holder):
                 _log.info("standing by", lease=str(self._ref), leader=holder or "nobody", identity=self.identity)

@@ -63,6 +63,8 @@ def as_operator_error(error: Exception) -> OperatorError:
 async def close(stream: AsyncIterator[WatchEvent]) -> None:
     """Close a watch stream and its connection, even while the task is being cancelled."""
     if isinstance(stream, AsyncGenerator):
+        # Without the shield the closing itself would be cancelled at its first await, and the connection would stay
+        # open.
         with anyio.move_on_after(_CLOSE_LIMIT, shield=True):
             await stream.aclose()
 

@@ -37,6 +37,8 @@ _LONGEST_HEAD: Final = 32 * 1024
 """The maximum size of a request's head (request line and headers), in bytes."""
 _LAST_SECONDS: Final = 1.0
 """The seconds in which running requests can be answered when the server stops."""
+# A reset frees the socket at once; a normal close would keep unsent data for a client that does not read it (socket(7),
+# SO_LINGER).
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
 """The value of SO_LINGER with which a socket is closed by a reset, without waiting for unsent data."""
 _CLIENT: Final = "client"
@@ -138,6 +140,8 @@ class _Port:
         self._tls = tls
         self._config = uvicorn.Config(
             _Interruptible(app),
+            # A class of our own on uvicorn's h11 protocol: uvicorn itself has no deadline for a head or a body, only
+            # timeout_keep_alive (uvicorn/config.py).
             http=_Connection,
             ws="none",
             lifespan="off",
@@ -164,6 +168,7 @@ class _Port:
         while True:
             try:
                 connection, peer = await loop.sock_accept(listener)
+            # EMFILE stays until a descriptor is closed: without the pause the loop would do nothing else.
             except OSError as error:
                 # No descriptor is left, or the peer is already gone: the backlog waits a moment longer.
                 _log.warning("a connection could not be accepted", why=error.strerror)
@@ -247,6 +252,7 @@ class _Port:
 class _Tls(SSLProtocol):
     """The TLS protocol of asyncio, with a read buffer of one TLS record instead of 256 KiB per connection."""
 
+    # asyncio/sslproto.py: max_size is 256 * 1024 there, allocated for each connection before its handshake.
     max_size = 16 * 1024
 
 

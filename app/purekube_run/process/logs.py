@@ -26,6 +26,8 @@ _LONGEST: Final = 32_768
 """The maximum number of characters of a string in a log line. Longer ones are cut before redaction (RUN-11)."""
 
 _FIRST: Final = ("timestamp", "level", "event", "controller", "namespace", "name", "reconcile_id")
+# controller-runtime logs by zap, whose keys in production are ts, level and msg (pkg/log/zap/zap.go, go.uber.org/zap
+# NewProductionEncoderConfig).
 _KEYS: Final = {"timestamp": "ts", "event": "msg"}
 """The keys of structlog for which controller-runtime has another name, with that name."""
 _MANY_LINES: Final = "exception"

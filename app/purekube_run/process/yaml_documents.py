@@ -33,6 +33,8 @@ _MOST_VALUES = 20_000
 """The maximum number of scalars, mappings and lists in a text from the cluster: each takes more memory than text."""
 _LONGEST_NUMBER = 80
 """The maximum number of characters of an integer: 64 bits in base two take 66."""
+# kubectl reads YAML by sigs.k8s.io/yaml and go.yaml.in/yaml/v2, where `0777` is octal and there is no base sixty
+# (resolve.go).
 _INT_PATTERN = re.compile(r"^[-+]?(?:0b[01_]+|0[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_]*)$")
 
 

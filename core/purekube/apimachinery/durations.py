@@ -30,6 +30,7 @@ def is_duration(text: str) -> bool:
 
 def nanoseconds_of(text: str) -> int | None:
     """Return the nanoseconds of a Go duration; None if `text` is not a duration, or does not fit into 64 bits."""
+    # A longest text keeps the pattern and the sums cheap; Go itself has no such limit.
     if len(text) > 200 or not is_duration(text):
         return None
     total = 0
@@ -90,6 +91,8 @@ def human_duration(span: timedelta) -> str:
     spans below ten minutes.
     """
     seconds = int(span.total_seconds())
+    # apimachinery: pkg/util/duration, HumanDuration. Less than two seconds into the future is taken for a difference of
+    # clocks.
     if seconds < -1:
         return "<invalid>"
     if seconds < 0:

@@ -130,6 +130,8 @@ def mismatch_message(pattern: str, text: str) -> str:
     return f"does not have the form that is asked for: {quoted(text)}" if form is None else form.refusal(text)
 
 
+# apimachinery: pkg/api/resource/quantity.go. `k` is lower case and `K` is no suffix; `m` is a thousandth, `M` a
+# million.
 _QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
 _FACTORS: Final = {
     "": Decimal(1),

@@ -18,6 +18,8 @@ def format_time(instant: datetime) -> str:
 
 def microtime(instant: datetime) -> str:
     """Format a time with microseconds, as leases and events have it (`metav1.MicroTime`). `instant` has a time zone."""
+    # Always six digits: MicroTime is parsed with exactly that layout (apimachinery: pkg/apis/meta/v1/micro_time.go,
+    # RFC3339Micro).
     return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 

@@ -98,6 +98,7 @@ def _end_of_text(source: str, match: re.Match[str]) -> int:
 def _text(source: str, match: re.Match[str], end: int) -> str | bytes:
     prefix, width = (match["prefix"] or "").lower(), len(match["quote"])
     inner = source[match.end() : end - width]
+    # cel-go normalizes line breaks in such texts (parser/unescape.go), as the grammar demands.
     if width == 3:
         inner = inner.replace("\r\n", "\n").replace("\r", "\n")
     if "b" in prefix:

@@ -55,6 +55,7 @@ def decided(left: Evaluator, right: Evaluator, deciding: bool) -> Evaluator:
                 return deciding
         except LimitExceeded:
             raise
+        # cel-spec, "Logical Operators": an error on one side is absorbed if the other side decides.
         except (EvaluationError, Missing):
             if right(scope) is deciding:
                 return bool(deciding)
@@ -171,6 +172,7 @@ def _calculated(operator: str, left: int, right: int) -> int:
             return left * right
     if right == 0:
         raise EvaluationError("division by zero" if operator == "/" else "modulus by zero")
+    # As in Go, towards zero, and a remainder has the sign of the dividend; Python rounds down.
     quotient = abs(left) // abs(right)
     quotient = quotient if (left < 0) == (right < 0) else -quotient
     if operator == "/":
@@ -191,6 +193,7 @@ def _doubles(operator: str, left: float, right: float) -> float:
         case "/" if right:
             return left / right
         case "/":
+            # IEEE 754 gives an infinity where Python raises ZeroDivisionError.
             signs = math.copysign(1, left) * math.copysign(1, right)
             return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, signs)
     raise no_overload()

@@ -161,6 +161,7 @@ def cel_equal(left: Any, right: Any, budget: Budget) -> bool:
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
+    # In Python True == 1, in CEL bool and int are never equal.
     if kind is bool or type(right) is bool:
         return False
     if is_number(left) and is_number(right):
@@ -181,6 +182,7 @@ def _lists_equal(left: list[Any], right: list[Any], budget: Budget) -> bool:
     budget.spend(min(len(left), len(right)))
     if len(left) != len(right):
         return False
+    # apiserver: pkg/cel/common/valuesunstructured.go, Equal of unstructuredSetList and unstructuredMapList.
     if isinstance(left, (SetList, KeyedList)) or isinstance(right, (SetList, KeyedList)):
         budget.spend(len(left) * len(right))
         return all(any(cel_equal(item, other, budget) for other in right) for item in left)

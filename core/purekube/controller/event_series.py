@@ -17,12 +17,15 @@ from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import microtime
 from purekube.ports import KubernetesEvent
 
+# kubernetes: pkg/apis/core/validation/events.go, NoteLengthLimit, compared with Go's len.
 LONGEST_NOTE: Final = 1024
 """The longest note of an Event, in bytes of UTF-8; the API server counts bytes, although its error says characters."""
 
+# The limits of reason, action and reportingInstance in the same file.
 _LONGEST_WORD: Final = 128
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _CONTROLLER: Final = "vworkspace.io/operator"
+# `series.count` is an int32.
 _MOST: Final = 2**31 - 1
 
 
@@ -37,6 +40,8 @@ def event_ref(event: KubernetesEvent, instance: str, first: datetime) -> ObjectR
     unique = content_hash(
         [instance, microtime(first), event.regarding_uid, event.type, event.reason, event.action, event.note]
     )
+    # Validation refuses an Event about a cluster-scoped object in a namespace other than default and kube-system
+    # (kubernetes: pkg/apis/core/validation/events.go).
     return ObjectRef(EVENT, ref.namespace or "default", f"{bounded_name(ref.name, 220)}.{moment:014x}{unique}")
 
 
@@ -115,11 +120,13 @@ class Once:
         return self._said.pop(subject, None) is not None
 
 
-# client-go's spam filter has the same limits per source and object: 25 at once, then one every 5 minutes.
+# client-go's spam filter has the same limits per source and object: 25 at once, then one every 5 minutes
+# (tools/record/events_cache.go, defaultSpamBurst and defaultSpamQPS).
 _BURST: Final = 25.0
 _FOR_NEWS: Final = 5.0
 _REFILL: Final = timedelta(seconds=300)
-# As in client-go, a series ends after 6 minutes without a repeat, and the next repeat is a new Event.
+# As in client-go, a series ends after 6 minutes without a repeat, and the next repeat is a new Event
+# (tools/events/event_broadcaster.go, finishTime).
 _ENDS: Final = timedelta(seconds=360)
 _AGAIN: Final = timedelta(seconds=30)
 _PROGRESS_HOLD: Final = timedelta(seconds=2)

@@ -11,6 +11,8 @@ from purekube.apimachinery.errors import Conflict, FieldConflict
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata, ref_of
 from purekube.controller.decision import Failure
 
+# An apply here writes no other metadata. Names, uids and the like are in no field set (apimachinery:
+# util/managedfields/internal/stripmeta.go).
 _WRITTEN_METADATA: Final = ("f:labels", "f:annotations", "f:ownerReferences")
 _HELD: Final = "managedFields"
 _STATUS: Final = "status"
@@ -94,6 +96,7 @@ def _overlaps(fields: Mapping[str, Any], desired: Any) -> bool:
     for key, beneath in fields.items():
         # In a field set `f:<name>` is a field, `k:<keys>` an item of a keyed list, `.` the object itself (S-20, S-21).
         how, _, name = key.partition(":")
+        # Whole lists are compared, since an apply of one item (`k:`) may conflict by any of its fields.
         if how != "f" or name not in desired:
             continue
         if not isinstance(beneath, Mapping) or set(beneath) <= {"."} or _overlaps(beneath, desired[name]):
@@ -357,5 +360,6 @@ def _object_entries(live: Manifest | None) -> Iterator[tuple[int, Any]]:
     In this order the removal of an entry does not change the indexes of later entries. Entries of other subresources
     count, since `kubectl scale` writes the spec through a subresource.
     """
+    # A JSON patch runs its steps one after the other, so a removal moves the entries after it (RFC 6902, section 4.2).
     found = reversed(list(entries(live)))
     return ((index, entry) for index, entry in found if get_path(entry, "subresource") != "status")

@@ -83,6 +83,7 @@ class KeywordReader:
         for keyword in ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems"):
             if raw.get(keyword) is not None:
                 self.problem(f"{path}.{keyword}", "is not supported")
+        # `x-kubernetes-list-type: set` says the same, and server-side apply merges by it.
         if raw.get("uniqueItems"):
             self.problem(f"{path}.uniqueItems", "cannot be set to true since the runtime complexity becomes quadratic")
         if raw.get("x-kubernetes-preserve-unknown-fields") is False:

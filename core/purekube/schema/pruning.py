@@ -28,6 +28,8 @@ def apply_defaults(schema: Schema, value: Any, old: Any = MISSING) -> Any:
 def _default_object(schema: Schema, value: dict[str, Any], old: Any) -> dict[str, Any]:
     out = value
     before = old if isinstance(old, dict) else {}
+    # apiextensions-apiserver: pkg/apiserver/schema/defaulting/algorithm.go, Default. A null counts as absent only if
+    # the field is not nullable.
     for key, child in schema.defaulted:
         if key not in value or (value[key] is None and not child.nullable):
             out = dict(value) if out is value else out
@@ -87,6 +89,8 @@ def _prune(schema: Schema | None, value: Any, path: str, unknown: list[str], old
             for index, item in enumerate(value)
         ]
         return value if all(new is old for new, old in zip(pruned, value, strict=True)) else pruned
+    # JSON has one kind of number: Go decodes `1.0` as float64, but writes it as `1`, and reads that as int64 from then
+    # on.
     if isinstance(value, float) and value.is_integer():
         return int(value)
     return value
@@ -97,6 +101,8 @@ def _prune_object(schema: Schema | None, value: dict[str, Any], path: str, unkno
     before = old if isinstance(old, dict) else {}
     embedded = schema is not None and schema.embedded
     for key, item in value.items():
+        # apiextensions-apiserver: pkg/apiserver/schema/pruning/algorithm.go: these are pruned by the type ObjectMeta
+        # instead.
         if embedded and key in _TYPE_META:
             continue
         child = None if schema is None else schema.properties.get(key, schema.additional)

@@ -114,6 +114,7 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
+    # Only the keys make an item the same one; items of other lists have no identity over an update (KEP-2876).
     keys = [item.get(key) for key in schema.list_keys]
     candidates = (candidate for candidate in old if isinstance(candidate, dict))
     return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
@@ -130,6 +131,7 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any,
         holds = rule.run(variables)
     except CelError as error:
         return [invalid_value(where, schema.type.value, _evaluation(rule, error))]
+    # Ratcheting (KEP-4008): an update of another field may keep a value that a newer rule refuses.
     if holds is True or (not rule.transition and equal(value, old)):
         return []
     return [_violation(schema, rule, value, variables, path)]
@@ -176,6 +178,8 @@ def _message(rule: CompiledRule, variables: Mapping[str, Any]) -> str:
 
     Return "" if the rule has none, or if its result is not usable.
     """
+    # A messageExpression that fails, or has a line break in its result, is passed over for the plain message
+    # (apiextensions-apiserver: pkg/apiserver/schema/cel/validation.go, evalMessageExpression).
     if rule.message_run is None:
         return ""
     try:

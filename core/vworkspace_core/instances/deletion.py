@@ -57,6 +57,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
         return _with_its_namespace(source, left, observed, context)
     if observed.definition_ending and left and not uninstall_is_confirmed(source.metadata):
         return _await_confirmation(source, context)
+    # Without Flux nothing can uninstall the release, and a HelmRelease that is gone with its CRD was not uninstalled.
     if HELM_RELEASE in observed.missing_kinds and source.status.helm_release_ref is not None:
         return _flux_missing(source, context)
     if not left:

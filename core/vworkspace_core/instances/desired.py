@@ -31,7 +31,8 @@ from vworkspace_core.instances.retry import token_of
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """The kinds of objects that an instance may own, in the order of deletion: a HelmRelease before what it reads."""
 
-# Flux watches a ConfigMap or Secret of `valuesFrom` only if it has this label.
+# Flux watches a ConfigMap or Secret of `valuesFrom` only if it has this label (docs/flux.md: without it a change waits
+# for the interval; helm-controller: main.go, --watch-configs-label-selector).
 _WATCH = "reconcile.fluxcd.io/watch"
 _VALUES_KEY = "values.yaml"
 # The layer of an OCI artifact that is the chart's archive (source-controller: OCIRepository `layerSelector`).
@@ -272,7 +273,8 @@ def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:
     spec: dict[str, Any] = {"url": chart.url}
     if chart.source_type is SourceType.OCI:
         spec["url"] = f"{chart.url.rstrip('/')}/{chart.name}"
-        # A tag may not hold a plus sign; Helm itself pushes `1.0.0+x` as `1.0.0_x`.
+        # A tag may not hold a plus sign; Helm itself pushes `1.0.0+x` as `1.0.0_x` (Helm 4.2.2:
+        # pkg/registry/reference.go).
         spec["ref"] = {"tag": version.replace("+", "_")}
     if chart.secret_ref is not None:
         spec["secretRef"] = {"name": chart.secret_ref.name}
@@ -295,8 +297,11 @@ def _release_spec(desired: _DesiredObjects, source: ObjectRef) -> dict[str, Any]
         "targetNamespace": release.namespace,
         "storageNamespace": release.namespace,
         "maxHistory": settings.max_history,
+        # Flux's default is no retry, so that one slow pull would stall the release; between retries it uninstalls
+        # (api/v2/helmrelease_types.go, InstallRemediation).
         "install": {"remediation": {"retries": 3}},
-        # With these three, failure, rollback and Stalled land in one pass of Flux; its default rolls nothing back.
+        # With these three, failure, rollback and Stalled land in one pass of Flux; its default rolls nothing back
+        # (helm-controller: api/v2/helmrelease_types.go, UpgradeRemediation.MustRemediateLastFailure).
         "upgrade": {
             "cleanupOnFail": True,
             "remediation": {"retries": 0, "remediateLastFailure": True, "strategy": "rollback"},
@@ -319,6 +324,8 @@ def _release_spec(desired: _DesiredObjects, source: ObjectRef) -> dict[str, Any]
 def _drift_detection(mode: str) -> dict[str, Any]:
     if mode == "disabled":
         return {"mode": mode}
+    # A HorizontalPodAutoscaler and `kubectl scale` change it for good reasons; Flux would report, or undo, every
+    # change.
     return {"mode": mode, "ignore": [{"paths": ["/spec/replicas"]}]}
 
 

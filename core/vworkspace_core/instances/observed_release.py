@@ -17,9 +17,11 @@ from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.api.chart import DeployedChart
 from vworkspace_core.instances.retry import COUNTED_FAILURES, is_handled
 
-# helm-controller's messages name the chart of an attempt as `with chart <name>@<version>`.
+# helm-controller's messages name the chart of an attempt as `with chart <name>@<version>` (1.6.1:
+# internal/reconcile/install.go, fmtInstallFailure; upgrade.go, fmtUpgradeFailure).
 _CHART_IN_MESSAGE = re.compile(r"\bwith chart \S+?@([0-9A-Za-z.+_-]*[0-9A-Za-z])")
-# Of an OCI chart helm-controller reports the artifact's digest, cut, in place of the version's build metadata.
+# Of an OCI chart helm-controller reports the artifact's digest, cut, in place of the version's build metadata
+# (internal/controller/helmrelease_controller.go, mutateChartWithSourceRevision).
 _DIGEST_IN_VERSION = re.compile(r"\+[0-9a-f]{12}\Z")
 _NONE: Mapping[str, Any] = {}
 
@@ -116,6 +118,8 @@ def is_observed(source: Manifest | None) -> bool:
     generation = get_path(source, "metadata", "generation")
     if generation is None or get_path(source, "status", "observedGeneration") != generation:
         return False
+    # A condition takes the object's generation when it is set, and only a fetch sets this one (source-controller 1.9.3:
+    # internal/controller/ocirepository_controller.go, reconcileArtifact).
     return bool(condition_of(source, "ArtifactInStorage").get("observedGeneration", generation) == generation)
 
 
@@ -206,6 +210,7 @@ def was_released(status: Mapping[str, Any]) -> bool:
     history = status.get("history")
     if not isinstance(history, list):
         return False
+    # The rule by which Flux finds a target for a rollback (helm-controller: api/v2/snapshot_types.go, Previous).
     return any(get_path(entry, "status") in ("deployed", "superseded") for entry in history)
 
 

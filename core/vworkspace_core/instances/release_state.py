@@ -127,7 +127,8 @@ def classify(
         return ClassifiedRelease(
             ReleaseState.SUSPENDED, "the HelmRelease is suspended", released_before=was_released(status)
         )
-    # The CRD of HelmRelease sets observedGeneration to -1 on a new object (helm-controller: helmrelease_types.go).
+    # The CRD of HelmRelease sets observedGeneration to -1 on a new object (helm-controller:
+    # api/v2/helmrelease_types.go, the default of the field `status`).
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return ClassifiedRelease(ReleaseState.PENDING, WAITING)
     conditions = {
@@ -159,11 +160,13 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     condition = observed.condition("Stalled")
     if condition.get("status") != "True":
         return None
-    # Flux finds these two before any attempt: the condition's own generation must suffice.
+    # Flux finds these two before any attempt: the condition's own generation must suffice (helm-controller 1.6.1:
+    # internal/controller/helmrelease_controller.go, Reconcile and reconcileRelease).
     early = condition.get("reason") in _NEVER_ATTEMPTED and condition.get("observedGeneration") == observed.generation
     if not ours and not early:
         return None
-    # A successful rollback leaves Ready=False too: only Remediated shows it (helm-controller: reconcile/release.go).
+    # A successful rollback leaves Ready=False too: only Remediated shows it (helm-controller 1.6.1:
+    # internal/reconcile/release.go, summarize).
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,

@@ -55,6 +55,7 @@ def _sign(value: Any) -> int:
     return (number > 0) - (number < 0)
 
 
+# apiserver: pkg/cel/library/semverlib.go, normalizeAndParse.
 def _trimmed(text: str) -> str:
     """Return a version text in the normal form of semantic versions: `v1.2` becomes `1.2.0`."""
     core, rest = _CORE.fullmatch(text.removeprefix("v")).groups()  # type: ignore[union-attr]

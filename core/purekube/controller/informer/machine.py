@@ -158,6 +158,8 @@ def resume(state: InformerState, moment: InformerContext) -> InformerStep:
 
 def _stream(state: InformerState, moment: InformerContext) -> OpenStream:
     policy = moment.policy
+    # Between one and two times the minimum, as client-go's reflector, so that watches do not all end together
+    # (tools/cache/reflector.go, minWatchTimeout).
     timeout = round(policy.watch_timeout * (1 + moment.jitter))
     quiet = policy.bookmark_silence if state.bookmarks else timeout + policy.quiet_grace
     return OpenStream(state.resource_version, timeout, quiet)
@@ -269,7 +271,8 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
         case Unavailable(retry_after=seconds):
             return pause(state, moment, trouble, at_least=seconds or 0.0)
         case Expired():
-            # The token that the answer offers continues with objects of a newer version (W-05): begin again instead.
+            # The token that the answer offers continues with objects of a newer version (W-05; apiserver:
+            # storage/etcd3/errors.go, handleCompactedErrorForPaging): begin again instead.
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case Forbidden() if moment.policy.optional and error.right is not None:
             return pause(attrs.evolve(state, continue_token="", has_synced=True), moment, DiscardPages(), trouble)

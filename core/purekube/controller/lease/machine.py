@@ -193,6 +193,8 @@ def _free_at(state: LeaseState, policy: LeasePolicy) -> float:
     """
     if holder_of(state.lease) in ("", state.identity):
         return float("-inf")
+    # client-go waits for the duration that the holder wrote (tools/leaderelection, isLeaseValid); here the longer of
+    # the two counts, as the one in the Lease may have been edited.
     return state.changed_at + max(policy.duration, lease_duration(state.lease))
 
 

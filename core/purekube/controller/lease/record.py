@@ -31,6 +31,8 @@ class LeasePolicy:
     """
 
     # In the API `leaseDurationSeconds` is an integer; the other two times never leave the process.
+    # component-base: config/v1alpha1/defaults.go, RecommendedDefaultLeaderElectionConfiguration; JitterFactor is in
+    # client-go, tools/leaderelection.
     duration: float = 15.0
     renew_deadline: float = 10.0
     retry_period: float = 2.0
@@ -118,6 +120,8 @@ def released(lease: Manifest, times: LeaseTimes) -> dict[str, Any]:
     """Return the manifest of the Lease without a holder, so that a standby may take it at once. `times` gives the time
     of the renewal that is written.
     """
+    # A duration of 1 s, as client-go's release writes it: the API refuses 0 (kubernetes:
+    # pkg/apis/coordination/validation).
     spec = {**(get_path(lease, "spec") or {}), "holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": times.text}
     return {**lease, "spec": spec}
 

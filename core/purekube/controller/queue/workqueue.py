@@ -141,6 +141,7 @@ class RateLimiter(Generic[K]):
         """
         match requeue.pace:
             case RequeuePace.NONE:
+                # As client-go's Forget: a success, even one with a later pass, begins the backoff again.
                 self._failures.pop(key, None)
                 return requeue.after
             case RequeuePace.SLOW:
