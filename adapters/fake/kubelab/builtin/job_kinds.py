@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from kubelab.builtin.cron import schedule_causes
 from kubelab.builtin.definition_builder import built_in, filled, pod_template
+from kubelab.builtin.pod_checks import template_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import workload_schemas as schemas
@@ -141,7 +142,8 @@ def _check_job_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
     elif policy not in ("OnFailure", "Never"):
         causes.append(not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
     counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
-    return causes + _negative(spec, path, counts)
+    pods = (spec.get("template") or {}).get("spec") or {}
+    return [*causes, *_negative(spec, path, counts), *template_causes(pods, f"{path}.template.spec")]
 
 
 def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list[StatusCause]:

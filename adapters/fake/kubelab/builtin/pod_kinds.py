@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled, pod_spec
+from kubelab.builtin.pod_checks import pod_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import workload_schemas as schemas
-from purekube.schema.causes import forbidden_value, required
+from purekube.schema.causes import forbidden_value
 from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
@@ -21,24 +22,8 @@ _CHANGEABLE: Final = (
 )
 
 
-def check_pod_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    """Return the problems of `spec`, a pod's spec at the path `path`.
-
-    The spec needs at least one container, and each container an image.
-    """
-    causes = []
-    containers = spec.get("containers") or []
-    if not containers:
-        causes.append(required(f"{path}.containers"))
-    for key in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(key) or ()):
-            if not container.get("image"):
-                causes.append(required(f"{path}.{key}[{index}].image"))
-    return causes
-
-
 def _check(manifest: Manifest) -> list[StatusCause]:
-    return check_pod_spec(manifest.get("spec") or {}, "spec")
+    return pod_causes(manifest.get("spec") or {}, "spec")
 
 
 def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:

@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import REPLICAS, built_in, filled, pod_template
-from kubelab.builtin.pod_kinds import check_pod_spec
+from kubelab.builtin.pod_checks import share_causes, template_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import workload_schemas as schemas
-from purekube.schema.causes import forbidden_value, invalid_value, required
+from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
@@ -16,6 +16,7 @@ Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
+_NOTHING: Final = (0, "0%")
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}
 
 
@@ -77,7 +78,74 @@ def _check(manifest: Manifest) -> list[StatusCause]:
         causes.append(
             invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
         )
-    return [*causes, *_negative(spec), *check_pod_spec(template.get("spec") or {}, "spec.template.spec")]
+    return [*causes, *_negative(spec), *_template(manifest["kind"], template.get("spec") or {})]
+
+
+def _template(kind: str, spec: Mapping[str, Any]) -> list[StatusCause]:
+    """Return the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
+    path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
+    causes = template_causes(spec, path)
+    if spec.get("restartPolicy") in ("Never", "OnFailure"):
+        causes.append(not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",)))
+    if spec.get("activeDeadlineSeconds"):
+        text = f"activeDeadlineSeconds in {owner} is not Supported"
+        causes.append(forbidden_value(f"{path}.activeDeadlineSeconds", text))
+    return causes
+
+
+def _check_deployment(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest["spec"]
+    strategy, deadline = spec["strategy"], spec["progressDeadlineSeconds"]
+    causes = [*_check(manifest), *_strategy(strategy)]
+    if 0 <= deadline <= (spec.get("minReadySeconds") or 0):
+        text = "must be greater than minReadySeconds"
+        causes.append(invalid_value("spec.progressDeadlineSeconds", deadline, text))
+    return causes
+
+
+def _strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
+    """Return the problems of a Deployment's strategy.
+
+    Recreate takes no `rollingUpdate`, not even the default one that an object had before: an apply has to remove it.
+    """
+    path, rolling = "spec.strategy.rollingUpdate", strategy.get("rollingUpdate")
+    if strategy["type"] == "Recreate":
+        text = "may not be specified when strategy `type` is 'Recreate'"
+        return [] if rolling is None else [forbidden_value(path, text)]
+    if strategy["type"] != "RollingUpdate":
+        return [not_supported("spec.strategy", strategy["type"], ("Recreate", "RollingUpdate"))]
+    causes = [
+        *share_causes(rolling["maxUnavailable"], f"{path}.maxUnavailable", most=100),
+        *share_causes(rolling["maxSurge"], f"{path}.maxSurge"),
+    ]
+    if not causes and rolling["maxUnavailable"] in _NOTHING and rolling["maxSurge"] in _NOTHING:
+        text = "may not be 0 when `maxSurge` is 0"
+        causes.append(invalid_value(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
+    return causes
+
+
+def _check_set(manifest: Manifest) -> list[StatusCause]:
+    """Return the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
+    strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
+    rolling, causes = strategy.get("rollingUpdate"), _check(manifest)
+    if strategy["type"] == "OnDelete" and rolling is not None:
+        causes.append(invalid_value(path, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
+    elif strategy["type"] == "RollingUpdate" and rolling["partition"] < 0:
+        text = "must be greater than or equal to 0"
+        causes.append(invalid_value(f"{path}.partition", rolling["partition"], text))
+    return causes
+
+
+def _check_daemons(manifest: Manifest) -> list[StatusCause]:
+    strategy, causes = manifest["spec"]["updateStrategy"], _check(manifest)
+    rolling = strategy.get("rollingUpdate")
+    if (
+        strategy["type"] == "RollingUpdate"
+        and rolling["maxUnavailable"] in _NOTHING
+        and rolling["maxSurge"] in _NOTHING
+    ):
+        causes.append(required("spec.updateStrategy.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return causes
 
 
 def _negative(spec: Mapping[str, Any]) -> list[StatusCause]:
@@ -88,11 +156,10 @@ def _negative(spec: Mapping[str, Any]) -> list[StatusCause]:
     ]
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    causes = _check(new)
-    if not equal(new["spec"].get("selector"), old["spec"].get("selector")):
-        causes.append(invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable"))
-    return causes
+def _check_selector(new: Manifest, old: Manifest) -> list[StatusCause]:
+    if equal(new["spec"].get("selector"), old["spec"].get("selector")):
+        return []
+    return [invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")]
 
 
 _SET_CHANGES: Final = (
@@ -106,22 +173,20 @@ _SET_CHANGES: Final = (
 )
 
 
-def _check_set_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return the problems of a StatefulSet's update: most fields of its spec are immutable after creation."""
+def _check_set_change(new: Manifest, old: Manifest) -> list[StatusCause]:
+    """Return the problems of changed fields of a StatefulSet: most fields of its spec are immutable after creation."""
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
     if equal(now, before):
-        return _check(new)
+        return []
     listed = ", ".join(f"'{key}'" for key in _SET_CHANGES[:-1]) + f" and '{_SET_CHANGES[-1]}'"
-    return [
-        *_check(new),
-        forbidden_value("spec", f"updates to statefulset spec for fields other than {listed} are forbidden"),
-    ]
+    return [forbidden_value("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")]
 
 
 def _behaviour(
     defaults: Defaults,
-    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = _check_update,
+    check: Callable[[Manifest], list[StatusCause]],
+    check_change: Callable[[Manifest, Manifest], list[StatusCause]] = _check_selector,
     status: Mapping[str, Any] | None = None,
     **structs: Any,
 ) -> Behaviour:
@@ -131,8 +196,8 @@ def _behaviour(
         unconditional_update=True,
         read=_reader(defaults),
         on_create=lambda manifest: {**manifest, "status": dict(status or {})},
-        check=_check,
-        check_update=check_update,
+        check=check,
+        check_update=lambda new, old: [*check(new), *check_change(new, old)],
     )
 
 
@@ -170,28 +235,34 @@ WORKLOADS: Final = (
     ),
     built_in(
         schemas.DEPLOYMENT,
-        _behaviour(_deployment, strategy={}),
+        _behaviour(_deployment, _check_deployment, strategy={}),
         short_names=("deploy",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
         schemas.REPLICA_SET,
-        _behaviour(lambda spec: filled(spec, replicas=1), status={"replicas": 0}),
+        _behaviour(lambda spec: filled(spec, replicas=1), _check, status={"replicas": 0}),
         short_names=("rs",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
         schemas.STATEFUL_SET,
-        _behaviour(_stateful_set, _check_set_update, {"replicas": 0, "availableReplicas": 0}, updateStrategy={}),
+        _behaviour(
+            _stateful_set,
+            _check_set,
+            _check_set_change,
+            {"replicas": 0, "availableReplicas": 0},
+            updateStrategy={},
+        ),
         short_names=("sts",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
         schemas.DAEMON_SET,
-        _behaviour(_daemon_set, status=_DAEMON_STATUS, updateStrategy={}),
+        _behaviour(_daemon_set, _check_daemons, status=_DAEMON_STATUS, updateStrategy={}),
         short_names=("ds",),
         categories=("all",),
     ),
