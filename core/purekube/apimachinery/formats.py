@@ -132,7 +132,7 @@ def mismatch_message(pattern: str, text: str) -> str:
 
 # apimachinery: pkg/api/resource/quantity.go. `k` is lower case and `K` is no suffix; `m` is a thousandth, `M` a
 # million.
-_QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?\d+|[KMGTPE]i|[numkMGTPE]|)")
+_QUANTITY: Final = re.compile(r"([+-]?(?:\d+(?:\.\d*)?|\.\d+))([eE][+-]?0*\d{1,9}|[KMGTPE]i|[numkMGTPE]|)")
 _FACTORS: Final = {
     "": Decimal(1),
     **{prefix: Decimal(10) ** exponent for prefix, exponent in zip("num", (-9, -6, -3), strict=True)},

@@ -159,3 +159,10 @@ def test_a_stamp_is_the_hash_of_what_was_there_before_it() -> None:
     assert manifest["metadata"]["annotations"] == {"h": digest}
     more: dict[str, Any] = {"metadata": {"annotations": {"a": "1"}}}
     assert sorted(stamp(more, "h")["metadata"]["annotations"]) == ["a", "h"]
+
+
+@pytest.mark.parametrize("text", ["1e99999999999999999999", "1E-99999999999999999999", "9" * 5000])
+def test_an_amount_beyond_all_numbers_is_a_change_like_any_other_RUN_11(text: str) -> None:
+    schema = compile_schema({"type": "object", "properties": {"size": {"x-kubernetes-int-or-string": True}}})
+
+    assert needs_apply({"size": text}, {"size": "1Gi"}, schema) is True

@@ -26,6 +26,7 @@ def run(text: str) -> object:
         "!quantity('0.5').isInteger() && quantity('-2').sign() == -1",
         "quantity('50k').add(20) == quantity('50020') && quantity('50k').sub(quantity('10k')) == quantity('40k')",
         "isQuantity('1.3Gi') && !isQuantity('1.3GB') && quantity('1Ki') == quantity('1024')",
+        "!isQuantity('1e99999999999999999999') && isQuantity('1e00000000000000000001')",
         f"isQuantity('{'0' * 256}') && !isQuantity('{'0' * 257}')",
         "quantity('1').compareTo(quantity('2')) == -1 && quantity('1500m').asApproximateFloat() == 1.5",
         "semver('1.2.3-rc.1').isLessThan(semver('1.2.3')) && semver('1.0.0+a').compareTo(semver('1.0.0+b')) == 0",
