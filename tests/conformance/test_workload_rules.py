@@ -235,3 +235,36 @@ def test_deleted_on_demand_a_StatefulSet_keeps_no_rolling_update(place: Place) -
     [(field, text)] = refused(answer)
     assert field == "spec.updateStrategy.rollingUpdate"
     assert text.endswith("only allowed for updateStrategy 'RollingUpdate'")
+
+
+# --- scale -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_scale_shows_which_pods_are_counted(place: Place) -> None:
+    rules = [
+        {"key": "x", "operator": "In", "values": ["b", "a"]},
+        {"key": "y", "operator": "Exists"},
+        {"key": "w", "operator": "DoesNotExist"},
+        {"key": "c", "operator": "NotIn", "values": ["q"]},
+    ]
+    labels = {"app": "a", "x": "a", "y": "", "c": "1"}
+    pods = {**template(), "metadata": {"labels": labels}}
+    spec = {"selector": {"matchLabels": LABELS, "matchExpressions": rules}, "template": pods}
+    assert place.create("apps/v1", "Deployment", "deployments", spec=spec).status == 201
+
+    answer = place.wire.send("GET", place.url("apps/v1", "deployments", "a") + "/scale")
+
+    assert answer.json["status"] == {"replicas": 0, "selector": "app=a,c notin (q),!w,x in (a,b),y"}
+
+
+def test_no_scale_is_negative_or_of_another_object(place: Place) -> None:
+    assert place.create("apps/v1", "Deployment", "deployments", spec=workload()).status == 201
+    url = place.url("apps/v1", "deployments", "a") + "/scale"
+    scale = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": -1}}
+
+    applied = place.patch(f"{url}?fieldManager=x&force=true", scale, APPLY)
+    other = place.wire.send("PUT", url, {**scale, "metadata": {"name": "b", "namespace": place.namespace}})
+
+    for answer in (place.patch(url, {"spec": {"replicas": -1}}), applied):
+        assert refused(answer) == [("spec.replicas", "Invalid value: -1: must be greater than or equal to 0")]
+    assert (other.status, place.wire.send("GET", url).json["spec"]) == (400, {"replicas": 1})

@@ -11,7 +11,7 @@ from purekube.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 _KNOWN: Final[Compiled] = {}
 """The compiled schemas that built-in kinds share, such as that of the pod template, so that each is compiled once."""
 
-REPLICAS = ScalePaths("spec.replicas", "status.replicas", "status.selector")
+REPLICAS = ScalePaths("spec.replicas", "status.replicas", "spec.selector")
 
 
 def built_in(

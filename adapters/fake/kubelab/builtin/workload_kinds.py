@@ -109,28 +109,31 @@ def _strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
     Recreate takes no `rollingUpdate`, not even the default one that an object had before: an apply has to remove it.
     """
     path, rolling = "spec.strategy.rollingUpdate", strategy.get("rollingUpdate")
-    if strategy["type"] == "Recreate":
-        text = "may not be specified when strategy `type` is 'Recreate'"
-        return [] if rolling is None else [forbidden_value(path, text)]
-    if strategy["type"] != "RollingUpdate":
-        return [not_supported("spec.strategy", strategy["type"], ("Recreate", "RollingUpdate"))]
-    causes = [
-        *share_causes(rolling["maxUnavailable"], f"{path}.maxUnavailable", most=100),
-        *share_causes(rolling["maxSurge"], f"{path}.maxSurge"),
-    ]
-    if not causes and rolling["maxUnavailable"] in _NOTHING and rolling["maxSurge"] in _NOTHING:
-        text = "may not be 0 when `maxSurge` is 0"
-        causes.append(invalid_value(f"{path}.maxUnavailable", rolling["maxUnavailable"], text))
+    match strategy["type"]:
+        case "RollingUpdate":
+            return _shares(strategy["rollingUpdate"], path)
+        case "Recreate":
+            text = "may not be specified when strategy `type` is 'Recreate'"
+            return [] if rolling is None else [forbidden_value(path, text)]
+        case other:
+            return [not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"))]
+
+
+def _shares(rolling: Mapping[str, Any], path: str) -> list[StatusCause]:
+    most, surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    causes = [*share_causes(most, f"{path}.maxUnavailable", most=100), *share_causes(surge, f"{path}.maxSurge")]
+    if most in _NOTHING and surge in _NOTHING:
+        causes.append(invalid_value(f"{path}.maxUnavailable", most, "may not be 0 when `maxSurge` is 0"))
     return causes
 
 
 def _check_set(manifest: Manifest) -> list[StatusCause]:
     """Return the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
-    rolling, causes = strategy.get("rollingUpdate"), _check(manifest)
-    if strategy["type"] == "OnDelete" and rolling is not None:
+    rolling, causes = strategy.get("rollingUpdate") or {}, _check(manifest)
+    if strategy["type"] == "OnDelete" and rolling:
         causes.append(invalid_value(path, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
-    elif strategy["type"] == "RollingUpdate" and rolling["partition"] < 0:
+    elif rolling.get("partition", 0) < 0:
         text = "must be greater than or equal to 0"
         causes.append(invalid_value(f"{path}.partition", rolling["partition"], text))
     return causes

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubelab.model.definition import ServedKind
-from kubelab.model.failure import bad_request
+from kubelab.model.failure import FailureCause, bad_request, invalid
+from purekube.schema.causes import invalid_value
 
 Manifest = Mapping[str, Any]
 
@@ -23,16 +24,45 @@ def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
         "apiVersion": "autoscaling/v1",
         "metadata": {key: meta[key] for key in shown if key in meta},
         "spec": {"replicas": replicas} if (replicas := _dig(live, paths.spec_replicas)) else {},
-        "status": {**status, "selector": selector} if isinstance(selector, str) else status,
+        "status": {**status, "selector": text} if (text := _selector_text(selector)) else status,
     }
 
 
-def replicas_of(scale: Manifest) -> int:
-    """Return `spec.replicas` of a Scale, 0 if absent. Raises ApiFailure 400 for an invalid Scale."""
+def _selector_text(selector: Any) -> str:
+    """Return a selector as text: that of a custom resource is text already, that of a built-in kind an object."""
+    if not isinstance(selector, Mapping):
+        return selector if isinstance(selector, str) else ""
+    equal = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
+    rules = [(rule["key"], _rule_text(rule)) for rule in selector.get("matchExpressions") or ()]
+    return ",".join(text for _, text in sorted([*equal, *rules]))
+
+
+def _rule_text(rule: Mapping[str, Any]) -> str:
+    key, values = rule["key"], ",".join(sorted(rule.get("values") or ()))
+    match rule["operator"]:
+        case "In" | "NotIn" as operator:
+            return f"{key} {operator.lower()} ({values})"
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            return str(key)
+
+
+def replicas_of(scale: Manifest, name: str) -> int:
+    """Return `spec.replicas` of a Scale of the object `name`, 0 if absent.
+
+    Raises ApiFailure 400 for what is no Scale of this object, and 422 for a negative number.
+    """
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None
     if scale.get("kind") != "Scale" or not isinstance(replicas, int) or isinstance(replicas, bool):
         raise bad_request("the object provided is no autoscaling/v1 Scale")
+    given = (scale.get("metadata") or {}).get("name") or name
+    if given != name:
+        raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
+    if replicas < 0:
+        cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("autoscaling", "Scale", name, [FailureCause(cause.field, cause.message, cause.reason)])
     return replicas
 
 

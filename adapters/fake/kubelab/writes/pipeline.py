@@ -154,7 +154,7 @@ def _config(definition: ServedKind, body: Any, write: WriteRequest) -> Manifest:
     if not isinstance(body, Mapping):
         raise bad_request("error decoding patch: an apply configuration is an object")
     if write.subresource == "scale":
-        return scaled(definition, replicas_of(body))
+        return scaled(definition, replicas_of(body, write.name))
     version, kind = body.get("apiVersion") or "", body.get("kind") or ""
     if (version, kind) != (definition.api_version, definition.kind.kind):
         shown = version if "/" in str(version) else f"/{version}"
@@ -243,7 +243,7 @@ def _scale(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
     version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
-    manifest = scaled(definition, replicas_of(body), live)
+    manifest = scaled(definition, replicas_of(body, write.name), live)
     manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
     return _replaced(definition, live, manifest, write, (), _live_managers(live))
 
