@@ -154,9 +154,9 @@ def _ports(ports: Sequence[Fields], path: str) -> Causes:
     names: set[str] = set()
     for index, port in enumerate(ports):
         where, name = f"{path}[{index}]", port.get("name")
-        if name and len(name) > _LONGEST_PORT_NAME:
-            yield invalid_value(f"{where}.name", name, f"must be no more than {_LONGEST_PORT_NAME} characters")
-        elif name in names:
+        problems = port_name_problems(name) if name else []
+        yield from (invalid_value(f"{where}.name", name, text) for text in problems)
+        if name in names and not problems:
             yield duplicate(f"{where}.name", name)
         names |= {name} if name else set()
         for key in ("containerPort", "hostPort"):
@@ -164,6 +164,19 @@ def _ports(ports: Sequence[Fields], path: str) -> Causes:
                 yield invalid_value(f"{where}.{key}", port[key], _PORT)
         if not port.get("containerPort"):
             yield required(f"{where}.containerPort")
+
+
+def port_name_problems(name: str) -> list[str]:
+    """Return the problems of the name of a port (IANA_SVC_NAME), each as the text of an error message."""
+    if len(name) > _LONGEST_PORT_NAME:
+        return [f"must be no more than {_LONGEST_PORT_NAME} characters"]
+    rules = {
+        "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)": re.fullmatch(r"[-a-z0-9]*", name),
+        "must contain at least one letter (a-z)": re.search(r"[a-z]", name),
+        "must not contain consecutive hyphens": "--" not in name,
+        "must not begin or end with a hyphen": name == name.strip("-"),
+    }
+    return [text for text, holds in rules.items() if not holds]
 
 
 def _variables(variables: Sequence[Fields], path: str) -> Causes:

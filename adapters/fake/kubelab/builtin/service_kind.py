@@ -1,0 +1,199 @@
+"""The definition of the built-in kind Service: its defaults, addresses and ports, and what its type forbids.
+
+A change of the type takes the fields away that the new type has no use for, unless the same write changes them.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.pod_checks import port_name_problems
+from kubelab.model.definition import Behaviour, Generation, NameRule, ServedKind
+from kubelab.writes.metadata import name_problems
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.builtin import network_schemas as schemas
+from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
+from purekube.schema.structure import equal
+
+Manifest = Mapping[str, Any]
+Spec = Mapping[str, Any]
+
+_PORT: Final = "must be between 1 and 65535, inclusive"
+_NODE_PORT: Final = "provided port is not in the valid range. The range of valid ports is 30000-32767"
+_ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_OF_LOAD_BALANCERS: Final = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loadBalancerSourceRanges")
+_NODE_PORTS: Final = ("NodePort", "LoadBalancer")
+"""The types of Services that have node ports."""
+
+
+def _read(manifest: Manifest) -> Manifest:
+    spec = filled(manifest.get("spec") or {}, sessionAffinity="None", type="ClusterIP")
+    if isinstance(spec.get("ports"), list):
+        spec["ports"] = [_port(port) for port in spec["ports"]]
+    if spec["type"] != "ExternalName":
+        spec = filled(spec, internalTrafficPolicy="Cluster")
+    if spec["type"] in _NODE_PORTS or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
+        spec = filled(spec, externalTrafficPolicy="Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec = filled(spec, allocateLoadBalancerNodePorts=True)
+    if spec["sessionAffinity"] == "ClientIP":
+        spec = filled(spec, sessionAffinityConfig={"clientIP": {"timeoutSeconds": 10800}})
+    return filled({**manifest, "spec": spec}, status={"loadBalancer": {}})
+
+
+def _port(port: Mapping[str, Any]) -> dict[str, Any]:
+    return {**filled(port, protocol="TCP"), "targetPort": port.get("targetPort") or port.get("port")}
+
+
+def _create(manifest: Manifest) -> Manifest:
+    spec = _allocated(manifest["spec"], manifest["metadata"]["uid"])
+    return {**manifest, "spec": spec, "status": {"loadBalancer": {}}}
+
+
+def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
+    """Return the spec with a cluster IP and node ports where its type needs them. All are derived from the uid."""
+    out, number = dict(spec), _number(uid)
+    if spec["type"] != "ExternalName":
+        out = filled(out, clusterIP=_address(number))
+        out = filled(out, clusterIPs=[out["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
+    if spec["type"] in _NODE_PORTS:
+        first = 30000 + number % 2000
+        out["ports"] = [filled(port, nodePort=first + index) for index, port in enumerate(spec.get("ports") or ())]
+    if spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
+        out = filled(out, healthCheckNodePort=32000 + number % 700)
+    return out
+
+
+def _update(new: Manifest, old: Manifest) -> Manifest:
+    """Return the updated Service. What an update leaves out stays, and what the new type has no use for goes."""
+    before, spec = old["spec"], _without_unused(new["spec"], old["spec"])
+    if spec["type"] != "ExternalName":
+        spec |= {key: before[key] for key in _ADDRESSES if not spec.get(key) and before.get(key)}
+    if spec["type"] in _NODE_PORTS:
+        held = {port.get("name"): port["nodePort"] for port in before.get("ports") or () if port.get("nodePort")}
+        spec["ports"] = [filled(port, nodePort=held.get(port.get("name"))) for port in spec.get("ports") or ()]
+    return {**new, "spec": _allocated(spec, old["metadata"]["uid"])}
+
+
+def _without_unused(spec: Spec, before: Spec) -> dict[str, Any]:
+    """Return the spec of an update without those fields of before that its type has no use for."""
+    unused = {key for key in _unused(spec) if key in spec and equal(spec[key], before.get(key))}
+    out = {key: value for key, value in spec.items() if key not in unused}
+    if spec["type"] not in _NODE_PORTS and spec.get("ports"):
+        held = [port["nodePort"] for port in before.get("ports") or () if port.get("nodePort")]
+        out["ports"] = [
+            {key: value for key, value in port.items() if key != "nodePort" or value not in held}
+            for port in spec["ports"]
+        ]
+    return out
+
+
+def _unused(spec: Spec) -> Iterator[str]:
+    if spec["type"] == "ExternalName":
+        yield from (*_ADDRESSES, "internalTrafficPolicy")
+    if spec["type"] not in _NODE_PORTS and not spec.get("externalIPs"):
+        yield "externalTrafficPolicy"
+    if spec["type"] != "LoadBalancer":
+        yield from _OF_LOAD_BALANCERS
+    if spec["type"] != "LoadBalancer" or spec.get("externalTrafficPolicy") != "Local":
+        yield "healthCheckNodePort"
+    if spec["sessionAffinity"] != "ClientIP":
+        yield "sessionAffinityConfig"
+
+
+def _number(uid: str) -> int:
+    digits = "".join(character for character in uid if character in "0123456789abcdef")
+    return int(digits or "0", 16)
+
+
+def _address(number: int) -> str:
+    return f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}"
+
+
+# --- checks ----------------------------------------------------------------------------------------------------------
+
+
+def _check(manifest: Manifest) -> list[StatusCause]:
+    return [*_of_type(manifest["spec"]), *_of_ports(manifest["spec"])]
+
+
+def _of_type(spec: Spec) -> Iterator[StatusCause]:
+    kind = spec["type"]
+    if kind == "ExternalName":
+        yield from _external(spec)
+    if kind in _NODE_PORTS and spec.get("clusterIP") == "None":
+        yield invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
+    if kind != "LoadBalancer":
+        text = "may only be used when `type` is 'LoadBalancer'"
+        named = {"loadBalancerClass": "loadBalancerClass", "loadBalancerSourceRanges": "LoadBalancerSourceRanges"}
+        yield from (forbidden_value(f"spec.{shown}", text) for key, shown in named.items() if spec.get(key))
+    if spec.get("externalTrafficPolicy") and kind not in _NODE_PORTS and not spec.get("externalIPs"):
+        text = "may only be set for externally-accessible services"
+        yield invalid_value("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], text)
+
+
+def _external(spec: Spec) -> Iterator[StatusCause]:
+    name = spec.get("externalName")
+    if not name:
+        yield required("spec.externalName")
+    for text in name_problems(name, NameRule.SUBDOMAIN) if name else ():
+        yield invalid_value("spec.externalName", name, text)
+    if spec.get("clusterIP") or spec.get("clusterIPs"):
+        yield forbidden_value("spec.clusterIPs", "may not be set for ExternalName services")
+
+
+def _of_ports(spec: Spec) -> Iterator[StatusCause]:
+    ports, names = spec.get("ports") or (), set[str]()
+    if not ports and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
+        yield required("spec.ports")
+    for index, port in enumerate(ports):
+        where, name = f"spec.ports[{index}]", port.get("name")
+        if not name and len(ports) > 1:
+            yield required(f"{where}.name")
+        for text in name_problems(name, NameRule.LABEL) if name else ():
+            yield invalid_value(f"{where}.name", name, text)
+        if name in names:
+            yield duplicate(f"{where}.name", name)
+        names |= {name} if name else set()
+        yield from _of_port(port, where, spec["type"])
+
+
+def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusCause]:
+    number, target, node = port.get("port", 0), port["targetPort"], port.get("nodePort")
+    if not 1 <= number <= 65535:
+        yield invalid_value(f"{where}.port", number, _PORT)
+    if isinstance(target, str):
+        yield from (invalid_value(f"{where}.targetPort", target, text) for text in port_name_problems(target))
+    elif not 1 <= target <= 65535:
+        yield invalid_value(f"{where}.targetPort", target, _PORT)
+    if node and kind not in _NODE_PORTS:
+        yield forbidden_value(f"{where}.nodePort", f"may not be used when `type` is '{kind}'")
+    elif node and not 30000 <= node <= 32767:
+        yield invalid_value(f"{where}.nodePort", node, _NODE_PORT)
+
+
+def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+    causes = _check(new)
+    now, before = new["spec"], old["spec"]
+    if before.get("clusterIP") and now["type"] != "ExternalName" and now.get("clusterIP") != before["clusterIP"]:
+        causes.append(invalid_value("spec.clusterIPs[0]", [now.get("clusterIP")], "may not change once set"))
+    return causes
+
+
+SERVICE: Final[ServedKind] = built_in(
+    schemas.SERVICE,
+    Behaviour(
+        skeleton={"spec": {}, "status": {"loadBalancer": {}}},
+        generation=Generation.NEVER,
+        unconditional_update=True,
+        name_rule=NameRule.LABEL,
+        read=_read,
+        on_create=_create,
+        on_update=_update,
+        check=_check,
+        check_update=_check_update,
+    ),
+    short_names=("svc",),
+    categories=("all",),
+    selectable_fields=("spec.clusterIP", "spec.type"),
+)
