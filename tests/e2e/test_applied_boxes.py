@@ -111,6 +111,29 @@ def test_applied_box_is_served_changed_and_rolled_out_PH_10(face: str) -> None:
     FACES[face](story, QUICK)
 
 
+def test_a_definition_that_comes_while_a_box_is_compiled_is_seen_PH_10() -> None:
+    """The answer that it is missing was read before; another definition is asked for when it comes."""
+    own, zone = crd(), crd(names={"plural": "zones", "singular": "zone", "kind": "Zone"})
+    of_zone = {"apiVersion": SHOP.api_version, "kind": "Zone", "metadata": {"name": "z"}, "spec": SPEC}
+
+    async def story(site: BoxSite) -> None:
+        async def installed_meanwhile(request: KubeRequest, send: Send) -> Manifest:
+            is_late = request.verb is KubeVerb.GET and request.name == zone_name
+            if is_late and await site.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, SHOP.crd_name)) is None:
+                await site.install(own)
+                await site.clock.sleep(2)
+            return await send(request)
+
+        zone_name = f"zones.{SHOP.group}"
+        site.api = site.api.through(installed_meanwhile)
+        await site.install(applied_box_definition(), {**zone, "metadata": {"name": zone_name}})
+        async with site.serving():
+            spec = {"crd": {"name": SHOP.crd_name}, "resources": [{"id": "zone", "template": of_zone}]}
+            await until_condition(site, await site.apply_box("shops", spec), "Accepted", "True", "Valid")
+
+    in_process(story, QUICK)
+
+
 @pytest.mark.slow
 def test_objects_whose_list_has_a_name_of_its_own_are_served_PH_10() -> None:
     """`spec.names.listKind` is free."""

@@ -11,7 +11,7 @@ import attrs
 
 from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.errors import Right
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
@@ -40,11 +40,11 @@ from purekube.controller.managed_fields import StatusOwner, without_managed_fiel
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube_run.boxes.applied_load import (
+    KnownDefinitions,
     LoadedDefinition,
     access_to_retired,
     changed_problems,
     lacking_rights,
-    load_definition,
     told_of,
     unenforced_problems,
 )
@@ -130,7 +130,7 @@ class AppliedBoxes:
         self._api, self._clock, self._events, self._manager, self._options = api, clock, events, manager, options
         self._namespace, self._installed = namespace, installed
         self._serving = ServedBoxes(api, clock, events, manager, options, tuple(taken), self._parents_changed)
-        self._definitions: dict[str, dict[str, LoadedDefinition]] = {}
+        self._definitions = KnownDefinitions(api)
         self._requirements = KnownRequirements(api, clock, installed.serves_webhooks)
         self._granted: set[tuple[str, CompositeAccess]] = set()
         self._work: Work | None = None
@@ -207,11 +207,8 @@ class AppliedBoxes:
         await anyio.sleep_forever()
 
     def _keys_of_definition(self, change: CacheChange) -> Iterator[ObjectRef]:
-        """Yield the OperatorBoxes that were compiled with the changed CRD, and drop these cached compilations."""
-        for name, loaded in self._definitions.items():
-            if any(change.ref.name in definition.crds for definition in loaded.values()):
-                loaded.clear()
-                yield from _keys((name,))
+        """Yield the OperatorBoxes that were compiled with the changed CRD."""
+        return _keys(self._definitions.crd_changed(change.ref.name))
 
     # --- observation --------------------------------------------------------------------------------------------------
 
@@ -228,7 +225,8 @@ class AppliedBoxes:
         """
         stored_revisions = self.caches.store(CONTROLLER_REVISION, self._namespace).indexed(_BY_BOX, key.name)
         history = read_revisions(stored_revisions)
-        loaded = await self._loaded(key.name, applied.spec)
+        self._definitions.keep(key.name, (applied.spec, *(revision.definition for revision in history)))
+        loaded = await self._definitions.of(key.name, applied.spec)
         owner = self._owner(key.name, history[0].definition if history else applied.spec)
         needed = await self._requirements.of(applied.metadata, loaded.box)
         changed = await self._changed(applied.metadata.name, loaded.box, history)
@@ -309,16 +307,6 @@ class AppliedBoxes:
             return [*informer.store.objects()]
         return await all_of(self._api, informer.kind, namespace=informer.namespace)
 
-    async def _loaded(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
-        """Return the spec of the box `name`, compiled.
-
-        The result is cached until one of the CRDs that were used for the compilation changes.
-        """
-        known, digest = self._definitions.setdefault(name, {}), content_hash(spec)
-        if digest not in known:
-            known[digest] = await load_definition(self._api, name, spec)
-        return known[digest]
-
     async def _missing_rights(self, name: str, observed: BoxSnapshot, history: Sequence[Revision]) -> str:
         """Return the error message about the rights that this process lacks to run the box `name`, or "" if it lacks
         none.
@@ -331,7 +319,7 @@ class AppliedBoxes:
             return ""
         if lacking := await self._lacking(name, access_of((box,))):
             return told_of(name, self._installed.account, lacking)
-        every = [(each.name, (await self._loaded(name, each.definition)).box) for each in history]
+        every = [(each.name, (await self._definitions.of(name, each.definition)).box) for each in history]
         former = {revision: former for revision, former in every if former is not None}
         parents = (manifest for ref, manifest in observed.objects.items() if ref.kind == observed.kind)
         retired = retired_kinds(box, former, parents)
@@ -356,7 +344,7 @@ class AppliedBoxes:
         The accepted revisions come first: a definition with another kind is refused, and the objects are those of the
         accepted one.
         """
-        every = [*[await self._loaded(name, revision.definition) for revision in history], loaded]
+        every = [*[await self._definitions.of(name, revision.definition) for revision in history], loaded]
         return next((each.box.kind for each in every if each.box is not None), None)
 
     async def _changed(self, name: str, box: Box | None, history: Sequence[Revision]) -> list[BoxProblem]:
@@ -365,7 +353,7 @@ class AppliedBoxes:
         There is a problem if the definition has another kind than the revisions in `history`, or if it starts or stops
         using a ServiceAccount. There is also a problem if the CRD in the cluster lacks rules of the box.
         """
-        former = [(await self._loaded(name, each.definition)).box for each in history]
+        former = [(await self._definitions.of(name, each.definition)).box for each in history]
         return [*changed_problems(box, former), *unenforced_problems(box)]
 
     # --- serving ------------------------------------------------------------------------------------------------------
@@ -380,7 +368,7 @@ class AppliedBoxes:
         boxes = {
             revision.name: loaded.box
             for revision in history
-            if (loaded := await self._loaded(name, revision.definition)).box is not None
+            if (loaded := await self._definitions.of(name, revision.definition)).box is not None
             and not await self._lacking(name, access_of((loaded.box,)))
         }
         return await self._serving.serve(name, boxes, history)
@@ -390,7 +378,7 @@ class AppliedBoxes:
             self._work.enqueue(ObjectRef(OPERATOR_BOX, None, name), after=_COALESCED)
 
     async def _absent(self, key: ObjectRef) -> ReconcileResult:
-        self._definitions.pop(key.name, None)
+        self._definitions.keep(key.name, ())
         self._requirements.forget(key.name)
         self._granted = {granted for granted in self._granted if granted[0] != key.name}
         await self._serving.stop(key.name)

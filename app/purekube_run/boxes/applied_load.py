@@ -1,14 +1,14 @@
 """The compilation of an OperatorBox with the CRDs of its cluster, and the rights that are missing to run it (PH-10)."""
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 import attrs
 
 from purekube.apimachinery.errors import OperatorError, Right
-from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.manifest import Kind, content_hash, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
@@ -74,6 +74,50 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
     box = None if problems else examined.box
     absent = frozenset(names) - {str(crd.manifest["metadata"]["name"]) for crd in installed}
     return LoadedDefinition(box, problems, gates, frozenset(names), absent)
+
+
+@attrs.define(eq=False)
+class KnownDefinitions:
+    """A cache of compiled definitions, by the name of their box.
+
+    A definition is compiled again when a CRD changes that was looked up for it, also while it is being compiled.
+    """
+
+    api: KubeApi
+    _known: dict[str, dict[str, LoadedDefinition]] = attrs.field(factory=dict)
+    """The compiled definitions of each box, by their hash."""
+    _changes: int = 0
+    _last_change: dict[str, int] = attrs.field(factory=dict)
+    """The number of the last change of each CRD, by its name."""
+
+    def __len__(self) -> int:
+        return sum(map(len, self._known.values()))
+
+    async def of(self, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
+        """Return the spec of the box `name`, compiled. Raises the OperatorErrors of `KubeApi.get`."""
+        known, digest = self._known.setdefault(name, {}), content_hash(spec)
+        while digest not in known:
+            began, loaded = self._changes, await load_definition(self.api, name, spec)
+            # A CRD that was read before its change would be taken for the present one until it changes again.
+            if all(self._last_change.get(crd, 0) <= began for crd in loaded.crds):
+                known[digest] = loaded
+        return known[digest]
+
+    def crd_changed(self, crd: str) -> Iterator[str]:
+        """Forget what was compiled with the CRD `crd`. Yield the names of the boxes concerned."""
+        self._changes += 1
+        self._last_change[crd] = self._changes
+        for name, known in self._known.items():
+            if any(crd in loaded.crds for loaded in known.values()):
+                known.clear()
+                yield name
+
+    def keep(self, name: str, specs: Iterable[Mapping[str, Any]]) -> None:
+        """Forget all definitions of the box `name` except these `specs`."""
+        kept = {content_hash(spec) for spec in specs}
+        left = {digest: loaded for digest, loaded in self._known.pop(name, {}).items() if digest in kept}
+        if left:
+            self._known[name] = left
 
 
 def changed_problems(box: Box | None, former: Iterable[Box | None]) -> tuple[BoxProblem, ...]:

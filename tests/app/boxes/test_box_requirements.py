@@ -12,7 +12,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION, revision_manifest
 from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, VALIDATING_CONFIGURATION, ConversionWebhook
 from purekube_run.boxes.applied_converters import AppliedConverters
-from purekube_run.boxes.applied_load import load_definition
+from purekube_run.boxes.applied_load import KnownDefinitions, load_definition
 from purekube_run.boxes.requirements import KnownRequirements, requirements_of
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
 from tests.support.boxes import config, crd
@@ -126,5 +126,22 @@ def test_a_field_that_an_installed_definition_gets_later_is_converted_too_PH_10(
         (after,) = await converters.of_group("example.com")
         assert after.convert(written, "v1alpha1")["spec"]["color"] == "red"
         assert await converters.of_group("elsewhere.example.com") == []
+
+    in_process(story, QUICK)
+
+
+def test_of_a_box_that_is_edited_a_hundred_times_the_definitions_at_hand_stay_few_RUN_11() -> None:
+    async def story(site: BoxSite) -> None:
+        known = KnownDefinitions(site.api)
+        specs = [
+            {**definition(spec=crd()["spec"]), "versions": [], "rollout": {"progressDeadline": f"{n}s"}}
+            for n in range(1, 101)
+        ]
+        for before, spec in zip([specs[0], *specs], specs, strict=False):
+            assert (await known.of("shops", spec)).box is not None
+            known.keep("shops", (before, spec))
+        assert len(known) == 2
+        known.keep("shops", ())
+        assert len(known) == 0
 
     in_process(story, QUICK)
