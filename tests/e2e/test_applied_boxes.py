@@ -134,6 +134,38 @@ def test_a_definition_that_comes_while_a_box_is_compiled_is_seen_PH_10() -> None
     in_process(story, QUICK)
 
 
+def test_a_controller_whose_writes_hang_is_replaced_and_not_doubled_PH_10_RUN_11() -> None:
+    """A webhook that does not answer holds a pass until its limit, and its report: longer than the box's own pass."""
+    hangs, followed = False, list[tuple[Any, bool]]()
+
+    async def story(site: BoxSite) -> None:
+        async def hanging(request: KubeRequest, send: Send) -> Manifest:
+            if hangs and request.writes and request.kind in (CONFIG_MAP, SHOP):
+                await site.clock.sleep(1000)
+            return await send(request)
+
+        nonlocal hangs
+        site.api = site.api.through(hanging)
+        await site.install(applied_box_definition())
+        async with site.serving() as boxes:
+            boxes.follow(lambda reconciler, is_loaded: followed.append((reconciler, is_loaded)))
+            box = await site.apply_box("shops", settings("one"))
+            await until_rolled_out(site, box)
+            first = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+            hangs = True
+            await site.admin.delete(child("first"))
+            await site.clock.sleep(1)
+            await site.apply_box("shops", settings("two"))
+            await site.clock.sleep(200)
+            hangs = False
+            await until_value(site, "first", "two")
+        left = [reconciler for reconciler, is_loaded in followed if is_loaded and (reconciler, False) not in followed]
+        assert [box.reconciler for box in boxes.served.values()] == left
+
+    in_process(story, QUICK)
+
+
 @pytest.mark.slow
 def test_objects_whose_list_has_a_name_of_its_own_are_served_PH_10() -> None:
     """`spec.names.listKind` is free."""

@@ -177,10 +177,12 @@ class ServedBoxes:
         """Unload the controller of the parents of the box `name`, if it is loaded."""
         served = self.boxes.pop(name, None)
         if served is not None and served.runner is not None:
-            await self._manager.unload(served.runner)
-            for follower in self._followers:
-                follower(served.reconciler, False)
-            _log.info("box unloaded", box=name)
+            try:
+                await self._manager.unload(served.runner)
+            finally:
+                for follower in self._followers:
+                    follower(served.reconciler, False)
+                _log.info("box unloaded", box=name)
 
 
 def served_assignments(history: Sequence[Revision], served: Collection[str], in_use: Iterable[str]) -> Assignments:

@@ -88,13 +88,16 @@ class ControllerManager:
     async def unload(self, runner: Runner) -> None:
         """Wait until the controller's running reconciles have ended, then remove the controller.
 
-        Informers that no other controller uses are stopped, too.
+        Informers that no other controller uses are stopped, too. If the wait is cancelled, the controller is removed at
+        once, and its running reconciles are cancelled.
         """
-        await runner.pool.finish()
-        runner.close()
-        self.runners = tuple(each for each in self.runners if each is not runner)
-        self._pools.pop(runner.name, None)
-        self._settle()
+        try:
+            await runner.pool.finish()
+        finally:
+            runner.close()
+            self.runners = tuple(each for each in self.runners if each is not runner)
+            self._pools.pop(runner.name, None)
+            self._settle()
 
     def _settle(self) -> None:
         """Start informers and controllers that were added, and cancel informers and controllers that were removed.
