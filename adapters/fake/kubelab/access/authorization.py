@@ -146,7 +146,9 @@ class Rbac:
         if MASTERS in caller.groups:
             yield _EVERYTHING
         for grant in self._current():
-            if grant.namespace in ("", namespace) and any(applies_to(subject, caller) for subject in grant.subjects):
+            if grant.namespace in ("", namespace) and any(
+                applies_to(subject, caller, grant.namespace) for subject in grant.subjects
+            ):
                 yield from grant.rules
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:
@@ -182,15 +184,18 @@ def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
     return Caller(service_account_user(namespace, name), groups, agent)
 
 
-def applies_to(subject: Mapping[str, Any], caller: Caller) -> bool:
-    """Report whether a binding's subject means this caller: the user, a group of the user, or the ServiceAccount."""
+def applies_to(subject: Mapping[str, Any], caller: Caller, namespace: str) -> bool:
+    """Report whether a binding's subject means this caller: the user, a group of the user, or the ServiceAccount.
+
+    A ServiceAccount without a namespace is one of the binding's own `namespace`.
+    """
     match subject.get("kind"):
         case "User":
             return bool(subject["name"] == caller.user)
         case "Group":
             return subject["name"] in caller.groups
         case "ServiceAccount":
-            return caller.user == service_account_user(subject.get("namespace", ""), subject["name"])
+            return caller.user == service_account_user(subject.get("namespace") or namespace, subject["name"])
         case _:
             return False
 

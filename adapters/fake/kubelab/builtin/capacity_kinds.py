@@ -3,14 +3,14 @@
 A quota or limit is not enforced.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import capacity_schemas as schemas
-from purekube.schema.causes import invalid_value
+from purekube.schema.causes import invalid_value, required
 
 Manifest = Mapping[str, Any]
 
@@ -46,10 +46,19 @@ def _check_autoscaler(manifest: Manifest) -> list[StatusCause]:
     if least < 1:
         causes.append(invalid_value("spec.minReplicas", least, "must be greater than or equal to 1"))
     if most < 1:
-        causes.append(invalid_value("spec.maxReplicas", most, "must be greater than 0"))
+        causes.append(required("spec.maxReplicas", "must be set and greater than 0"))
     if most < least:
         causes.append(invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    return causes
+    return [*causes, *_check_metrics(spec["metrics"])]
+
+
+def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause]:
+    """Yield the problems of metrics of resources: each needs a share or an amount as its target."""
+    for index, metric in enumerate(metrics):
+        target = (metric.get("resource") or {}).get("target") or {}
+        if metric.get("type") == "Resource" and not target.get("averageUtilization") and not target.get("averageValue"):
+            text = "must set either a target raw value or a target utilization"
+            yield required(f"spec.metrics[{index}].resource.target.averageUtilization", text)
 
 
 def _check_value(new: Manifest, old: Manifest) -> list[StatusCause]:

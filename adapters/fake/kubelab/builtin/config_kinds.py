@@ -1,8 +1,10 @@
 """The definitions of the built-in kinds Namespace, ConfigMap, Secret and ServiceAccount: defaults, checks and names."""
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation, NameRule
@@ -83,16 +85,38 @@ _REQUIRED_KEYS: Final = {
 }
 
 
+_BASIC: Final = ("username", "password")
+_NO_JSON: Final = 'Invalid value: "<secret contents redacted>": invalid character'
+
+
 def _check_secret(manifest: Manifest) -> list[StatusCause]:
     data = manifest.get("data") or {}
     causes = _check_keys("data", data)
     if _decoded_size(data) > MAX_DATA:
         causes.append(too_long("data", MAX_DATA))
-    causes += [required(f"data[{key}]") for key in _REQUIRED_KEYS.get(manifest["type"], ()) if key not in data]
+    causes += _check_type(manifest["type"], data)
     account = (manifest["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name")
     if manifest["type"] == "kubernetes.io/service-account-token" and not account:
         causes.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
     return causes
+
+
+def _check_type(kind: str, data: Mapping[str, str]) -> Iterator[StatusCause]:
+    """Yield the problems of a Secret's data which its type has: keys that are missing, and content that is no JSON."""
+    if kind == "kubernetes.io/basic-auth" and not data.keys() & _BASIC:
+        yield from (required(f"data[{key}]") for key in _BASIC)
+    for key in _REQUIRED_KEYS.get(kind, ()):
+        if key not in data or (kind == "kubernetes.io/ssh-auth" and not data[key]):
+            yield required(f"data[{key}]")
+        elif key.startswith(".docker") and not _is_object(data[key]):
+            yield StatusCause(f"data[{key}]", _NO_JSON, "FieldValueInvalid")
+
+
+def _is_object(encoded: str) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(base64.b64decode(encoded)), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:

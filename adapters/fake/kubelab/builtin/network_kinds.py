@@ -1,16 +1,28 @@
 """The definitions of the built-in kinds NetworkPolicy, Ingress and IngressClass, and of all kinds of networking."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
+from itertools import chain
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.service_kind import SERVICE
-from kubelab.model.definition import Behaviour, Generation
+from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.builtin import network_schemas as schemas
-from purekube.schema.causes import invalid_value
+from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 
 Manifest = Mapping[str, Any]
+
+_BAD: Final = ("//", "/./", "/../", "%2f", "%2F")
+_POLICY_TYPES: Final = ("Ingress", "Egress")
+_WILDCARD: Final = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
+    "regex used for validation is '\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
 
 
 def _read_policy(manifest: Manifest) -> Manifest:
@@ -38,18 +50,93 @@ def _read_ingress(manifest: Manifest) -> Manifest:
 
 
 def _check_ingress(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of an Ingress. It needs a rule or a default backend, and its paths must be absolute."""
+    """Return the problems of an Ingress. It needs a rule or a default backend, and each backend a target."""
     spec = manifest.get("spec") or {}
-    if not spec.get("rules") and not spec.get("defaultBackend"):
-        text = "either `defaultBackend` or `rules` must be specified"
-        return [invalid_value("spec", spec, text)]
-    causes = []
-    for at, rule in enumerate(spec.get("rules") or ()):
-        for index, path in enumerate((rule.get("http") or {}).get("paths") or ()):
-            where = f"spec.rules[{at}].http.paths[{index}]"
-            if path.get("pathType") in ("Exact", "Prefix") and not str(path.get("path") or "").startswith("/"):
-                causes.append(invalid_value(f"{where}.path", path.get("path") or "", "must be an absolute path"))
-    return causes
+    default = spec.get("defaultBackend")
+    if not spec.get("rules") and default is None:
+        return [invalid_value("spec", spec, "either `defaultBackend` or `rules` must be specified")]
+    rules = (_ingress_rule(rule, f"spec.rules[{at}]") for at, rule in enumerate(spec.get("rules") or ()))
+    own = () if default is None else _backend(default, "spec.defaultBackend")
+    name = spec.get("ingressClassName")
+    texts = name_problems(name, NameRule.SUBDOMAIN) if name else ()
+    of_class = (invalid_value("spec.ingressClassName", name, text) for text in texts)
+    return [*own, *chain.from_iterable(rules), *of_class]
+
+
+def _ingress_rule(rule: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
+    host, http = rule.get("host"), rule.get("http")
+    for text in _host_problems(host) if host else ():
+        yield invalid_value(f"{where}.host", host, text)
+    if http is not None and not http.get("paths"):
+        yield required(f"{where}.http.paths")
+    for index, path in enumerate((http or {}).get("paths") or ()):
+        at, text = f"{where}.http.paths[{index}]", str(path.get("path") or "")
+        if path.get("pathType") in ("Exact", "Prefix"):
+            if not text.startswith("/"):
+                yield invalid_value(f"{at}.path", text, "must be an absolute path")
+            yield from (invalid_value(f"{at}.path", text, f"must not contain '{bad}'") for bad in _BAD if bad in text)
+        yield from _backend(path.get("backend") or {}, f"{at}.backend")
+
+
+def _host_problems(host: str) -> list[str]:
+    """Return the problems of the host of a rule: a DNS name, whose first label may be `*`."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", host, re.ASCII) or ":" in host:
+        return ["must be a DNS name, not an IP address"]
+    if "*" in host:
+        rest = host.removeprefix("*.")
+        return [] if rest != host and not name_problems(rest, NameRule.SUBDOMAIN) else [_WILDCARD]
+    return name_problems(host, NameRule.SUBDOMAIN)
+
+
+def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
+    service, resource = backend.get("service"), backend.get("resource")
+    if service is None and resource is None:
+        yield invalid_value(where, "", "resource or service backend is required")
+    elif service is not None and resource is not None:
+        yield invalid_value(where, "", "cannot set both resource and service backends")
+    if service is not None:
+        port = service.get("port") or {}
+        if not service.get("name"):
+            yield required(f"{where}.service.name")
+        if port.get("name") and port.get("number"):
+            yield invalid_value(where, "", "cannot set both port name & port number")
+        elif not (port.get("name") or port.get("number")):
+            yield required(where, "port name or number is required")
+
+
+def _check_policy(manifest: Manifest) -> list[StatusCause]:
+    """Return the problems of a NetworkPolicy: peers that say nothing or too much, ports out of range."""
+    spec, causes = manifest.get("spec") or {}, list[StatusCause]()
+    for way, side in (("ingress", "from"), ("egress", "to")):
+        for at, rule in enumerate(spec.get(way) or ()):
+            where = f"spec.{way}[{at}]"
+            for index, port in enumerate(rule.get("ports") or ()):
+                number = port.get("port")
+                if isinstance(number, int) and not 1 <= number <= 65535:
+                    text = "must be between 1 and 65535, inclusive"
+                    causes.append(invalid_value(f"{where}.ports[{index}].port", number, text))
+            for index, peer in enumerate(rule.get(side) or ()):
+                causes += _peer(peer, f"{where}.{side}[{index}]")
+    unknown = [(at, kind) for at, kind in enumerate(spec.get("policyTypes") or ()) if kind not in _POLICY_TYPES]
+    return [*causes, *(not_supported(f"spec.policyTypes[{at}]", kind, _POLICY_TYPES) for at, kind in unknown)]
+
+
+def _peer(peer: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
+    selects = peer.get("podSelector") is not None or peer.get("namespaceSelector") is not None
+    if peer.get("ipBlock") is None and not selects:
+        yield required(where, "must specify a peer")
+    elif peer.get("ipBlock") is not None and selects:
+        yield forbidden_value(where, "may not specify both ipBlock and another peer")
+    if peer.get("ipBlock") is not None and not _is_network(str(peer["ipBlock"].get("cidr") or "")):
+        text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+        yield invalid_value(f"{where}.ipBlock.cidr", peer["ipBlock"].get("cidr"), text)
+
+
+def _is_network(text: str) -> bool:
+    try:
+        return "/" in text and ip_network(text, strict=False) is not None
+    except ValueError:
+        return False
 
 
 NETWORKING: Final = (
@@ -61,6 +148,8 @@ NETWORKING: Final = (
             generation=Generation.SPEC,
             unconditional_update=True,
             read=_read_policy,
+            check=_check_policy,
+            check_update=lambda new, old: _check_policy(new),
         ),
         short_names=("netpol",),
     ),
@@ -72,6 +161,7 @@ NETWORKING: Final = (
             unconditional_update=True,
             read=_read_ingress,
             check=_check_ingress,
+            check_update=lambda new, old: _check_ingress(new),
         ),
         short_names=("ing",),
     ),

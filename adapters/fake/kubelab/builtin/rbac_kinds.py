@@ -14,13 +14,20 @@ from purekube.schema.structure import equal
 Manifest = Mapping[str, Any]
 
 
+_SUBJECTS: Final = ("ServiceAccount", "User", "Group")
+
+
 def _check_role(manifest: Manifest) -> list[StatusCause]:
     causes = []
     for index, rule in enumerate(manifest.get("rules") or ()):
         where = f"rules[{index}]"
         if not rule.get("verbs"):
             causes.append(required(f"{where}.verbs", "verbs must contain at least one value"))
-        if not rule.get("nonResourceURLs"):
+        urls = rule.get("nonResourceURLs")
+        if urls and manifest["metadata"].get("namespace"):
+            text = "namespaced rules cannot apply to non-resource URLs"
+            causes.append(invalid_value(f"{where}.nonResourceURLs", urls, text))
+        if not urls:
             if not rule.get("apiGroups"):
                 causes.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
             if not rule.get("resources"):
@@ -44,14 +51,20 @@ def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _check_binding(manifest: Manifest) -> list[StatusCause]:
     reference = manifest["roleRef"]
-    kinds = ("Role", "ClusterRole") if manifest["metadata"].get("namespace") else ("ClusterRole",)
+    space = manifest["metadata"].get("namespace")
+    kinds = ("Role", "ClusterRole") if space else ("ClusterRole",)
     causes = []
     if reference.get("kind") not in kinds:
         causes.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
     if not reference.get("name"):
         causes.append(required("roleRef.name"))
     for index, subject in enumerate(manifest.get("subjects") or ()):
-        if subject.get("kind") == "ServiceAccount" and not subject.get("namespace"):
+        if subject.get("kind") not in _SUBJECTS:
+            causes.append(not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS))
+        elif not subject.get("name"):
+            causes.append(required(f"subjects[{index}].name"))
+        # In a RoleBinding, an account without a namespace is one of the binding's own.
+        elif subject["kind"] == "ServiceAccount" and not (space or subject.get("namespace")):
             causes.append(required(f"subjects[{index}].namespace"))
     return causes
 

@@ -4,14 +4,18 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.model.definition import Behaviour, Generation
+from kubelab.builtin.pod_checks import share_causes
+from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.formats import parse_quantity
 from purekube.schema.builtin import storage_schemas as schemas
-from purekube.schema.causes import forbidden_value, required
+from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 
+_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 
 
@@ -30,20 +34,38 @@ def _create_claim(manifest: Manifest) -> Manifest:
 def _check_claim(manifest: Manifest) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     causes = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
-    if "storage" not in ((spec.get("resources") or {}).get("requests") or {}):
+    unknown = [mode for mode in spec.get("accessModes") or () if mode not in _ACCESS_MODES]
+    causes += [not_supported("spec.accessModes", mode, _ACCESS_MODES) for mode in unknown]
+    requests = (spec.get("resources") or {}).get("requests") or {}
+    if "storage" not in requests:
         causes.append(required("spec.resources[storage]"))
-    return causes
+    elif (parse_quantity(str(requests["storage"])) or 0) <= 0:
+        causes.append(invalid_value("spec.resources[storage]", str(requests["storage"]), "must be greater than zero"))
+    name = spec.get("storageClassName")
+    texts = name_problems(name, NameRule.SUBDOMAIN) if name else ()
+    return [*causes, *(invalid_value("spec.storageClassName", name, text) for text in texts)]
 
 
 def _check_claim_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    changeable = ("resources", "volumeAttributesClassName", "volumeName")
+    is_bound = (old.get("status") or {}).get("phase") == "Bound"
+    changeable = {"resources", "volumeAttributesClassName"} if is_bound else {"volumeAttributesClassName"}
+    # What is left out at first may be filled in later: the volume, and the class that a default gives.
+    changeable |= {key for key in ("volumeName", "storageClassName") if not old["spec"].get(key)}
     now = {key: value for key, value in new["spec"].items() if key not in changeable}
     before = {key: value for key, value in old["spec"].items() if key not in changeable}
-    bound = old["spec"].get("volumeName")
-    if equal(now, before) and (not bound or new["spec"].get("volumeName") == bound):
+    if equal(now, before):
         return []
     text = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
     return [forbidden_value("spec", text)]
+
+
+def _check_budget(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest["spec"]
+    given = [key for key in ("minAvailable", "maxUnavailable") if spec.get(key) is not None]
+    causes = [cause for key in given for cause in share_causes(spec[key], f"spec.{key}", most=100)]
+    if len(given) > 1:
+        causes.insert(0, invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
+    return causes
 
 
 STORAGE: Final = (
@@ -100,6 +122,8 @@ STORAGE: Final = (
                 **manifest,
                 "status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
             },
+            check=_check_budget,
+            check_update=lambda new, old: _check_budget(new),
         ),
         short_names=("pdb",),
     ),
