@@ -30,6 +30,7 @@ from purekube.apimachinery.errors import (
     StatusCause,
     Unauthorized,
     Unavailable,
+    withheld,
 )
 from purekube.apimachinery.manifest import Json, get_path
 from purekube.apimachinery.resources import SECRET
@@ -212,8 +213,7 @@ def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, 
     if request.kind != SECRET:
         return Invalid(said, causes)
     fields = ", ".join(cause.field for cause in causes) or "not said which field"
-    hidden = tuple(attrs.evolve(cause, message="refused (value withheld)") for cause in causes)
-    return Invalid(f"{request}: refused: {fields} (values withheld)", hidden)
+    return Invalid(f"{request}: refused: {fields} (values withheld)", tuple(map(withheld, causes)))
 
 
 def _server_error(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:

@@ -89,6 +89,15 @@ class StatusCause:
     reason: str = "FieldValueInvalid"
 
 
+_FIXED: Final = ("field is immutable", "field is immutable when `immutable` is set")
+
+
+def withheld(cause: StatusCause) -> StatusCause:
+    """Return a cause without the value that its message may quote, for Secrets. It says whether the field is fixed."""
+    is_fixed = cause.message.rpartition(": ")[2] in _FIXED
+    return attrs.evolve(cause, message=f"{'field is immutable' if is_fixed else 'refused'} (value withheld)")
+
+
 class OperatorError(Exception):
     """The base of every error of a request to another system. `message` is safe to show: it has no secret in it.
 

@@ -110,8 +110,11 @@ class Observation:
         return str(self.ref) if self.ref is not None else self.title or self.node
 
 
-_IMMUTABLE: Final = re.compile(r"immutable|updates to \w+ spec for fields other than|may not change once set", re.I)
+_IMMUTABLE: Final = re.compile(
+    r"(?<![./\w-])immutable(?![./\w-])|updates to \w+ spec for fields other than|may not change once set", re.I
+)
 """A pattern of API servers' messages about an immutable field; the rules of CRDs usually say `immutable` too."""
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 @attrs.frozen
@@ -151,11 +154,17 @@ def setback(failure: Failure, manager: str) -> Setback:
 
 
 def is_immutable(failure: Failure) -> bool:
-    """Report whether the server refused the write in `failure` because it changes an immutable field."""
+    """Report whether the server refused the write in `failure` only because it changes immutable fields.
+
+    An object is deleted for this, so that neither its name nor a value that the message quotes may count. Nor does a
+    write with another problem, since the new object would be refused as well.
+    """
     error = failure.error
     if not isinstance(error, Invalid):
         return False
-    return any(_IMMUTABLE.search(text) for text in (error.message, *(cause.message for cause in error.causes)))
+    told = [cause.message.replace(f"{cause.field} in body", "") for cause in error.causes]
+    said = error.message.partition(": ")[2] or error.message  # without what was asked for, which names the object
+    return all(_IMMUTABLE.search(_QUOTED.sub("", text)) for text in told or [said])
 
 
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:

@@ -70,9 +70,49 @@ IMMUTABLE = ["field is immutable", "updates to statefulset spec for fields other
 @pytest.mark.parametrize("text", [*IMMUTABLE, "FIELD IS IMMUTABLE"])
 def test_an_immutable_field_is_known_by_the_words_of_servers_in_message_or_cause(text: str) -> None:
     assert is_immutable(Failure(REF, "apply", Invalid(text)))
-    assert is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("a", "b"), StatusCause("spec", text)))))
+    assert is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("spec", text),))))
     assert not is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("spec", "too long"),))))
     assert not is_immutable(Failure(REF, "apply", Forbidden(text))), "only the content's own refusal counts"
+
+
+CHANGED = [
+    'Invalid value: {"matchLabels":{"a":"b"}}: field is immutable',
+    'Invalid value: core.PodTemplateSpec{ObjectMeta:v1.ObjectMeta{Name:"", UID:""}}: field is immutable',
+    'Invalid value: "string": size is immutable: make another object',
+    "Forbidden: spec is immutable after creation except resources.requests for bound claims\n@@ -6,7 +6,7 @@",
+    "Forbidden: field is immutable when `immutable` is set",
+    'Invalid value: ["10.0.0.50"]: may not change once set',
+]
+OTHERWISE = [
+    ("metadata.labels", 'Invalid value: "immutable": a valid label must be an empty string'),
+    ("spec.mode", 'Unsupported value: "field is immutable": supported values: "mutable", "immutable"'),
+    ("spec.immutable", 'Invalid value: "string": spec.immutable in body must be of type boolean: "string"'),
+    ("spec.items[1]", 'Duplicate value: {"immutable":"x"}'),
+]
+
+
+@pytest.mark.parametrize("text", CHANGED)
+def test_a_change_of_a_fixed_field_is_known_whatever_value_is_quoted_PH_2(text: str) -> None:
+    assert is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause("spec", text),))))
+
+
+@pytest.mark.parametrize(("field", "text"), OTHERWISE)
+def test_what_somebody_calls_immutable_does_not_make_a_field_fixed_PH_2(field: str, text: str) -> None:
+    assert not is_immutable(Failure(REF, "apply", Invalid("wrong", (StatusCause(field, text),))))
+
+
+@pytest.mark.parametrize("name", ["immutable", "immutable-data", "field.is.immutable"])
+def test_an_object_may_have_immutable_in_its_name_PH_2(name: str) -> None:
+    asked = f"apply ConfigMap team/{name}: "
+    for said in (f'ConfigMap "{name}" is invalid', f"failed to create typed patch object (team/{name}; /v1, Kind=A)"):
+        assert not is_immutable(Failure(REF, "apply", Invalid(asked + said)))
+    assert is_immutable(Failure(REF, "apply", Invalid(f'{asked}ConfigMap "{name}" is invalid: field is immutable')))
+
+
+def test_an_object_is_not_made_again_that_would_be_refused_anew_PH_2() -> None:
+    causes = (StatusCause("spec.selector", "field is immutable"), StatusCause("spec.replicas", "Invalid value: -1: no"))
+
+    assert not is_immutable(Failure(REF, "apply", Invalid("wrong", causes)))
 
 
 PACES = [Requeue.IMMEDIATE, Requeue.BACKOFF, Requeue.REFUSED, Requeue.SLOW]

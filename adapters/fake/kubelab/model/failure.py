@@ -20,6 +20,7 @@ from purekube.apimachinery.errors import (
     StatusCause,
     Unauthorized,
     Unavailable,
+    withheld,
 )
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import SECRET
@@ -276,8 +277,8 @@ def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
 
     The server quotes refused values, so for a Secret the error has only field names. `asked` describes the request.
     """
+    causes = tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes)
     if kind != SECRET:
-        return Invalid(said, tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes))
-    fields = ", ".join(cause.field for cause in failure.causes) or "not said which field"
-    hidden = tuple(StatusCause(cause.field, "refused (value withheld)", cause.reason) for cause in failure.causes)
-    return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)
+        return Invalid(said, causes)
+    fields = ", ".join(cause.field for cause in causes) or "not said which field"
+    return Invalid(f"{asked}: refused: {fields} (values withheld)", tuple(map(withheld, causes)))
