@@ -908,6 +908,27 @@ def test_a_second_box_of_the_same_kind_changes_nothing_until_the_first_one_is_go
     in_process(story, QUICK)
 
 
+@pytest.mark.parametrize("policy", ["Delete", "Refuse", "Orphan"])
+def test_a_box_that_never_had_the_objects_of_a_kind_goes_without_them_PH_10(policy: str) -> None:
+    """A second box of a kind, applied by mistake and deleted again, deletes nothing of the first one's."""
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition())
+        async with site.serving():
+            await until_rolled_out(site, await site.apply_box("shops", settings("one")))
+            first = await site.create(SHOP, "first", spec=SPEC)
+            await site.until_ready(first)
+            second = await site.apply_box("other", settings("two", deletionPolicy=policy))
+            await until_condition(site, second, "Accepted", "False", "Invalid")
+            await site.admin.delete(second)
+            await site.until_gone(second)
+            await site.clock.sleep(60)
+            assert get_path(await site.get(first), "metadata", "deletionTimestamp") is None
+            assert await value_of(site, "first") == "one"
+
+    in_process(story, QUICK)
+
+
 def test_a_refused_write_is_reported_and_tried_again_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         await site.install(applied_box_definition())

@@ -246,6 +246,7 @@ class AppliedBoxes:
             filling=filling,
             serving=frozenset() if served is None or unserved else frozenset(served.revisions),
             kind=kind,
+            is_anothers=bool(owner),
             readings=ParentReadings() if served is None else served.readings,
             webhook=needed.webhook,
         )

@@ -120,9 +120,10 @@ class BoxSnapshot(Snapshot):
     `lacking` is a message about missing rights, `unserved` a message about any other reason why parents cannot be
     reconciled. `filling` counts the seconds for which the parents' controller has been filling its caches; None once
     they are full. `serving` names the revisions that the parents' controller runs. `kind` is the kind of the parents,
-    if known. `judgement` is the result of this process's dry run over the parents that would move to the newest
-    revision. `readings` caches the parents that earlier snapshots have read. `webhook` is the conversion webhook that
-    this installation serves; None if it serves none, or if the box has no versions to convert.
+    if known; `is_anothers` says that another box has that kind. `judgement` is the result of this process's dry run
+    over the parents that would move to the newest revision. `readings` caches the parents that earlier snapshots have
+    read. `webhook` is the conversion webhook that this installation serves; None if it serves none, or if the box has
+    no versions to convert.
     """
 
     box: Box | None = None
@@ -133,6 +134,7 @@ class BoxSnapshot(Snapshot):
     filling: float | None = None
     serving: frozenset[str] = frozenset()
     kind: Kind | None = None
+    is_anothers: bool = False
     judgement: Judgement | None = None
     readings: ParentReadings = attrs.field(factory=ParentReadings, eq=False, repr=False)
     webhook: ConversionWebhook | None = None
@@ -402,6 +404,8 @@ def _former(state: BoxState) -> bool:
 def _removal(state: BoxState) -> Decision:
     if FINALIZER not in state.applied.metadata.finalizers:
         return Decision()
+    if state.observed.is_anothers:
+        return Decision(finalizer=Finalizer.REMOVE)  # the objects of the kind are not this box's to delete or wait for
     if state.observed.kind is None and state.history:
         return Decision(requeue=Requeue.SLOW)  # no definition compiles: whether objects are left is not known
     policy = state.applied.deletion_policy
