@@ -929,6 +929,31 @@ def test_a_box_that_never_had_the_objects_of_a_kind_goes_without_them_PH_10(poli
     in_process(story, QUICK)
 
 
+@pytest.mark.parametrize("policy", ["Delete", "Refuse", "Orphan"])
+def test_a_box_that_was_never_accepted_goes_without_the_objects_that_were_there_PH_10(policy: str) -> None:
+    """Somebody else made them, and no revision of the box was ever at work on them."""
+    (stored,) = crd()["spec"]["versions"]
+    both = {**crd(), "spec": {**crd()["spec"], "versions": [stored, {**stored, "name": "v1alpha1", "storage": False}]}}
+    up, down = {"spec.image": "${old.spec.image}"}, {"spec.image": "${self.spec.image}"}
+    versions = [{"name": "v1"}, {"name": "v1alpha1", "up": up, "down": down, "keeps": "annotation"}]
+    spec = {**settings("one", deletionPolicy=policy, versions=versions), "crd": {"name": SHOP.crd_name}}
+
+    async def story(site: BoxSite) -> None:
+        await site.install(applied_box_definition(), both)
+        first = await site.create(SHOP, "first", spec=SPEC)
+        async with site.serving():
+            box = await site.apply_box("shops", spec)
+            await until_condition(site, box, "Accepted", "False", "Invalid")
+            await site.admin.delete(box)
+            await site.until_gone(box)
+            await site.clock.sleep(60)
+            live = await site.get(first)
+            assert live is not None
+            assert get_path(live, "metadata", "deletionTimestamp") is None
+
+    in_process(story, QUICK)
+
+
 def test_a_refused_write_is_reported_and_tried_again_PH_10() -> None:
     async def story(site: BoxSite) -> None:
         await site.install(applied_box_definition())

@@ -404,8 +404,8 @@ def _former(state: BoxState) -> bool:
 def _removal(state: BoxState) -> Decision:
     if FINALIZER not in state.applied.metadata.finalizers:
         return Decision()
-    if state.observed.is_anothers:
-        return Decision(finalizer=Finalizer.REMOVE)  # the objects of the kind are not this box's to delete or wait for
+    if not _has_had_parents(state):
+        return Decision(finalizer=Finalizer.REMOVE)
     if state.observed.kind is None and state.history:
         return Decision(requeue=Requeue.SLOW)  # no definition compiles: whether objects are left is not known
     policy = state.applied.deletion_policy
@@ -420,6 +420,17 @@ def _removal(state: BoxState) -> Decision:
             return _orphaned(state)
         case _:
             assert_never(policy)
+
+
+def _has_had_parents(state: BoxState) -> bool:
+    """Report whether the objects of the kind are this box's to delete or to wait for.
+
+    They are not if another box has the kind, or if no revision of this box was ever accepted. Who deletes its revisions
+    by hand leaves its finalizer on the objects.
+    """
+    name = finalizer_named(state.applied.metadata.name)
+    is_accepted = bool(state.history) or any(name in parent.metadata.finalizers for parent in state.parents)
+    return is_accepted and not state.observed.is_anothers
 
 
 def _orphaned(state: BoxState) -> Decision:
