@@ -281,7 +281,8 @@ def test_a_claim_waits_protected_and_is_immutable() -> None:
     assert live["metadata"]["finalizers"] == ["kubernetes.io/pvc-protection"]
     assert refused(lambda: update(live, spec={**live["spec"], "accessModes": ["ReadWriteMany"]}))[0][0] == "spec"
     grown = {**live["spec"], "resources": {"requests": {"storage": "2Gi"}}}
-    assert update(live, spec=grown).changed
+    assert refused(lambda: update(live, spec=grown))[0][0] == "spec", "only a bound claim grows"
+    assert update({**live, "status": {"phase": "Bound"}}, spec=grown).changed
 
 
 def test_a_binding_keeps_its_role() -> None:
