@@ -59,7 +59,10 @@ def test_a_behaviour_is_completed_both_ways() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "told"),
-    [({"maxReplicas": 0}, "must be greater than 0"), ({"minReplicas": 4}, "must be greater than or equal to `min")],
+    [
+        ({"maxReplicas": 0}, "must be set and greater than 0"),
+        ({"minReplicas": 4}, "must be greater than or equal to `min"),
+    ],
 )
 def test_sizes_that_cannot_be_are_refused(spec: dict[str, int], told: str) -> None:
     with pytest.raises(Invalid, match=told):
