@@ -23,6 +23,7 @@ from tests.support.server_thread import Answer, Wire, served, wall_clock, wired
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 GIZMOS = "/apis/tests.example/v1/namespaces/default/gizmos"
 APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 PARTIAL = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -180,6 +181,35 @@ def test_a_duplicate_key_is_refused_warned_of_or_passed_S_14(wire: Wire) -> None
     assert (strict.status, 'duplicate field \\"spec.size\\"' in strict.raw.decode()) == (400, True)
     assert warned.headers["warning"] == '299 - "duplicate field \\"spec.size\\""'
     assert (ignored.json["spec"]["size"], "warning" in ignored.headers) == (2, False)
+    merged = wire.send("PATCH", path + "Strict", '{"spec":{"size":1,"size":2}}', content_type=MERGE)
+    assert (merged.status, merged.json["details"]["causes"][0]["field"]) == (422, "patch")
+
+
+def test_a_delete_with_a_body_ignores_the_query(wire: Wire) -> None:
+    apply(wire, "thing")
+    query = "?dryRun=All&propagationPolicy=Foreground"
+    assert wire.send("DELETE", f"{GIZMOS}/thing{query}").json["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert wire.send("DELETE", f"{GIZMOS}/thing{query}", {"kind": "DeleteOptions"}).json["status"] == "Success"
+    assert wire.send("GET", f"{GIZMOS}/thing").status == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "is_status"),
+    [
+        ("DELETE", "/api/v1/secrets", 405, True),
+        ("POST", "/api/v1/secrets", 405, True),
+        ("DELETE", "/api/v1/namespaces", 405, True),
+        ("GET", "/api/v1/namespaces/default/finalize", 405, True),
+        ("GET", "/api/v1/secrets/x", 404, True),
+        ("GET", "/api/v1/namespaces/default/configmaps/x/status", 404, True),
+        ("DELETE", "/apis/tests.example/v1/gizmos", 404, False),
+        ("POST", "/apis/tests.example/v1/gizmos", 404, False),
+        ("GET", "/apis/tests.example/v1/gizmos/x", 404, False),
+    ],
+)
+def test_paths_that_no_write_can_name(wire: Wire, method: str, path: str, status: int, is_status: bool) -> None:
+    answer = wire.send(method, path, "{}" if method == "POST" else None)
+    assert (answer.status, "application/json" in answer.headers["content-type"]) == (status, is_status)
 
 
 @pytest.mark.parametrize(

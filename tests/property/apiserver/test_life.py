@@ -12,7 +12,7 @@ from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, RequestVer
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
-from kubelab.writes.deletion import delete_options, finalizers_for, marked
+from kubelab.writes.deletion import delete_options, finalizers_for, marked, query_options
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
 from purekube.ports import PatchType
@@ -43,6 +43,14 @@ def test_a_terminating_namespace_takes_nothing_new_and_says_why_S_19() -> None:
     failure = refused(apply, server, gizmo("new"), namespace="room")
     assert (failure.status, [cause.reason for cause in failure.causes]) == (403, ["NamespaceTerminating"])
     assert apply(server, gizmo("old", 2), namespace="room")["spec"]["size"] == 2
+
+
+def test_who_creates_a_namespace_owns_the_label_with_its_name() -> None:
+    server = new_server()
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}}
+    (entry,) = server.create(at(server, NAMESPACE), body, WriteOptions("m")).object()["metadata"]["managedFields"]
+    label = {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}
+    assert (entry["manager"], entry["fieldsV1"]) == ("m", {"f:metadata": label})
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
@@ -126,7 +134,17 @@ def test_preconditions_tell_another_object_and_another_version_W_30() -> None:
     assert [failure.status for failure in (by_uid, by_version)] == [409, 409]
     assert "might have been deleted and then recreated" in by_uid.message
     assert not by_uid.causes
+    assert by_uid.message.startswith('Operation cannot be fulfilled on Gizmo.tests.example "a": ')
     assert names(server) == ["a"]
+
+
+def test_a_namespace_has_other_words_for_a_precondition_W_30() -> None:
+    server = new_server()
+    failure = refused(server.delete, at(server, NAMESPACE, "kube-node-lease"), DeleteOptions(uid="other"))
+    assert failure.status == 409
+    assert failure.message.startswith(
+        'Operation cannot be fulfilled on namespaces "kube-node-lease": Precondition failed: UID in precondition: other'
+    )
 
 
 def test_a_collection_is_deleted_by_selector() -> None:
@@ -139,27 +157,36 @@ def test_a_collection_is_deleted_by_selector() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "query", "propagation"),
+    ("given", "propagation"),
     [
-        ({}, {}, ""),
-        ({"propagationPolicy": "Orphan"}, {"propagationPolicy": "Background"}, "Orphan"),
-        ({}, {"propagationPolicy": "Foreground"}, "Foreground"),
-        ({"orphanDependents": True}, {}, "Orphan"),
-        ({"orphanDependents": False}, {}, "Background"),
-        ({}, {"orphanDependents": "true"}, "Orphan"),
+        ({}, ""),
+        ({"propagationPolicy": "Orphan"}, "Orphan"),
+        ({"orphanDependents": True}, "Orphan"),
+        ({"orphanDependents": False}, "Background"),
+        (query_options({"propagationPolicy": "Foreground"}), "Foreground"),
+        (query_options({"orphanDependents": "true"}), "Orphan"),
     ],
 )
-def test_how_a_delete_says_what_becomes_of_dependents(
-    body: dict[str, Any], query: dict[str, str], propagation: str
-) -> None:
-    assert delete_options(body, query).propagation == propagation
+def test_how_a_delete_says_what_becomes_of_dependents(given: dict[str, Any], propagation: str) -> None:
+    assert delete_options(given).propagation == propagation
 
 
 @pytest.mark.parametrize(
     "body", [{"propagationPolicy": "Sideways"}, {"propagationPolicy": "Orphan", "orphanDependents": True}]
 )
 def test_a_propagation_that_does_not_exist_is_422_W_32(body: dict[str, Any]) -> None:
-    assert refused(delete_options, body, {}).status == 422
+    assert refused(delete_options, body).status == 422
+
+
+@pytest.mark.parametrize("given", [{"dryRun": ["all"]}, query_options({"dryRun": "true"})])
+def test_a_dry_run_that_does_not_exist_deletes_nothing_W_33(given: dict[str, Any]) -> None:
+    failure = refused(delete_options, given)
+    assert (failure.status, failure.causes[0].field) == (422, "dryRun")
+
+
+def test_the_query_of_a_delete_can_have_preconditions_W_30() -> None:
+    found = delete_options(query_options({"uid": "u", "resourceVersion": "7", "dryRun": "All"}))
+    assert (found.uid, found.resource_version, found.dry_run) == ("u", "7", True)
 
 
 JSON = st.recursive(
@@ -175,7 +202,7 @@ OPTIONS = ["preconditions", "propagationPolicy", "orphanDependents", "dryRun", "
 @example({"preconditions": {"uid": 1}})
 def test_any_delete_options_are_understood_or_refused(body: dict[str, Any]) -> None:
     try:
-        found = delete_options(body, {})
+        found = delete_options(body)
     except ApiFailure as failure:
         status = failure.status
     else:

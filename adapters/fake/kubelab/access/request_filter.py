@@ -14,10 +14,12 @@ from kubelab.model.failure import (
     bad_request,
     invalid,
     method_not_allowed,
+    no_route,
     not_found,
     not_served,
 )
 from kubelab.model.records import encode
+from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from kubelab.writes.write_options import manager_of
 from purekube.apimachinery.manifest import get_path
@@ -160,12 +162,30 @@ def _check_served(verb: RequestVerb, target: RequestTarget) -> None:
         raise method_not_allowed()
     scoped = target.namespace is not None
     if scoped and not resource.namespaced:
-        raise not_served()
-    if resource.namespaced and not scoped and (target.name or verb is RequestVerb.CREATE):
-        raise not_served()
+        raise _unrouted(target)
+    if resource.namespaced and not scoped and verb is RequestVerb.CREATE:
+        raise unscoped(resource)
+    if resource.namespaced and not scoped and target.name:
+        raise _unrouted(target)
     # For example `/status` of a kind without the status subresource (S-73).
     if target.subresource and target.subresource not in resource.subresources:
-        raise not_found(resource.group, resource.plural, target.name)
+        raise not_found(resource.group, resource.plural, target.name) if resource.custom else no_route()
+    # kubernetes: registry/core/namespace/storage/storage.go: FinalizeREST has no Get and no Patch.
+    if target.subresource == "finalize" and verb is not RequestVerb.UPDATE:
+        raise method_not_allowed()
+
+
+def _unrouted(target: RequestTarget) -> ApiFailure:
+    # Custom resources have one handler, which passes on what it does not serve, until the last handler answers in plain
+    # text. Built-in kinds have routes, and a path without a route gets a Status (measured on 1.36.3).
+    return not_served() if target.resource.custom else no_route()
+
+
+def unscoped(resource: ServedResource) -> ApiFailure:
+    """Return the failure for a write to the objects of all namespaces, which only lists and watches can name."""
+    # apiextensions: apiserver/customresource_handler.go, ServeHTTP passes the request on (404). The router of built-in
+    # kinds has the path, because of lists, but not for this method (405).
+    return not_served() if resource.custom else method_not_allowed()
 
 
 class Reviewer:

@@ -14,7 +14,7 @@ from kubelab.builtin.event_kinds import CORE_EVENT, core_event_of, new_event_of
 from kubelab.lifecycle.namespaces import NAMESPACES
 from kubelab.model.definition import ServedKind
 from kubelab.model.records import GroupResource
-from kubelab.model.resources import ServedResource, resource_of
+from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
 
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
@@ -48,6 +48,8 @@ def _resource(definition: ServedKind) -> ServedResource:
         return attrs.evolve(served, fields=(*served.fields, *_EVENT_FIELDS))
     return resource_of(
         definition,
+        # kubernetes: registry/core/namespace/storage/storage.go: the REST of namespaces deletes no collections.
+        verbs=tuple(verb for verb in ALL_VERBS if where != NAMESPACES or verb != "deletecollection"),
         subresources=("finalize",) if where == NAMESPACES else (),
         returns_deleted=where in _RETURNS_DELETED,
     )

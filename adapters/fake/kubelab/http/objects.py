@@ -1,7 +1,7 @@
 """The HTTP API of objects: each request becomes a method call on the `ApiServer`, whose result becomes the response."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from kubelab.access.authorization import REVIEWS
+from kubelab.access.request_filter import unscoped
 from kubelab.http import webhook_rounds as webhooks
 from kubelab.http.answers import AcceptedForm, AnswerForm, list_answer, media_type, object_answer, wanted_form
 from kubelab.http.protobuf import CONTENT_TYPE as PROTOBUF
@@ -16,10 +17,10 @@ from kubelab.http.protobuf import decode_object
 from kubelab.http.request_bodies import DecodedBody, check_size, inflate, read_json, read_yaml
 from kubelab.http.webhook_calls import Services, converted
 from kubelab.model.calls import Caller, DeleteOptions, FieldValidation, RequestTarget, RequestVerb, WriteOptions
-from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, unsupported_media_type
+from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, patch_invalid, unsupported_media_type
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions, flag, list_options
-from kubelab.writes.deletion import delete_options
+from kubelab.writes.deletion import delete_options, query_options
 from kubelab.writes.write_options import write_options
 from kubelab.writes.writer import WriteCall
 from purekube.ports import PatchType
@@ -87,8 +88,10 @@ async def answer(
             return await call.update()
         case "PATCH" if target.name:
             return await call.patch()
-        case "DELETE":
+        case "DELETE" if target.name or target.namespace is not None or not target.resource.namespaced:
             return await call.delete()
+        case "DELETE":
+            raise unscoped(target.resource)
         case _:
             raise method_not_allowed()
 
@@ -138,7 +141,7 @@ class _Call:
             body, warnings = self._checked(read_yaml(self._raw), options.field_validation)
             return await self._written(RequestVerb.PATCH, body, options, warnings)
         kind = self._patch_type()
-        body, warnings = self._checked(_patch_body(self._raw), options.field_validation)
+        body, warnings = self._checked(_patch_body(self._raw), options.field_validation, refuse=patch_invalid)
         return await self._written(RequestVerb.PATCH, body, options, warnings, kind)
 
     async def _written(
@@ -159,7 +162,7 @@ class _Call:
         body = self._deletion()
         if not isinstance(body, Mapping):
             raise bad_request("the DeleteOptions of a delete are an object")
-        options = delete_options(body, self._query, dry_run=self._query.get("dryRun") == "All")
+        options = delete_options(body)
         selector = list_options(self._query)
         if self._server.has_webhooks:
             asked = webhooks.DeleteCall(self._target, selector, options, self._caller)
@@ -173,10 +176,15 @@ class _Call:
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
     def _deletion(self) -> Any:
-        """Return the DeleteOptions in the body, which typed clients send as protobuf. Without a body they are empty."""
-        if self._media == PROTOBUF and self._raw:
-            return decode_object(self._raw)
-        return read_yaml(self._raw).value if self._raw.strip() else {}
+        """Return the DeleteOptions of the request: those in the body, or else those in the query.
+
+        Typed clients send the body as protobuf.
+        """
+        # apiserver: handlers/delete.go, DeleteResource reads the query only if there is no body. With a body even
+        # `?dryRun=All` is ignored.
+        if not self._raw.strip():
+            return query_options(self._query)
+        return decode_object(self._raw) if self._media == PROTOBUF else read_yaml(self._raw).value
 
     def _object(self, reply: Any, warnings: tuple[str, ...] = ()) -> Response:
         return object_answer(
@@ -195,16 +203,18 @@ class _Call:
             )
         return self._checked(read_yaml(self._raw) if "yaml" in self._media else read_json(self._raw), validation)
 
-    def _checked(self, body: DecodedBody, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
+    def _checked(
+        self, body: DecodedBody, validation: FieldValidation, refuse: Callable[[str], ApiFailure] = bad_request
+    ) -> tuple[Any, tuple[str, ...]]:
         """Return two values: the value in `body`, and the warnings about keys that occur twice in it (S-14).
 
-        Raises ApiFailure for such keys if `validation` is Strict.
+        If `validation` is Strict, raises the ApiFailure that `refuse` builds from the message about such keys.
         """
         texts = tuple(f'duplicate field "{path}"' for path in body.duplicates)
         if texts and validation is FieldValidation.STRICT:
             kind, version = self._target.resource.kind, self._target.resource.version
             problems = ", ".join(texts)
-            raise bad_request(
+            raise refuse(
                 f'{kind} in version "{version}" cannot be handled as a {kind}: strict decoding error: {problems}'
             )
         return body.value, texts if validation is FieldValidation.WARN else ()

@@ -122,6 +122,14 @@ def not_served() -> ApiFailure:
     return ApiFailure(404, "NotFound", "404 page not found", plain=True)
 
 
+def no_route() -> ApiFailure:
+    """Build the 404 for a path that the router of the built-in kinds does not know below a resource.
+
+    Unlike that for an unknown resource it is a Status, with the generic text that the server has for its status code.
+    """
+    return ApiFailure(404, "NotFound", "the server could not find the requested resource", details={})
+
+
 def already_exists(group: str, plural: str, name: str, *, is_going: bool = False) -> ApiFailure:
     """Build the 409 for a create of an existing object (W-35).
 
@@ -157,6 +165,11 @@ def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) ->
     details = {"name": name, "group": group, "kind": kind}
     message = f'{resource_of(group, kind)} "{name}" is invalid: {listed}'
     return ApiFailure(422, "Invalid", message, causes=field_causes, details=details)
+
+
+def patch_invalid(why: str) -> ApiFailure:
+    """Build the 422 for a patch that leads to no valid document. It names neither the kind nor the object."""
+    return invalid("", "", "", (FailureCause("patch", f'Invalid value: "": {why}'),))
 
 
 def bad_request(message: str) -> ApiFailure:

@@ -4,31 +4,47 @@ A DELETE never touches the object's dependents. For the policies Foreground and 
 garbage collector removes after it has dealt with the dependents (W-31, W-32).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions
 from kubelab.model.failure import ApiFailure, FailureCause, bad_request, invalid, stale
+from kubelab.model.resources import ServedResource
+from kubelab.storage.listing import flag
 from purekube.apimachinery.timestamps import format_time
 
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
+_OWN_DELETE: Final = frozenset({("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 
 
-def delete_options(body: Mapping[str, Any], query: Mapping[str, str], *, dry_run: bool = False) -> DeleteOptions:
-    """Return the options of a DELETE. The propagation policy in the body takes precedence over that in the query.
+def query_options(query: Mapping[str, str]) -> dict[str, Any]:
+    """Return the DeleteOptions in the query of a DELETE, in the form of a body."""
+    given: dict[str, Any] = {"propagationPolicy": query.get("propagationPolicy")}
+    if "orphanDependents" in query:
+        given["orphanDependents"] = flag(query, "orphanDependents")
+    if query.get("dryRun"):
+        given["dryRun"] = [query["dryRun"]]
+    # The query can have preconditions, too: apimachinery: apis/meta/v1/conversion.go,
+    # Convert_url_Values_To_v1_DeleteOptions.
+    given["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
+    return given
 
-    The DELETE is a dry run if `dry_run` is True, as the query says, or if `body` has the field `dryRun`. Raises
-    ApiFailure 400 for a malformed precondition, and 422 for an invalid policy.
+
+def delete_options(given: Mapping[str, Any]) -> DeleteOptions:
+    """Return the options of a DELETE that `given`, the DeleteOptions of the request, describes.
+
+    Raises ApiFailure 400 for a value of the wrong type, and 422 for a policy or a dry run that does not exist.
     """
-    preconditions = body.get("preconditions") or {}
+    preconditions = given.get("preconditions") or {}
     if not isinstance(preconditions, Mapping):
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.preconditions")
     return DeleteOptions(
         uid=_text(preconditions, "uid"),
         resource_version=_text(preconditions, "resourceVersion"),
-        propagation=_policy(body, query),
-        dry_run=dry_run or bool(body.get("dryRun")),
+        propagation=_policy(given),
+        dry_run=_dry_run(given.get("dryRun")),
     )
 
 
@@ -39,15 +55,27 @@ def _text(preconditions: Mapping[str, Any], key: str) -> str | None:
     return value
 
 
-def _policy(body: Mapping[str, Any], query: Mapping[str, str]) -> str:
-    policy = body.get("propagationPolicy") or query.get("propagationPolicy") or ""
+def _dry_run(values: Any) -> bool:
+    if not isinstance(values, list | None):
+        raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.dryRun of type []string")
+    # A misspelt dry run is refused, because it would delete the object (apimachinery: ValidateDryRun).
+    if any(value != "All" for value in values or ()):
+        message = f'Unsupported value: {json.dumps(values)}: supported values: "All"'
+        raise _bad_option(FailureCause("dryRun", message, "FieldValueNotSupported"))
+    return bool(values)
+
+
+def _policy(given: Mapping[str, Any]) -> str:
+    policy = given.get("propagationPolicy") or ""
     # Deprecated since Kubernetes 1.7 and served still; the two ways to say the same must not be mixed.
-    orphan = body.get("orphanDependents", query.get("orphanDependents"))
+    orphan = given.get("orphanDependents")
+    if not isinstance(orphan, bool | None):
+        raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.orphanDependents of type bool")
     if orphan is not None and policy:
-        why = "Invalid value: both orphanDependents and propagationPolicy are set"
+        why = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
         raise _bad_option(FailureCause("propagationPolicy", why))
     if orphan is not None:
-        return "Orphan" if orphan in (True, "true", "1") else "Background"
+        return "Orphan" if orphan else "Background"
     if policy and policy not in _POLICIES:
         message = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
         raise _bad_option(FailureCause("propagationPolicy", message, "FieldValueNotSupported"))
@@ -58,26 +86,33 @@ def _bad_option(cause: FailureCause) -> ApiFailure:
     return invalid("meta.k8s.io", "DeleteOptions", "", (cause,))
 
 
-def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, where: tuple[str, str]) -> None:
+def check_preconditions(live: Mapping[str, Any], options: DeleteOptions, resource: ServedResource) -> None:
     """Raise ApiFailure 409 if the uid or resourceVersion of `live` is not the one that `options` require (W-30).
 
-    `where` is the (group, plural) of the object for the message.
+    `resource` is the object's resource, for the message.
     """
     meta = live["metadata"]
     # The uid is compared first, so a re-created object is reported as such even if the resourceVersion differs too
-    # (W-30).
+    # (apiserver: registry/rest/delete.go, BeforeDelete).
     if options.uid is not None and options.uid != meta["uid"]:
-        why = (
-            f"the UID in the precondition ({options.uid}) does not match the UID in record ({meta['uid']}). "
-            "The object might have been deleted and then recreated"
-        )
-        raise stale(*where, meta["name"], why)
+        raise _unmet(resource, meta["name"], "UID", options.uid, meta["uid"], "deleted and then recreated")
     if options.resource_version is not None and options.resource_version != meta["resourceVersion"]:
-        why = (
-            f"the ResourceVersion in the precondition ({options.resource_version}) does not match the "
-            f"ResourceVersion in record ({meta['resourceVersion']}). The object might have been modified"
-        )
-        raise stale(*where, meta["name"], why)
+        values = options.resource_version, meta["resourceVersion"]
+        raise _unmet(resource, meta["name"], "ResourceVersion", *values, "modified")
+
+
+def _unmet(resource: ServedResource, name: str, word: str, asked: str, found: str, event: str) -> ApiFailure:
+    # Namespaces and CRDs are deleted by code of their own, which has other words and names the resource: kubernetes:
+    # registry/core/namespace/storage/storage.go, Delete; apiextensions: registry/customresourcedefinition/etcd.go.
+    if resource.storage in _OWN_DELETE:
+        why = f"Precondition failed: {word} in precondition: {asked}, {word} in object meta: {found}"
+        return stale(resource.group, resource.plural, name, why)
+    why = (
+        f"the {word} in the precondition ({asked}) does not match the {word} in record ({found}). "
+        f"The object might have been {event}"
+    )
+    # BeforeDelete passes the kind where all other errors have the plural.
+    return stale(resource.group, resource.kind, name, why)
 
 
 def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ...]:

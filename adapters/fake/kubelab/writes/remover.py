@@ -46,7 +46,7 @@ class Remover:
         if refusal is not None:
             raise refusal
         stored = _in_storage(resource, record)
-        check_preconditions(stored, options, (resource.group, resource.plural))
+        check_preconditions(stored, options, resource)
         # A deleted CRD stays until its objects are gone: kube-apiserver gives it a finalizer at this moment.
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, terminating_crd(stored, self._now()), options)
