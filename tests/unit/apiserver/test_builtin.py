@@ -126,7 +126,8 @@ def test_a_namespace_is_born_active_with_its_label_and_finalizer() -> None:
     space = create("Namespace")
     assert space["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
     assert (space["spec"], space["status"]) == ({"finalizers": ["kubernetes"]}, {"phase": "Active"})
-    assert "managedFields" not in space["metadata"]
+    (entry,) = space["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}}
     assert refused(lambda: create("Namespace", {"name": "a.b"}))[0][0] == "metadata.name"
 
 

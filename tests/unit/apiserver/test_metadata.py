@@ -7,6 +7,7 @@ import pytest
 from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.failure import ApiFailure
 from kubelab.writes import pipeline
+from kubelab.writes.patches import json_patch
 from tests.support.ssa_world import THING, World, thing
 
 OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u"}
@@ -54,17 +55,18 @@ def test_a_name_has_to_come_from_somewhere_W_35() -> None:
         ({"labels": {"UPPER.example/a": "1"}}, "metadata.labels"),
         ({"labels": {"/a": "1"}}, "metadata.labels"),
         ({"labels": {"a/b/c": "1"}}, "metadata.labels"),
+        ({"ownerReferences": [{**OWNER, "apiVersion": ""}]}, "metadata.ownerReferences.apiVersion"),
         ({"annotations": {"a b": "x"}}, "metadata.annotations"),
         ({"annotations": {"a": "x" * (256 * 1024)}}, "metadata.annotations"),
         ({"finalizers": ["a b"]}, "metadata.finalizers"),
         ({"finalizers": ["orphan", "foregroundDeletion"]}, "metadata.finalizers"),
-        ({"ownerReferences": [{**OWNER, "uid": ""}]}, "metadata.ownerReferences[0].uid"),
-        ({"ownerReferences": [{**OWNER, "kind": ""}]}, "metadata.ownerReferences[0].kind"),
+        ({"ownerReferences": [{**OWNER, "uid": ""}]}, "metadata.ownerReferences.uid"),
+        ({"ownerReferences": [{**OWNER, "kind": ""}]}, "metadata.ownerReferences.kind"),
         (
             {"ownerReferences": [{**OWNER, "controller": True}, {**OWNER, "uid": "v", "controller": True}]},
             "metadata.ownerReferences",
         ),
-        ({"ownerReferences": [{**OWNER, "apiVersion": "v1", "kind": "Event"}]}, "metadata.ownerReferences[0]"),
+        ({"ownerReferences": [{**OWNER, "apiVersion": "v1", "kind": "Event"}]}, "metadata.ownerReferences"),
     ],
 )
 def test_metadata_that_is_refused_on_create_and_on_update_W_34_W_37(metadata: dict[str, Any], field: str) -> None:
@@ -188,7 +190,6 @@ def test_a_cluster_scoped_object_loses_a_namespace() -> None:
             {"kind": "Thing", "apiVersion": "tests.example/v2"},
             "does not match the expected API version (tests.example/v1)",
         ),
-        ({"kind": "Other", "apiVersion": "tests.example/v1"}, "cannot be handled as a Thing"),
         ([], "must be of type Thing"),
         (None, "must be of type Thing"),
     ],
@@ -197,6 +198,26 @@ def test_a_body_of_another_type_is_400(body: Any, text: str) -> None:
     found = failure(lambda: post(body))
     assert (found.status, found.reason) == (400, "BadRequest")
     assert text in found.message
+
+
+def test_a_custom_resource_of_another_kind_is_422() -> None:
+    found = failure(lambda: post({"kind": "Other", "apiVersion": "tests.example/v1", "metadata": {"name": "a"}}))
+    assert (found.status, found.message) == (
+        422,
+        'Other.tests.example "a" is invalid: kind: Invalid value: "Other": must be Thing',
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "shown"),
+    [
+        ({"a": 1}, '({"a":1})'),
+        ({"spec": {"message": "a" * 30}}, '({"spec":{"message":"aaaaaaaaaa ...)'),
+        ([1], "(5b315d)"),
+    ],
+)
+def test_a_body_that_is_not_recognized_is_shown_in_part(body: Any, shown: str) -> None:
+    assert failure(lambda: post(body)).message.endswith(shown)
 
 
 def test_unknown_fields_by_field_validation_W_36() -> None:
@@ -212,3 +233,16 @@ def test_unknown_fields_by_field_validation_W_36() -> None:
     assert found.message == (
         'Thing in version "v1" cannot be handled as a Thing: strict decoding error: unknown field "spec.nope"'
     )
+
+
+@pytest.mark.parametrize("index", ["-", "-1", "1"])
+def test_a_json_patch_appends_to_a_list_at_minus_one(index: str) -> None:
+    assert json_patch(["a"], [{"op": "add", "path": f"/{index}", "value": "b"}]) == ["a", "b"]
+    assert json_patch(["a"], [{"op": "add", "path": "/-2", "value": "b"}]) == ["b", "a"]
+    assert json_patch(["a", "b"], [{"op": "remove", "path": "/-1"}]) == ["a"]
+
+
+@pytest.mark.parametrize("metadata", [{"labels": 5}, {"labels": {"a": 5}}, {"finalizers": {}}])
+def test_a_patch_to_metadata_of_the_wrong_shape_is_422(metadata: dict[str, Any]) -> None:
+    found = failure(lambda: World().create("U").merge("U", {"metadata": metadata}))
+    assert (found.status, [cause.field for cause in found.causes], found.details["kind"]) == (422, ["patch"], "")

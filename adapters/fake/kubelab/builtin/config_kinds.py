@@ -131,20 +131,32 @@ def _update_secret(new: Manifest, old: Manifest) -> Manifest:
     return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
 
 
+def _read_namespace(manifest: Manifest) -> Manifest:
+    """Return the namespace with its name as a label, unless its name is still to be generated."""
+    meta = manifest["metadata"]
+    # The label is a default of the decoder, so the manager that creates the namespace owns it (kubernetes:
+    # apis/core/v1/defaults.go, SetDefaults_Namespace).
+    return {**manifest, "metadata": _labelled(meta)} if meta.get("name") else manifest
+
+
+def _labelled(meta: Manifest) -> dict[str, Any]:
+    return {**meta, "labels": {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}}
+
+
 def _create_namespace(manifest: Manifest) -> Manifest:
     """Return a new namespace with its name as a label, the finalizer `kubernetes` and the phase Active."""
-    meta = manifest["metadata"]
-    labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]} if meta.get("name") else {}
     finalizers = (manifest.get("spec") or {}).get("finalizers") or []
     spec = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
-    return {**manifest, "metadata": {**meta, "labels": labels}, "spec": spec, "status": {"phase": "Active"}}
+    # A generated name comes after defaulting and tracking, so nobody owns the label then (kubernetes:
+    # registry/core/namespace/strategy.go, Canonicalize).
+    meta = manifest["metadata"]
+    meta = _labelled(meta) if meta.get("name") else meta
+    return {**manifest, "metadata": meta, "spec": spec, "status": {"phase": "Active"}}
 
 
 def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
     """Return the updated namespace with its old `spec.finalizers`, which only `/finalize` changes, and its label."""
-    meta = new["metadata"]
-    labels = {**(meta.get("labels") or {}), "kubernetes.io/metadata.name": meta["name"]}
-    return {**new, "metadata": {**meta, "labels": labels}, "spec": old.get("spec", {})}
+    return {**new, "metadata": _labelled(new["metadata"]), "spec": old.get("spec", {})}
 
 
 def _check_namespace(manifest: Manifest) -> list[StatusCause]:
@@ -163,6 +175,7 @@ CONFIGS: Final = (
             generation=Generation.NEVER,
             unconditional_update=True,
             name_rule=NameRule.LABEL,
+            read=_read_namespace,
             on_create=_create_namespace,
             on_update=_update_namespace,
             check=_check_namespace,

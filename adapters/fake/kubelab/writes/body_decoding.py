@@ -10,10 +10,11 @@ import msgspec
 
 from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind
-from kubelab.model.failure import bad_request
+from kubelab.model.failure import FailureCause, bad_request, invalid
 from kubelab.model.records import encode
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import get_path
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
@@ -74,6 +75,11 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
             f"the API version in the data ({body['apiVersion']}) does not match the expected API version "
             f"({definition.api_version})"
         )
+    # Custom resources are decoded whatever their kind is; validation compares the kinds (apiextensions:
+    # registry/customresource/validator.go, ValidateTypeMeta).
+    if body["kind"] != definition.kind.kind and not definition.built_in:
+        cause = FailureCause("kind", f'Invalid value: "{body["kind"]}": must be {definition.kind.kind}')
+        raise invalid(definition.kind.group, str(body["kind"]), _name_in(body), (cause,))
     if body["kind"] != definition.kind.kind:
         raise bad_request(
             f"{body['kind']} in version {_quoted(definition.kind.version)} cannot be handled as a "
@@ -83,9 +89,15 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
 
 
 def _unrecognized(definition: ServedKind, body: Any, why: str) -> Exception:
-    text = _text(body)
+    # apiserver: handlers/rest.go, summarizeData: an object as text and other data in hexadecimal, 30 bytes of it.
+    raw = encode(body)
+    start = raw[:30].decode(errors="replace") if raw.startswith(b"{") else raw[:30].hex()
     known = f"the object provided is unrecognized (must be of type {definition.kind.kind})"
-    return bad_request(f"{known}: {why} ({text.encode().hex() if text != '{}' else '{}'})")
+    return bad_request(f"{known}: {why} ({start}{' ...' if len(raw) > 30 else ''})")
+
+
+def _name_in(body: Mapping[str, Any]) -> str:
+    return str(get_path(body, "metadata", "name") or "")
 
 
 def _text(body: Any) -> str:

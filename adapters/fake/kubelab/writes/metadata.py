@@ -33,8 +33,8 @@ _SUBDOMAIN_TEXT: Final = (
     "and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-_QUALIFIED_TEXT: Final = (
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+_QUALIFIED_RULE: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
@@ -121,7 +121,10 @@ def qualified_problems(key: str) -> list[str]:
     prefix, slash, name = key.rpartition("/")
     problems: list[str] = []
     if "/" in prefix:
-        return [f"a valid label key must consist of an optional prefix and a name: {key!r} has several '/'"]
+        # The message speaks of a label even for annotations and finalizers: apimachinery: api/validate/content/kube.go,
+        # IsLabelKey.
+        prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a valid label key {_QUALIFIED_RULE} {prefixed}"]
     if slash and not prefix:
         problems.append("prefix part must be non-empty")
     elif slash:
@@ -131,7 +134,7 @@ def qualified_problems(key: str) -> list[str]:
     elif len(name) > 63:
         problems.append("name part must be no more than 63 bytes")
     if not _QUALIFIED.fullmatch(name):
-        problems.append(_QUALIFIED_TEXT)
+        problems.append(f"name part {_QUALIFIED_RULE}")
     return problems
 
 
@@ -162,11 +165,14 @@ def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
 def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
     """Return the problems of owner references: missing fields, and more than one controller (W-34)."""
     controller = ""
-    for index, owner in enumerate(owners):
-        where = f"metadata.ownerReferences[{index}]"
+    where = "metadata.ownerReferences"
+    for owner in owners:
+        # The paths have no index, and the reason is not Required: apimachinery: api/validation/objectmeta.go,
+        # validateOwnerReference.
         for key in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(key):
-                yield required(f"{where}.{key}", "must not be empty")
+                text = "version must not be empty" if key == "apiVersion" else "must not be empty"
+                yield invalid_value(f"{where}.{key}", owner.get(key) or "", text)
         # apimachinery's `BannedOwners` lists this one kind, and only in the core group.
         if owner.get("apiVersion") == "v1" and owner.get("kind") == "Event":
             yield invalid_value(where, dict(owner), "/v1, Kind=Event is disallowed from being an owner")
@@ -177,7 +183,7 @@ def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
                     'Only one reference can have Controller set to true. Found "true" in references for '
                     f"{controller} and {mine}"
                 )
-                yield invalid_value("metadata.ownerReferences", [dict(reference) for reference in owners], detail)
+                yield invalid_value(where, [dict(reference) for reference in owners], detail)
             else:
                 controller = mine
 

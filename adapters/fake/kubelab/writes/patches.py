@@ -218,7 +218,9 @@ def _add(document: Any, path: tuple[str, ...], value: Any) -> Any:
         if rest:
             index = _index(document, step, last=len(document) - 1)
             return [*document[:index], _add(document[index], rest, value), *document[index + 1 :]]
-        index = len(document) if step == "-" else _index(document, step, last=len(document))
+        # A negative index counts from the end of the longer list, so -1 appends (evanphx/json-patch v4.13.0,
+        # partialArray.add); in all other operations it names the last item.
+        index = len(document) if step == "-" else _index([*document, value], step, last=len(document))
         return [*document[:index], value, *document[index:]]
     if not isinstance(document, Mapping) or (rest and step not in document):
         raise cannot()

@@ -13,7 +13,7 @@ Nothing is mutated.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
+from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import (
     ApiFailure,
@@ -21,8 +21,8 @@ from kubelab.model.failure import (
     bad_request,
     field_conflict,
     internal,
-    invalid,
     not_found,
+    patch_invalid,
     stale,
     unsupported_media_type,
 )
@@ -191,15 +191,14 @@ def _read_patched(
 ) -> tuple[Manifest, tuple[str, ...]]:
     """Return two values: the patched object `raw` as `read_body` reads it, and its warnings.
 
-    Under Strict and for built-in kinds, an error is a 422 instead of the 400 of `read_body`, as on kube-apiserver.
+    An error is a 422 about the field `patch` instead of the 400 of `read_body`.
     """
     try:
         return read_body(definition, raw, write.field_validation, settled)
     except ApiFailure as failure:
-        if write.field_validation is not FieldValidation.STRICT and not definition.built_in:
-            raise
-        cause = FailureCause("patch", f'Invalid value: "": {failure.message}')
-        raise invalid("", "", "", (cause,)) from failure
+        # apiserver: handlers/patch.go, jsonPatcher.applyPatchToCurrentObject. It also quotes the whole patched object
+        # as the invalid value, which is left out here.
+        raise patch_invalid(failure.message) from failure
 
 
 def _replaced(

@@ -18,7 +18,8 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
     """
     dry_run = query.get("dryRun")
     if dry_run not in (None, "", "All"):
-        raise _refused(kind, "dryRun", f'Unsupported value: "{dry_run}": supported values: "All"', "NotSupported")
+        # A query can repeat `dryRun`, so the message shows a list.
+        raise _refused(kind, "dryRun", f'Unsupported value: ["{dry_run}"]: supported values: "All"', "NotSupported")
     validation = query.get("fieldValidation") or FieldValidation.WARN
     if validation not in list(FieldValidation):
         message = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'
