@@ -6,4 +6,7 @@ managedFields. The rules S-15 to S-81 are in docs/spec/api-server.md. They are t
 kubernetes-sigs/structured-merge-diff (`apply` and `ownership` of its `merge/update.go` and `merge/conflict.go`, `merge`
 and `typed` of `typed/merge.go` and `typed/tofieldset.go`, `fieldset` and `paths` of `fieldpath`) and of
 kubernetes/apimachinery's `pkg/util/managedfields/internal` (`managers`).
+
+In the comments `SMD:` stands for structured-merge-diff 6.3.3 and `managedfields:` for the latter folder of apimachinery
+0.36.3, the versions in Kubernetes 1.36.3.
 """

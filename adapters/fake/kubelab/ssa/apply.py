@@ -26,6 +26,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.schema.node import Schema
 from purekube.schema.structure import equal
 
+# managedfields: skipnonapplied.go, NewSkipNonAppliedManager.
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 
 
@@ -72,18 +73,24 @@ def apply(
     if live is None:
         live = definition.empty()
     elif not managers:
+        # managedfields: skipnonapplied.go, Apply: the existing fields are recorded as an update of an empty object, so
+        # the first apply can conflict with whatever is there.
         managers = current(rules, _adopt(definition, rules, live, subresource, now))
     # An applier has one entry whatever versions it writes in; the entry takes the version of its last apply (S-63).
     key = key_of(manager, ManagedFieldsOperation.APPLY, subresource, definition.api_version)
     before = _bare(live)
     try:
         new, managers = _merged(rules, before, _bare(config), managers, key, force)
+    # managedfields: structuredmerge.go, Apply: neither error has a status, so both become a 500. A live object that
+    # does not fit its schema can hardly come from a request; a changed CRD brings it about.
     except (ItemError, UntypedError) as error:
         raise TypedPatchError(f"failed to create typed live object ({_named(definition, live)}): {error}") from error
     changed = not equal(before, new)
     # A changed value renews the time, even if the manager owns the same fields as before (S-67).
     if changed and key in managers:
         managers[key] = managers[key].at(now)
+    # managedfields: managedfieldsupdater.go, Apply: an apply without a change returns a copy of the live object, so an
+    # order of keys or a number's spelling in the configuration never counts as a change.
     return with_managed_fields(new if changed else before, managers)
 
 
@@ -101,6 +108,8 @@ def _named(definition: KindProperties, manifest: Mapping[str, Any]) -> str:
     """Return an object's name as kube-apiserver's messages print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
+    # managedfields: structuredmerge.go, objectGVKNN prints Go's GroupVersionKind, which begins with the slash after an
+    # empty group.
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
     return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
 
@@ -118,6 +127,8 @@ def _merged(
     Fields that the applier (`key`) owned and `config` omits are dropped.
     """
     new = merge(rules.schema, live, config)
+    # SMD: merge/update.go, Updater.Apply: the fields that the endpoint resets are left out before pruning, so that an
+    # apply to the main endpoint never drops what the same manager has in `status` (S-46).
     owned = recursive_difference(field_set(rules.schema, config), rules.ignored)
     last = managers.get(key)
     after = dict(managers)
@@ -126,6 +137,7 @@ def _merged(
     if last is not None and after[key] is not last:
         new = _drop(rules, new, last, after.values())
     after, _ = settle(rules, live, new, after, key, force=force)
+    # managedfields: stripmeta.go: the identity of the object is removed only after the merge, and only from the writer.
     mine = without_metadata(after[key].fields)
     if mine:
         after[key] = after[key].owning(mine)
@@ -156,6 +168,8 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
     (S-41). A field that the applier did not own stays if its parent stays (S-43). Each entry names fields of its own
     version, so `merged` is converted to that version first. The rules are S-37 to S-44.
     """
+    # SMD: merge/update.go, addBackOwnedItems: the version of the last apply comes first. A conversion could fail for an
+    # object that lacks fields which another version requires.
     owned: dict[str, FieldSet] = {last.api_version: EMPTY}
     for entry in entries:
         owned[entry.api_version] = union(owned.get(entry.api_version, EMPTY), entry.fields)
@@ -171,6 +185,8 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
         whole, pruned = kind.in_version(whole, at), kind.in_version(pruned, at)
         pruned = _without_unowned(kind.schema_of(at), whole, pruned, everybody)
     pruned = kind.in_version(pruned, version)
+    # SMD: merge/update.go, addBackDanglingItems: only what the applier itself owned may go, not what lay unowned beside
+    # it.
     gone = intersection(difference(_named_set(schema, merged), _named_set(schema, pruned)), fields)
     return kind.in_version(remove(schema, merged, gone), rules.api_version)
 
@@ -212,6 +228,8 @@ def track_update(
     rules = Rules(definition, definition.reset_fields(subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)
     # A client may have stripped all ownership (S-68): tracking starts again with the first apply, not with an update.
+    # managedfields: skipnonapplied.go, Update; a new object is tracked always, since DefaultTrackOnCreateProbability is
+    # 1.
     if before is not None and not held:
         return with_managed_fields(after, {})
     old = definition.empty() if before is None else before
@@ -220,6 +238,7 @@ def track_update(
         out = _updated(rules, _bare(old), _bare(after), held, key, now)
     except ItemError:
         return with_managed_fields(after, _managers_of(before))
+    # managedfields: fieldmanager.go, UpdateNoErrors: an update never fails because of ownership, it loses all entries.
     except UntypedError:
         return with_managed_fields(after, {})
     return with_managed_fields(after, cap_updaters(out))
@@ -232,6 +251,8 @@ def _updated(
     taken = without_metadata(changes.changed)
     if taken:
         mine = out.get(key)
+        # managedfields: managedfieldsupdater.go, Update: an update runs under a name of its own and is merged with the
+        # manager's earlier entry afterwards. So it also takes away fields of its own earlier entries in other versions.
         out[key] = ManagedFieldsEntry(taken if mine is None else union(mine.fields, taken), rules.api_version, now)
     return out
 

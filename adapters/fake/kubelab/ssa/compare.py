@@ -65,6 +65,7 @@ class _Comparing:
             return
         lead = old if new is MISSING else new
         form = shape(schema, lead)
+        # SMD: typed/merge.go, mergingWalker.merge deduces the shape of each side separately; compare.go does the same.
         untyped = schema.type is JsonType.ANY  # only then the shape depends on the value
         if untyped and old is not MISSING and new is not MISSING and shape(schema, old) != form:
             self._other_shape(schema, old, new, form)
@@ -93,6 +94,7 @@ class _Comparing:
         if form == "list":
             left = old if isinstance(old, list) else []
             right = new if isinstance(new, list) else []
+            # SMD: typed/compare.go, doList: two lists without items are a leaf, so null and [] differ.
             if schema.list_type is ListType.ATOMIC or not (left or right):
                 return True
             self._lists(schema, left, right)
@@ -128,6 +130,7 @@ class _Comparing:
 
     def _lists(self, schema: Schema, old: list[Any], new: list[Any]) -> None:
         inner = items_schema(schema)
+        # A list item is found by its name, not its place: an order that changes alone is no difference (S-57).
         before, after = _by_element(schema, old), _by_element(schema, new)
         for element in {**before, **after}:
             left, right = before.get(element, []), after.get(element, [])
@@ -142,6 +145,8 @@ class _Comparing:
         If a list has more than one such item, its items are compared as a whole (S-61).
         """
         here = [*self._path, element]
+        # SMD: typed/compare.go, visitListItems: duplicates cannot be paired, so they are modified, removed or added
+        # together.
         if len(left) > 1 and len(right) > 1:
             if not equal(left, right):
                 insert(self.modified, here)

@@ -29,6 +29,7 @@ def misfits(schema: Schema, value: Any, path: str = "") -> list[str]:
 
     `path` is the path of `value` itself, with which the path of each part begins.
     """
+    # SMD: typed/validate.go accepts null for every type; only the later validation of the object refuses it (S-62).
     if value is None:
         return []
     match shape(schema, value):
@@ -61,6 +62,8 @@ def _list_misfits(schema: Schema, value: list[Any], path: str) -> list[str]:
             try:
                 element = element_of(schema, item)
             except ItemError as error:
+                # SMD: typed/validate.go, visitListItems stops at an item without an identity, but goes on after a
+                # duplicate.
                 return [*problems, f"{path}: element {index}: {error}"]
             where = path + element_text(element)
             if element in seen:
@@ -75,6 +78,8 @@ def _map_misfits(schema: Schema, value: dict[str, Any], path: str) -> list[str]:
     for key, item in value.items():
         child = schema.applied(key)
         if child is None:
+            # SMD: typed/validate.go, visitMapItems ends the iteration at the first unknown field. Go iterates over maps
+            # at random, so which of several unknown fields is named differs there from run to run.
             return [*problems, f"{path}.{key}: field not declared in schema"]
         if child.type not in _FITTING.get(type(item), ()):
             problems += misfits(child, item, f"{path}.{key}")
@@ -86,9 +91,13 @@ def _wrong_scalar(schema: Schema, value: Any) -> str:
         case JsonType.INTEGER | JsonType.NUMBER:
             good = isinstance(value, (int, float)) and not isinstance(value, bool)
             return "" if good else f"expected numeric (int or float), got {_go_type(value)}"
+        # kube-openapi: schemaconv/smd.go, convertPrimitive gives strings with a format, such as int-or-string, the type `untyped`, which takes
+        # any scalar.
         case JsonType.STRING if schema.format in _FREE_SCALAR:
             if isinstance(value, str):
                 return ""
+            # SMD: typed/validate.go, validateScalar prints the value by `%#v` for strings only, and by `%v` and `%T`
+            # for others.
             return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
         case JsonType.BOOLEAN:
             return "" if isinstance(value, bool) else f"expected boolean, got &{{{go_plain(value)}}}"

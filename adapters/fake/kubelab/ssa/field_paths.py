@@ -15,6 +15,7 @@ from kubelab.ssa.fieldset import FieldSet, is_member
 _encoder: Final = msgspec.json.Encoder(order="sorted")
 _decode: Final = msgspec.json.decode
 _LONGEST_REMEMBERED: Final = 64
+# SMD: fieldpath/element.go, PathElement.Compare: fields precede keys, keys precede values, values precede indexes.
 _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
@@ -53,6 +54,7 @@ def _keyed(keys: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
+    # SMD: value/value.go, EqualsUsing compares 1 and 1.0 as floats, and Go's encoder writes both as 1 (S-29).
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -105,6 +107,8 @@ def iterate(fields: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[st
 
     At each level, the elements in the set come first, and then the paths below them, both sorted.
     """
+    # SMD: fieldpath/set.go, Set.iteratePrefix visits members before children, and so does the list of conflicts in an
+    # error.
     elements = sorted((element for element in fields if element != "."), key=_rank)
     for element in elements:
         if is_member(fields[element]):

@@ -130,6 +130,8 @@ def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
         other = right.get(element)
         if other is None:
             out[element] = node
+        # A member of `right` excludes all below it: SMD: fieldpath/set.go, RecursiveDifference. Reset fields need this,
+        # because a manager owns `.status.phase` and the set to exclude has `.status` only.
         elif not is_member(other):
             rest = recursive_difference(node, other)
             if rest or not node:

@@ -38,6 +38,7 @@ def apply_as(
     that client-side apply wrote: it takes them over. It also updates the last-applied annotation if the object has one.
     """
     run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
+    # managedfields: lastappliedmanager.go, Apply compares the name literally; another name opts out of the migration.
     if manager != "kubectl":
         return run(force=force)
     try:
@@ -45,6 +46,8 @@ def apply_as(
     except Clash as clash:
         allowed = _written_before(definition, live)
         left = {key: rest for key, fields in clash.clashes.items() if (rest := difference(fields, allowed))}
+        # managedfields: lastappliedmanager.go, conflictsDifference: the error names only the fields that client-side
+        # apply did not write.
         if left:
             raise conflict(left) from clash
         out = run(force=True)
@@ -60,12 +63,15 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
         last = msgspec.json.decode(text)
     except msgspec.DecodeError:
         return EMPTY
+    # managedfields: lastappliedmanager.go, allowedConflictsFromLastApplied: an annotation that cannot be used is no
+    # error, it merely allows no conflict. Field names of another version would be meaningless here.
     if not isinstance(last, dict) or last.get("apiVersion") != definition.api_version:
         return EMPTY
     if misfits(definition.schema, last):
         return EMPTY
     changes = compare(definition.schema, last, live)
     owned = field_set(definition.schema, last)
+    # A field that somebody has changed since is not `kubectl`'s any more, even if that client-side apply set it.
     for changed in (changes.modified, changes.added, changes.removed):
         owned = difference(owned, changed)
     return owned
@@ -82,6 +88,8 @@ def _annotated(manifest: dict[str, Any], config: Manifest) -> dict[str, Any]:
     meta = config.get("metadata") or {}
     plain = {key: value for key, value in _annotations(config).items() if key != LAST_APPLIED}
     shown = {**config, "metadata": {**meta, "annotations": plain}} if "annotations" in meta else config
+    # Go's JSON encoder sorts the keys of maps and ends the document with a line feed (managedfields:
+    # lastappliedupdater.go, buildLastApplied).
     text = msgspec.json.encode(shown, order="sorted").decode() + "\n"
     changed = {**annotations, LAST_APPLIED: text}
     return {**manifest, "metadata": {**manifest["metadata"], "annotations": changed}}

@@ -16,6 +16,7 @@ from kubelab.ssa.fieldset import EMPTY, FieldSet, normalized, union
 
 # kube-apiserver's constant `DefaultMaxUpdateManagers`; appliers are not limited (S-52).
 MAX_UPDATERS: Final = 10
+# managedfields: capmanagers.go, NewCapManagersManager.
 ANCIENT: Final = "ancient-changes"
 
 
@@ -95,6 +96,8 @@ Managers: TypeAlias = Mapping[ManagerKey, ManagedFieldsEntry]
 
 def key_of(manager: str, operation: ManagedFieldsOperation, subresource: str, api_version: str) -> ManagerKey:
     """Return the identity under which a write is recorded. A write without a manager belongs to `unknown` (S-53)."""
+    # managedfields: managedfields.go, BuildManagerIdentifier: paths of an update are those of one version, but an
+    # applier replaces its whole entry and so needs only one.
     version = api_version if operation is ManagedFieldsOperation.UPDATE else ""
     return ManagerKey(manager or "unknown", operation, subresource, version)
 
@@ -107,6 +110,8 @@ def is_reset(managed_fields: Any, *, built_in: bool) -> bool:
     # The documented way to strip all ownership; `[]` does so on built-in kinds only (S-68).
     if managed_fields == [{}]:
         return True
+    # managedfields: fieldmanager.go, isResetManagedFields: an empty list resets if it is not nil. Unstructured objects
+    # lose this difference in their accessor, typed objects keep it (measured, S-68).
     return built_in and managed_fields == []
 
 
@@ -127,6 +132,8 @@ def decode_managers(
         operation = ManagedFieldsOperation(raw["operation"])
         key = key_of(raw.get("manager", ""), operation, raw.get("subresource", ""), version)
         time = raw.get("time") or ""
+        # Two entries with one identity are no error: the later one counts (managedfields.go, DecodeManagedFields fills
+        # a map).
         entries[key] = (
             ManagedFieldsEntry(fields, version, time, raw)
             if trusted
@@ -168,6 +175,8 @@ def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
         key=lambda row: (
             # The enum's text sorts as the API does: "Apply" precedes "Update" (S-64).
             row[0].operation,
+            # RFC 3339 in UTC and whole seconds sorts like the time itself, and an absent time, which is 0 in Go, comes
+            # first.
             row[1].time,
             row[0].manager,
             row[1].api_version,
@@ -202,6 +211,7 @@ def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[Manager
     """
     updaters = sorted(
         (key for key in managers if key.operation is ManagedFieldsOperation.UPDATE),
+        # managedfields: capmanagers.go, capUpdateManagers sorts by time, then by the JSON text of the identity.
         key=lambda key: (managers[key].time, key.identifier()),
     )
     if len(updaters) <= MAX_UPDATERS:
@@ -219,6 +229,7 @@ def cap_updaters(managers: dict[ManagerKey, ManagedFieldsEntry]) -> dict[Manager
         bucket = ManagerKey(ANCIENT, ManagedFieldsOperation.UPDATE, "", entry.api_version)
         held = out.pop(oldest if key == bucket or bucket not in out else bucket)
         out.pop(key, None)
+        # managedfields: capmanagers.go: the bucket takes the time of the entry that is merged into it, which is newer.
         out[bucket] = ManagedFieldsEntry(union(entry.fields, held.fields), entry.api_version, entry.time)
         excess -= 1
     return out

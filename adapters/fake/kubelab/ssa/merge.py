@@ -18,6 +18,7 @@ def merge(schema: Schema, live: Any, config: Any) -> Any:
     lead = live if config is MISSING else config
     match shape(schema, lead):
         case "scalar":
+            # True == 1 in Python, so the types are compared, too.
             return live if type(live) is type(lead) and live == lead else lead
         case "list":
             return _merge_lists(schema, live, config)
@@ -31,6 +32,8 @@ def _merge_maps(schema: Schema, live: Any, config: Any) -> Any:
     if schema.atomic_map or not (left or right):
         return live if config is MISSING else config
     if not right:
+        # SMD: typed/merge.go, doMap: an applied {} or null adds nothing to a map that has members, and takes nothing
+        # from it.
         if config is MISSING or shape(schema, live) == MAP:
             return live
         return config
@@ -76,6 +79,8 @@ class _Items:
         shared = [element for element, _ in self._right if element in self._old]
         done: set[str] = set()
         at_left = at_right = at_shared = 0
+        # SMD: typed/merge.go, visitListItems: the items of the configuration come in its order, and the items of others
+        # keep their places between them (S-56).
         while at_left < len(self._left) or at_right < len(self._right):
             element = self._left[at_left][0] if at_left < len(self._left) else None
             if element is not None and at_right < len(self._right):
@@ -133,8 +138,10 @@ def _remove_items(schema: Schema, value: Any, fields: FieldSet) -> Any:
         node = fields.get(element_of(schema, item))
         if node is None:
             remainder.append(item)
+        # SMD: typed/remove.go, doList: an item whose own path is in the set goes with all that is in it (S-41).
         elif not is_member(node):
             remainder.append(remove(inner, item, node))
+    # SMD 6.3.3: typed/remove.go, doList sets no result if nothing is left, and Go's nil is JSON's null.
     return remainder or None
 
 
@@ -164,6 +171,8 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
             continue
         child, declared = _below(schema, element)
         below = with_named_fields(child, node)
+        # SMD: fieldpath/set.go, EnsureNamedFieldsAreMembers: otherwise the removal of `.spec.size` alone would leave
+        # `spec` in place, or, for keys of free maps, take away a neighbour's parent.
         out[element] = {MEMBER: {}, **below} if declared and MEMBER not in below else below
     return out
 

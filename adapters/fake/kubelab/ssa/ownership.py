@@ -25,8 +25,11 @@ def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
         if not node or element == MEMBER:
             continue
         child = _below(schema, element)
+        # SMD: typed/reconcile_schema.go, visitMapItems: fields that the schema lost stay owned, since
+        # nothing says what became of them.
         if child is None:
             continue
+        # A member whose subtree is empty stands for the whole atomic value.
         new = {} if _is_atomic(child) else reconcile_fields(child, node)
         if new is not node:
             changed[element] = new
@@ -48,6 +51,7 @@ def _is_atomic(schema: Schema) -> bool:
 Clashes: TypeAlias = Mapping[ManagerKey, FieldSet]
 """The fields that a write would change although other managers own them, by the manager that owns them."""
 
+# managedfields: stripmeta.go, NewStripMetaManager.
 NEVER_OWNED: Final[FieldSet] = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -131,6 +135,7 @@ class Rules:
 def current(rules: Rules, managers: Mapping[ManagerKey, ManagedFieldsEntry]) -> dict[ManagerKey, ManagedFieldsEntry]:
     """Return those managedFields entries whose version is still served (S-71), adapted to the present schema (S-60)."""
     served = rules.kind.served_versions
+    # SMD: merge/update.go, reconcileManagedFieldsWithSchemaChanges skips versions that it cannot convert to.
     return {key: _adapted(rules, entry) for key, entry in managers.items() if entry.api_version in served}
 
 
@@ -173,6 +178,8 @@ def settle(
         clash = intersection(entry.fields, compared[version].changed)
         if clash:
             clashes[key] = clash
+        # Removed fields are taken from everybody without a conflict, even from other appliers (SMD: merge/update.go,
+        # Updater.update).
         left = difference(difference(entry.fields, clash), compared[version].removed)
         if left:
             out[key] = entry.owning(left)
@@ -204,6 +211,7 @@ def conflict(clashes: Clashes) -> Clash:
     if len(conflicts) == 1:
         key, path = conflicts[0]
         return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
+    # managedfields: conflict.go, getConflictMessage: one conflict is told in a line, several are grouped by manager.
     lines: list[str] = []
     for key, fields in by_manager:
         lines.append(f"conflicts with {key}:")

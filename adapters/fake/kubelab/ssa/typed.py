@@ -42,6 +42,7 @@ def shape(schema: Schema, value: Any) -> str:
 
 def shape_of(value: Any) -> str:
     """Return the shape of a value by its Python type: `scalar`, `list` or `map`. A null counts as a map."""
+    # SMD: typed/helpers.go, handleAtom tries the map first if the value's own type decides nothing, as for null.
     if value is None or isinstance(value, dict):
         return MAP
     return LIST if isinstance(value, list) else SCALAR
@@ -83,6 +84,8 @@ def _keyed_element(schema: Schema, item: Any) -> str:
             child = items_schema(schema).properties.get(name)
             if child is not None and child.default is not MISSING:
                 keys[name] = child.default
+    # SMD: typed/helpers.go, keyedAssociativeListItemToPathElement: an item may omit some of its keys, then its name has
+    # only the others; without any key it has no name.
     if not keys:
         names = " ".join(f'"{name}"' for name in schema.list_keys)
         raise ItemError(
@@ -111,6 +114,8 @@ def _fields(schema: Schema, value: Any) -> tuple[dict[str, Any], bool]:
         case "list":
             if schema.list_type is ListType.ATOMIC:
                 return {}, True
+            # SMD: typed/tofieldset.go, doList: a granular list is owned through its items only, so an applied [] of a
+            # declared field owns nothing.
             return (_item_fields(schema, value) if isinstance(value, list) else {}), False
         case _:
             if schema.atomic_map:
