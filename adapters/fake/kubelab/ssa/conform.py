@@ -91,8 +91,8 @@ def _wrong_scalar(schema: Schema, value: Any) -> str:
         case JsonType.INTEGER | JsonType.NUMBER:
             good = isinstance(value, (int, float)) and not isinstance(value, bool)
             return "" if good else f"expected numeric (int or float), got {_go_type(value)}"
-        # kube-openapi: schemaconv/smd.go, convertPrimitive gives strings with a format, such as int-or-string, the type `untyped`, which takes
-        # any scalar.
+        # kube-openapi: schemaconv/smd.go, convertPrimitive gives strings with a format, such as int-or-string, the type
+        # `untyped`, which takes any scalar.
         case JsonType.STRING if schema.format in _FREE_SCALAR:
             if isinstance(value, str):
                 return ""
