@@ -10,7 +10,7 @@ from kubelab.lifecycle.controllers import GARBAGE_COLLECTOR
 from kubelab.lifecycle.garbage_collector import DeleteDependent, DropReferences, OwnerState, Verdict, decide_dependent
 from kubelab.model.calls import DeleteOptions
 from kubelab.server import ApiServer
-from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
+from purekube.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE
 from purekube.ports import PatchType
 from tests.support.apiserver_world import (
     GIZMO,
@@ -236,3 +236,15 @@ def test_after_a_run_no_object_has_lost_all_its_owners(graph: Graph, deletions: 
     assert all(owner["uid"] in alive for meta in left for owner in meta.get("ownerReferences", ()))
     assert server.idle
     assert server.run_gc() == 0
+
+
+def test_an_event_is_never_garbage() -> None:
+    server = new_server()
+    parent = apply(server, gizmo("parent"))
+    about = {"apiVersion": "tests.example/v1", "kind": "Gizmo", "namespace": "default", "name": "parent"}
+    event = {**CORE_EVENT.manifest("said", "default"), "involvedObject": about, "type": "Normal", "reason": "Said"}
+    event["metadata"]["ownerReferences"] = owned_by(parent)
+    server.create(at(server, CORE_EVENT), event)
+    deleted(server, "parent", "Background")
+    server.run_gc()
+    assert server.get(at(server, CORE_EVENT, "said")).status == 200

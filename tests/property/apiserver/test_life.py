@@ -357,6 +357,18 @@ def test_a_definition_is_established_within_the_request_that_creates_it() -> Non
     assert stored["status"]["storedVersions"] == ["v1"]
 
 
+def test_a_definition_with_a_finalizer_of_its_own_stays_without_its_objects() -> None:
+    server = new_server()
+    apply(server, gizmo("a"))
+    target = at(server, CUSTOM_RESOURCE_DEFINITION, GIZMO.crd_name)
+    server.patch(target, {"metadata": {"finalizers": ["tests.example/f"]}}, PatchType.MERGE)
+    server.delete(target)
+    left = server.get(target).object()
+    terminating = {key: left["status"]["conditions"][-1][key] for key in ("type", "status", "reason")}
+    assert left["metadata"]["finalizers"] == ["tests.example/f"]
+    assert terminating == {"type": "Terminating", "status": "False", "reason": "InstanceDeletionCompleted"}
+
+
 def test_a_definition_whose_schema_cannot_be_used_is_stored_and_not_served() -> None:
     server = new_server()
     broken = crd(Kind("tests.example", "v1", "Broken", "brokens"))

@@ -44,10 +44,10 @@ def test_a_label_selector_selects_as_kubernetes_does(selector: str, labels: dict
         ("a=b=c", "found '=', expected: ',' or 'end of string'"),
         ("=b", "found '=', expected: !, identifier, or 'end of string'"),
         ("a,", "found '', expected: identifier after ','"),
-        ("a in b", "found 'b' expected: '('"),
-        ("a in (b", "found '', expected: ')'"),
-        ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
-        ("!", "found '', expected: identifier"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
     ],
 )
 def test_a_malformed_label_selector_is_400_in_the_servers_words(selector: str, message: str) -> None:

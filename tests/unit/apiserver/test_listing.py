@@ -9,6 +9,7 @@ from kubelab.storage.listing import (
     ReadPlan,
     check_watch_options,
     continue_token,
+    list_options,
     plan_list,
     watch_version,
 )
@@ -109,3 +110,28 @@ def test_what_a_watch_refuses_W_12(options: ListOptions) -> None:
 
 def test_initial_events_may_be_asked_for_W_12() -> None:
     check_watch_options(ListOptions(send_initial_events=True, resource_version_match="NotOlderThan"))
+
+
+def test_all_wrong_options_of_a_list_are_told_W_02() -> None:
+    with pytest.raises(ApiFailure) as caught:
+        plan(ListOptions(resource_version_match="Newest", continue_token="t", send_initial_events=True))
+    assert [(cause.field, cause.reason) for cause in caught.value.causes] == [
+        ("resourceVersionMatch", "FieldValueForbidden"),
+        ("resourceVersionMatch", "FieldValueForbidden"),
+        ("resourceVersionMatch", "FieldValueNotSupported"),
+        ("sendInitialEvents", "FieldValueForbidden"),
+    ]
+
+
+def test_all_wrong_options_of_a_watch_are_told_W_12() -> None:
+    with pytest.raises(ApiFailure) as caught:
+        check_watch_options(ListOptions(resource_version_match="Exact", continue_token="t"))
+    assert [cause.reason for cause in caught.value.causes] == [
+        "FieldValueForbidden",
+        "FieldValueNotSupported",
+        "FieldValueForbidden",
+    ]
+
+
+def test_a_negative_limit_is_no_limit() -> None:
+    assert list_options({"limit": "-1"}).limit == 0

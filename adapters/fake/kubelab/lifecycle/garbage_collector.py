@@ -7,7 +7,7 @@ an index of owner references and a list of objects that may have become garbage;
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -17,6 +17,11 @@ from kubelab.storage.store import Store
 
 Node = tuple[GroupResource, ObjectKey]
 """The place of a stored object: its resource (group and plural) and its key (namespace and name)."""
+
+
+# kubernetes: controller/garbagecollector/graph_builder.go, DefaultIgnoredResources: Events are never garbage, whatever
+# their owner references say.
+_EVENTS: Final[GroupResource] = ("events.k8s.io", "events")
 
 
 class OwnerState(Enum):
@@ -139,6 +144,8 @@ class Collector:
         return looked
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:
+        if where == _EVENTS:
+            return
         record = change.after or change.before
         assert record is not None, "a change has a state before or after it"
         node = (where, record.key)

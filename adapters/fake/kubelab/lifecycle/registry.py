@@ -101,22 +101,28 @@ def in_progress(crd: Mapping[str, Any], now: datetime) -> dict[str, Any]:
     return _terminating(crd, now, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
 
 
-def _terminating(crd: Mapping[str, Any], now: datetime, reason: str, message: str) -> dict[str, Any]:
-    status = crd.get("status") or {}
-    conditions = status.get("conditions") or ()
+def _terminating(
+    crd: Mapping[str, Any], now: datetime, reason: str, message: str, *, status: str = "True"
+) -> dict[str, Any]:
+    state = crd.get("status") or {}
+    conditions = state.get("conditions") or ()
     since = next(
-        (condition["lastTransitionTime"] for condition in conditions if condition["type"] == "Terminating"),
+        (
+            condition["lastTransitionTime"]
+            for condition in conditions
+            if (condition["type"], condition["status"]) == ("Terminating", status)
+        ),
         format_time(now),
     )
     termination = {
         "type": "Terminating",
-        "status": "True",
+        "status": status,
         "lastTransitionTime": since,
         "reason": reason,
         "message": message,
     }
     others = [condition for condition in conditions if condition["type"] != "Terminating"]
-    return {**crd, "status": {**status, "conditions": [*others, termination]}}
+    return {**crd, "status": {**state, "conditions": [*others, termination]}}
 
 
 DeleteAll = Callable[[ServedResource], None]
@@ -194,7 +200,10 @@ class CustomDefinitions:
     def _bury(self, record: Record, delete_all: DeleteAll) -> None:
         spec = record.object()["spec"]
         where = (spec["group"], spec["names"]["plural"])
-        if where in self._dying:
+        # Without the cleanup finalizer there is no work left, as in apiextensions:
+        # controller/finalizer/crd_finalizer.go, sync. A CRD that another finalizer keeps would be buried again by the
+        # write that ends the burial.
+        if where in self._dying or CLEANUP not in record.finalizers:
             return
         self._dying[where] = record.key[1]
         self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
@@ -215,7 +224,9 @@ class CustomDefinitions:
         del self._dying[where]
         left = [name for name in record.finalizers if name != CLEANUP]
         if left:
-            manifest = record.object()
+            # apiextensions: controller/finalizer/crd_finalizer.go, deleteInstances.
+            now, reason = self._now(), "InstanceDeletionCompleted"
+            manifest = _terminating(record.object(), now, reason, "removed all instances", status="False")
             self._store.put(DEFINITIONS, {**manifest, "metadata": {**manifest["metadata"], "finalizers": left}})
         else:
             self._store.remove(DEFINITIONS, key)

@@ -1,7 +1,7 @@
 """The rules of list requests (W-01 to W-06): which resourceVersion a list shows, and how its pages continue."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -163,7 +163,7 @@ def _read_token(text: str) -> tuple[int, ObjectKey]:
     try:
         token = msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (ValueError, msgspec.MsgspecError) as error:
-        raise bad_request(f"continue key is not valid: {error}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {error}") from error
     return token.rv, token.start
 
 
@@ -183,46 +183,52 @@ def watch_version(options: ListOptions) -> int | None:
 
 
 def check_watch_options(options: ListOptions) -> None:
-    """Raise ApiFailure for combinations of watch options that kube-apiserver refuses (W-12).
-
-    The rules for watches and lists are in apimachinery's `pkg/apis/meta/internalversion/validation`.
-    """
-    match = options.resource_version_match
-    # The order of these checks decides which of several wrong options is named; it is apimachinery's.
-    if options.send_initial_events is None:
-        if match:
-            raise _forbidden_option("resourceVersionMatch", "resourceVersionMatch is forbidden for watch")
-        return
-    if match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise _forbidden_option("resourceVersionMatch", why)
+    """Raise ApiFailure 422 for combinations of watch options that kube-apiserver refuses (W-12)."""
+    # apimachinery: apis/meta/internalversion/validation/validation.go, validateWatchOptions: all problems are told, and
+    # in this order.
+    match, causes = options.resource_version_match, []
+    if options.send_initial_events is not None and match != "NotOlderThan":
+        causes.append(_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if match:
+        if options.send_initial_events is None:
+            why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            causes.append(_forbidden(why))
+        if match != "NotOlderThan":
+            causes.append(_unsupported(match, '"NotOlderThan"'))
+        if options.continue_token:
+            causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
+    _refuse(causes)
 
 
 def _check_match(options: ListOptions) -> None:
-    match, version = options.resource_version_match, options.resource_version
+    # apimachinery: apis/meta/internalversion/validation/validation.go, ValidateListOptions.
+    match, version, causes = options.resource_version_match, options.resource_version, []
+    if match:
+        if not version:
+            causes.append(_forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.continue_token:
+            causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
+        if match not in {"Exact", "NotOlderThan"}:
+            causes.append(_unsupported(match, '"Exact", "NotOlderThan", ""'))
+        if match == "Exact" and version == "0":
+            causes.append(_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     if options.send_initial_events is not None:
-        raise _forbidden_option("sendInitialEvents", "sendInitialEvents is forbidden for list")
-    if not match:
-        return
-    if options.continue_token:
-        raise _forbidden_option("resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided")
-    if not version:
-        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
-        raise _forbidden_option("resourceVersionMatch", why)
-    if match not in {"Exact", "NotOlderThan"}:
-        message = f'Unsupported value: "{match}": supported values: "", "Exact", "NotOlderThan"'
-        raise _bad_option(FailureCause("resourceVersionMatch", message, "FieldValueNotSupported"))
-    if match == "Exact" and version == "0":
-        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        raise _forbidden_option("resourceVersionMatch", why)
+        causes.append(_forbidden("sendInitialEvents is forbidden for list", "sendInitialEvents"))
+    _refuse(causes)
 
 
-def _forbidden_option(field: str, why: str) -> ApiFailure:
-    return _bad_option(FailureCause(field, f"Forbidden: {why}", "FieldValueForbidden"))
+def _forbidden(why: str, field: str = "resourceVersionMatch") -> FailureCause:
+    return FailureCause(field, f"Forbidden: {why}", "FieldValueForbidden")
 
 
-def _bad_option(cause: FailureCause) -> ApiFailure:
-    return invalid("meta.k8s.io", "ListOptions", "", (cause,))
+def _unsupported(match: str, supported: str) -> FailureCause:
+    message = f'Unsupported value: "{match}": supported values: {supported}'
+    return FailureCause("resourceVersionMatch", message, "FieldValueNotSupported")
+
+
+def _refuse(causes: Sequence[FailureCause]) -> None:
+    if causes:
+        raise invalid("meta.k8s.io", "ListOptions", "", causes)
 
 
 def _number(text: str, prefix: str = "") -> int:
@@ -251,7 +257,8 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
     return ListOptions(
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
-        limit=_integer(query.get("limit") or "0"),
+        # No validation refuses a negative limit, and etcd3/store.go takes only a positive one (measured: all objects).
+        limit=max(0, _integer(query.get("limit") or "0")),
         continue_token=query.get("continue", ""),
         resource_version=query.get("resourceVersion", ""),
         resource_version_match=query.get("resourceVersionMatch", ""),

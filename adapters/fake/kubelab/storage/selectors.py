@@ -133,6 +133,13 @@ class _Parser:
         return self._requirement()
 
     def _requirement(self) -> Requirement:
+        # apimachinery: labels/selector.go, Parser.parse adds the prefix to errors within a requirement only.
+        try:
+            return self._one()
+        except ApiFailure as failure:
+            raise bad_request(f"unable to parse requirement: {failure.message}") from failure
+
+    def _one(self) -> Requirement:
         absent = self._peek() == "!"
         if absent:
             self._next()
@@ -151,12 +158,14 @@ class _Parser:
         if self._peek() != "(":
             raise bad_request(f"found '{self._peek()}' expected: '('")
         self._next()
+        if self._peek() == _END:
+            raise _unexpected(_END, "',', ')' or identifier")
         values = {self._optional_identifier()}
         while self._peek() == ",":
             self._next()
             values.add(self._optional_identifier())
         if self._next() != ")":
-            raise _unexpected(self._tokens[self._at - 1] if self._at <= len(self._tokens) else _END, "')'")
+            raise _unexpected(self._tokens[self._at - 1] if self._at <= len(self._tokens) else _END, "',' or ')'")
         return frozenset(values)
 
     def _exact(self) -> str:
@@ -199,8 +208,7 @@ def _checked_values(key: str, operator: Operator, values: frozenset[str]) -> fro
         if operator in {Operator.GREATER, Operator.LESS}:
             if not re.fullmatch(r"-?\d+", value):
                 raise bad_request(
-                    f'values[0][{key}]: Invalid value: "{value}": '
-                    "for 'Gt', 'Lt' operators, the value must be an integer"
+                    f"values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer"
                 )
         elif value and not _NAME.fullmatch(value):
             raise bad_request(

@@ -50,9 +50,11 @@ class WatchStreams:
             later=resource.converts,
         )
         if initial:
+            # The watch cache learns that a version is not reached only after the response has begun (measured, W-14).
+            # Without initial events a future version is no error: changes up to it are skipped silently (W-15).
             if version is not None and version > self._store.version:
-                # Without initial events a future version is no error: changes up to it are skipped silently (W-15).
-                raise from_the_future(version, self._store.version)
+                stream.fail(from_the_future(version, self._store.version))
+                return stream
             self._start(stream, resource, selection)
         # 200 and an ERROR event of 410, not the status 410 that older servers answer (W-11).
         elif version is not None and version < self._store.floor:
