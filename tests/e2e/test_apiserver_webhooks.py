@@ -32,7 +32,8 @@ def webhook(judge: Judge, context: ssl.SSLContext | None = None) -> Iterator[str
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))["request"]
             response = {"uid": request["uid"], **judge(request)}
-            raw = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+            version = response.pop("answered in", "admission.k8s.io/v1")
+            raw = json.dumps({"apiVersion": version, "kind": "AdmissionReview", "response": response})
             self.send_response(200)
             self.end_headers()
             self.wfile.write(raw.encode())
@@ -102,7 +103,7 @@ def test_a_validating_webhook_has_a_say() -> None:
         grown = wire.send("PATCH", f"{GIZMOS}/a", {"spec": {"size": 9}}, content_type="application/merge-patch+json")
         assert grown.status == 422
         kept = [wire.send("DELETE", f"{GIZMOS}/a"), wire.send("DELETE", GIZMOS)]
-        assert [answer.status for answer in kept] == [403, 403]
+        assert [answer.status for answer in kept] == [400, 400]
         assert wire.send("GET", f"{GIZMOS}/a").json["spec"]["size"] == 3
 
 
@@ -174,6 +175,23 @@ def test_an_answer_to_another_question_is_no_answer() -> None:
         configure(wire)
         answer = create(wire, 1)
     assert (answer.status, "response.uid" in answer.json["message"]) == (500, True)
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        (
+            {"answered in": "v1"},
+            "expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got v1, Kind=",
+        ),
+        ({"patch": "W10=", "patchType": "JSONPatch"}, "validating webhook may not return response.patch"),
+    ],
+)
+def test_an_answer_in_another_form_is_no_answer(response: dict[str, Any], said: str) -> None:
+    with webhook(lambda request: {"allowed": True, **response}) as url, cluster(url) as wire:
+        configure(wire)
+        answer = create(wire, 1)
+    assert (answer.status, said in answer.json["message"]) == (500, True)
 
 
 @pytest.mark.slow

@@ -45,6 +45,15 @@ def asked(server: ApiServer, operation: str = "CREATE", kind: Kind = GIZMO, **mo
     return [webhook.name.partition(".")[0] for webhook in server.webhooks(request)]
 
 
+def test_a_namespace_selector_exempts_no_cluster_scoped_object() -> None:
+    server = new_server()
+    configure(
+        server, "all", namespaceSelector={"matchLabels": {"managed": "yes"}}, rules=[{**RULE, "resources": ["*"]}]
+    )
+    request = AdmissionAttributes("CREATE", at(server, RIG, "a", None), "a", ADMIN, {**gizmo("a"), "kind": "Rig"}, None)
+    assert [webhook.name for webhook in server.webhooks(request)] == ["all.tests.example"]
+
+
 def test_mutating_webhooks_are_asked_first_then_by_name() -> None:
     server = new_server()
     for name, kind in (("a", VALIDATING), ("c", MUTATING), ("b", MUTATING)):
@@ -64,6 +73,7 @@ def test_mutating_webhooks_are_asked_first_then_by_name() -> None:
         ({"resources": ["rigs"]}, False),
         ({"resources": ["*"]}, True),
         ({"resources": ["gizmos/status"]}, False),
+        ({"resources": ["gizmos/*"]}, True),
         ({"resources": ["*/*"]}, True),
         ({"scope": "Cluster"}, False),
         ({"scope": "Namespaced"}, True),

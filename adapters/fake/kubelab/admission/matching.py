@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.lifecycle.namespaces import NAMESPACES
 from kubelab.model.failure import forbidden
 from purekube.cel import DYN, FUNCTIONS, LIMITS, CelError, Environment, Limits, Program, compile_expression
 from purekube.cel.json_values import as_json
@@ -41,7 +42,11 @@ def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labe
 
 
 def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels: Mapping[str, str]) -> bool:
-    return selects(declared.get("namespaceSelector") or {}, namespace_labels) and any(
+    target = request.target
+    # apiserver: admission/plugin/webhook/predicates/namespace/matcher.go, MatchNamespaceSelector: a cluster-scoped
+    # object that is no namespace has no namespace to exempt it.
+    exempt = not target.resource.namespaced and target.resource.storage != NAMESPACES
+    return (exempt or selects(declared.get("namespaceSelector") or {}, namespace_labels)) and any(
         selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
     )
 
@@ -100,9 +105,10 @@ def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) ->
 
 
 def _names(plural: str, subresource: str) -> Iterator[str]:
-    yield "*/*"
+    # apiserver: admission/plugin/webhook/predicates/rules/rules.go, Matcher.resource: `pods/*` names the pods, too.
+    yield from ("*/*", f"{plural}/*")
     if subresource:
-        yield from (f"{plural}/{subresource}", f"{plural}/*", f"*/{subresource}")
+        yield from (f"{plural}/{subresource}", f"*/{subresource}")
     else:
         yield from (plural, "*")
 

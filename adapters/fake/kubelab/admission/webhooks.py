@@ -72,9 +72,11 @@ def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
     message = f'admission webhook "{name}" denied the request: {said}'
     if said == "without explanation":
         message = f'admission webhook "{name}" denied the request without explanation'
-    reason = status.get("reason") or "Forbidden"
-    status_code = code if isinstance(code, int) and 400 <= code < 600 else 403
-    return ApiFailure(status_code, str(reason), message, details=details if isinstance(details, Mapping) else None)
+    # apiserver: admission/plugin/webhook/errors/statuserror.go, ToStatusErr: a code below 400, or none, becomes 400,
+    # and a missing reason stays missing.
+    status_code = code if isinstance(code, int) and 400 <= code < 600 else 400
+    reason = str(status.get("reason") or "")
+    return ApiFailure(status_code, reason, message, details=details if isinstance(details, Mapping) else None)
 
 
 def unreachable(webhook: Webhook, why: str) -> ApiFailure | None:

@@ -155,7 +155,7 @@ async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Service
     body = encode(request.review(uid, webhook.version))
     try:
         answer = await to_thread.run_sync(post, webhook.client, body, services)
-        response = _response_of(answer, uid)
+        response = _response_of(answer, uid, webhook)
     except (OSError, http.client.HTTPException, ValueError) as error:
         refusal = unreachable(webhook, f"{type(error).__name__}: {error}")
         if refusal is not None:
@@ -167,10 +167,17 @@ async def _ask(webhook: Webhook, request: AdmissionAttributes, services: Service
     return response
 
 
-def _response_of(answer: Any, uid: str) -> Mapping[str, Any]:
+def _response_of(answer: Any, uid: str, webhook: Webhook) -> Mapping[str, Any]:
     response = answer.get("response") if isinstance(answer, dict) else None
     if not isinstance(response, dict):
         raise ValueError("the webhook's answer holds no response")
     if response.get("uid") != uid:
         raise ValueError(f"expected response.uid={uid!r}, got {response.get('uid')!r}")
+    # apiserver: admission/plugin/webhook/request/admissionreview.go, VerifyAdmissionResponse; the order is the same.
+    desired = f"admission.k8s.io/{webhook.version}, Kind=AdmissionReview"
+    got = f"{answer.get('apiVersion') or ''}, Kind={answer.get('kind') or ''}"
+    if got != desired:
+        raise ValueError(f"expected webhook response of {desired}, got {got}")
+    if not webhook.mutating and response.get("patch"):
+        raise ValueError("validating webhook may not return response.patch")
     return response
