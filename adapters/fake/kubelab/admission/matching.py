@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any, Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
-from kubelab.lifecycle.namespaces import NAMESPACES
 from kubelab.model.failure import forbidden
 from purekube.cel import DYN, FUNCTIONS, LIMITS, CelError, Environment, Limits, Program, compile_expression
 from purekube.cel.json_values import as_json
@@ -45,7 +44,7 @@ def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels
     target = request.target
     # apiserver: admission/plugin/webhook/predicates/namespace/matcher.go, MatchNamespaceSelector: a cluster-scoped
     # object that is no namespace has no namespace to exempt it.
-    exempt = not target.resource.namespaced and target.resource.storage != NAMESPACES
+    exempt = not target.resource.namespaced and target.resource.storage != ("", "namespaces")
     return (exempt or selects(declared.get("namespaceSelector") or {}, namespace_labels)) and any(
         selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
     )
