@@ -20,6 +20,7 @@ _EXPIRED_TOKEN: Final = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
+# apiserver: storage/etcd3/errors.go, handleCompactedErrorForPaging; 0 could not be told from a token without a version.
 _INCONSISTENT: Final = -1
 """The resourceVersion in a continue token that continues a list in the current state, not in that of its first page."""
 
@@ -135,6 +136,8 @@ def page_of(records: list[Record], plan: ReadPlan, version: int, selective: bool
     If records remain, the page says how many, unless the list has selectors (`selective`, W-04). `version` is the
     resourceVersion of the list.
     """
+    # apiserver: storage/continue.go, PrepareContinueToken: only if more keys follow, so a last page that is full has
+    # none.
     if not plan.limit or len(records) <= plan.limit:
         return ListedPage(tuple(records), version)
     page = tuple(records[: plan.limit])
@@ -150,6 +153,8 @@ def continue_token(version: int, after: ObjectKey) -> str:
     The list continues with the objects as they were at the resourceVersion `version`.
     """
     token = {"v": "meta.k8s.io/v1", "rv": version, "start": list(after)}
+    # apiserver: storage/continue.go, EncodeContinue: base64 for URLs without padding. Clients must not read it, so the
+    # start may be a pair here instead of a path.
     return urlsafe_b64encode(msgspec.json.encode(token)).decode().rstrip("=")
 
 
@@ -176,6 +181,7 @@ def watch_version(options: ListOptions) -> int | None:
     if not options.resource_version:
         return None
     try:
+        # A watch from 0 may begin with any state; the one here begins with the newest.
         return _number(options.resource_version) or None
     except ApiFailure as failure:
         # The same text is 400 on a list and 500 on a watch, as measured on a kube-apiserver 1.36 (W-02).
@@ -240,6 +246,8 @@ def _number(text: str, prefix: str = "") -> int:
 
 def from_the_future(version: int, current: int) -> ApiFailure:
     """Build the 504 for a resourceVersion that the server has not reached yet (W-03)."""
+    # apiserver: storage/errors.go, NewTooLargeResourceVersionError. A kube-apiserver waits for the version first
+    # (blockTimeout in storage/cacher/watch_cache.go, 3 s); the one here can only be reached by another request.
     cause = FailureCause("", "Too large resource version", "ResourceVersionTooLarge")
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     return ApiFailure(504, "Timeout", message, causes=(cause,), details={"retryAfterSeconds": 1})
@@ -253,6 +261,7 @@ def flag(query: Mapping[str, str], name: str) -> bool:
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
     """Return the options of a list, a watch or a collection's delete. Raises ApiFailure 400 for a malformed number."""
+    # apiserver: handlers/get.go ignores `timeout`, and a `timeoutSeconds` of 0 is the same as none.
     timeout = query.get("timeoutSeconds")
     return ListOptions(
         label_selector=query.get("labelSelector", ""),

@@ -41,6 +41,7 @@ class Requirement:
             case Operator.IN:
                 return value in self.values
             case Operator.NOT_IN:
+                # apimachinery: labels/selector.go, Requirement.Matches: an absent label is not in any set of values.
                 return value is None or value not in self.values
             case Operator.EXISTS:
                 return value is not None
@@ -52,6 +53,7 @@ class Requirement:
                 assert_never(self.operator)
 
     def _compares(self, value: str | None) -> bool:
+        # apimachinery: labels/selector.go: a value that is no integer matches neither `>` nor `<`; it is no error.
         if value is None or not re.fullmatch(r"-?\d+", value):
             return False
         (bound,) = self.values
@@ -91,6 +93,7 @@ class FieldTerm:
 _TOKEN: Final = re.compile(r"\s*(==|!=|[=><(),!]|[^\s=><(),!]+)")
 _END: Final = ""
 _SYMBOLS: Final = frozenset({"==", "!=", "=", ">", "<", "(", ")", ",", "!"})
+# A key's name and a label's value: at most 63 characters.
 _NAME: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)")
 _PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OPERATORS: Final = {
@@ -160,6 +163,7 @@ class _Parser:
         self._next()
         if self._peek() == _END:
             raise _unexpected(_END, "',', ')' or identifier")
+        # `a in (,)` has the empty value twice (labels/selector.go, parseIdentifiersList).
         values = {self._optional_identifier()}
         while self._peek() == ",":
             self._next()
@@ -169,6 +173,7 @@ class _Parser:
         return frozenset(values)
 
     def _exact(self) -> str:
+        # apimachinery: labels/selector.go, parseExactValue: `a=` selects the empty value.
         return "" if self._peek() in {_END, ","} else self._identifier()
 
     def _optional_identifier(self) -> str:
@@ -238,6 +243,8 @@ def name_selected(text: str) -> str:
         terms = parse_fields(text, lambda path: True)
     except ApiFailure:
         return ""
+    # apiserver: endpoints/request/requestinfo.go takes the name from such a selector, so roles with resourceNames
+    # permit the list.
     return next((term.value for term in terms if term.path == "metadata.name" and term.equal), "")
 
 

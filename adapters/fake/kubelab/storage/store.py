@@ -49,6 +49,7 @@ class Store:
 
         Objects of more than `object_bytes` are refused; the default is etcd's limit (W-37).
         """
+        # The first revision of an etcd is 1, so 0 is free to mean any state.
         self.version = 1
         self.floor = 1
         self._window = window
@@ -170,6 +171,7 @@ class Store:
     def compact(self, version: int | None = None) -> None:
         """Forget the history up to `version`, or the whole history if that is None, as an etcd compaction does."""
         bound = self.version if version is None else min(version, self.version)
+        # Tables of dropped resources are still in the history, with no changes left.
         while self._history and (not self._history[0].changes or self._history[0].changes[0].version <= bound):
             self._forget_oldest()
         self.floor = max(self.floor, bound)
@@ -183,6 +185,7 @@ class Store:
         before = self.snapshot()
         self._tables = {where: _Table(dict(held), sorted(held)) for where, held in snapshot.objects.items()}
         self._history.clear()
+        # A restored etcd has no history before the snapshot, and gives its later revisions out again (W-15).
         self.version = self.floor = snapshot.version
         for where in {**before.objects, **snapshot.objects}:
             was, now = before.of(where), snapshot.of(where)
@@ -222,6 +225,7 @@ def _between(keys: list[ObjectKey], namespace: str | None, after: ObjectKey | No
     If the namespace is None, keys of all namespaces are returned.
     """
     first = 0 if namespace is None else bisect_left(keys, (namespace, ""))
+    # No name sorts between a text and the same text with a null character.
     last = len(keys) if namespace is None else bisect_left(keys, (namespace + "\0", ""))
     if after is not None:
         first = max(first, bisect_left(keys, (after[0], after[1] + "\0")))

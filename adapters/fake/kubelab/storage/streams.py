@@ -40,6 +40,8 @@ class WatchStreams:
         """
         check_watch_options(options)
         version = watch_version(options)
+        # apimachinery: apis/meta/internalversion/defaults.go, SetListOptionsDefaults: the old form of a watch means
+        # initial events (KEP-3157).
         initial = options.send_initial_events if options.send_initial_events is not None else version is None
         stream = WatchStream(
             after=self._store.version if initial or version is None else version,
@@ -115,6 +117,8 @@ def selection_of(target: RequestTarget, options: ListOptions) -> Selection:
 
 
 def _selectable(resource: ServedResource, path: str) -> bool:
+    # Only namespaced resources have metadata.namespace as a selector (apiextensions: objectMetaFieldsSet; measured on
+    # namespaces).
     return path == "metadata.name" or path in resource.fields or (path == "metadata.namespace" and resource.namespaced)
 
 
@@ -123,6 +127,7 @@ def _field(resource: ServedResource, record: Record, path: str) -> str:
         return record.key[1]
     if path == "metadata.namespace":
         return record.key[0]
+    # Field selectors name fields of the requested version, so the object is converted before it is matched.
     value = get_path(resource.live(record), *path.split("."))
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 

@@ -14,6 +14,7 @@ from kubelab.model.failure import ApiFailure
 from kubelab.model.records import Record, StoredChange, decode_shared, encode, seen
 from purekube.ports import WatchEvent, WatchEventType
 
+# apimachinery: apis/meta/v1/types.go, InitialEventsAnnotationKey (KEP-3157).
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 Line = tuple[WatchEventType, bytes]
@@ -62,6 +63,7 @@ class WatchStream:
         if self.ended or change.version <= self._after:
             return
         if self._later:
+            # The state before and after is captured in the change, so a late rendering shows what was, not what is.
             self._add(lambda: self._line_of(change))
         elif (line := self._line_of(change)) is not None:
             self._add(line)
@@ -140,6 +142,7 @@ class WatchStream:
             self.on_ready()
 
 
+# apiserver: storage/cacher/cacher.go, defaultBookmarkFrequency.
 BOOKMARK_SECONDS: Final = 60.0
 """The seconds between two bookmarks of a watch."""
 
@@ -159,6 +162,8 @@ def timed(
 
     def fire(left: float) -> None:
         nonlocal timer
+        # apiserver: storage/cacher/cache_watcher.go, nextBookmarkTime: a bookmark comes shortly before the timeout,
+        # too, so that the client resumes where it left off.
         bookmark()
         if left > 0:
             timer = loop.call_later(min(interval, left), fire, left - interval)

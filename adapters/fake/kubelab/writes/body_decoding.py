@@ -63,6 +63,8 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     """
     if not isinstance(body, Mapping):
         raise _unrecognized(definition, body, "json parse error: json: cannot unmarshal into an object")
+    # apiserver: handlers/create.go passes the expected kind as the decoder's default, and typed decoders use it; an
+    # unstructured object has to say its own kind.
     if definition.built_in and not (body.get("kind") and body.get("apiVersion")):
         named = {"kind": definition.kind_name, "apiVersion": definition.api_version}
         return require_type(definition, {**body, **{key: body.get(key) or name for key, name in named.items()}})
@@ -173,6 +175,8 @@ def completed(
     _require_types(definition, check_structure(OBJECT_META, fresh, path="metadata"))
     manifest = apply_defaults(definition.schema, manifest, old)
     if definition.built_in:
+        # Go's typed decoder leaves a field unset for null, so a null in the body of a built-in kind is as good as
+        # absent.
         manifest = drop_nulls(definition.schema, manifest, old)
         rest = {key: value for key, value in manifest.items() if key != "metadata"}
         _require_types(definition, check_structure(definition.schema, rest, old, settled=settled is not None))
@@ -233,6 +237,7 @@ def _metadata(
         return {}, ()
     if not isinstance(metadata, dict):
         raise _unreadable(definition, "metadata is no object")
+    # A PUT usually repeats most of what it read, and `sharing` has made equal parts the same objects.
     if metadata is settled:
         return metadata, ()
     known, strange = prune(OBJECT_META, metadata, settled)

@@ -31,6 +31,8 @@ Manifest = Mapping[str, Any]
 _SYSTEM: Final = frozenset(
     ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
 )
+# kubernetes: apis/core/validation/validation.go, ValidateObjectMeta adds the check of finalizers, and the validations
+# of these groups do not call it.
 _FREE_FINALIZERS: Final = frozenset(
     ("admissionregistration.k8s.io", "apiextensions.k8s.io", "coordination.k8s.io", "policy")
 )
@@ -53,10 +55,12 @@ def finalize_create(
     behaviour = definition.behaviour
     meta = {key: value for key, value in manifest["metadata"].items() if key not in _SYSTEM}
     meta |= {"uid": write.uid, "creationTimestamp": write.now}
+    # apiextensions: registry/customresource/strategy.go, PrepareForCreate: a client's own generation does not count.
     if behaviour.generation is not Generation.NEVER:
         meta["generation"] = 1
     manifest = {**manifest, "metadata": meta}
     if definition.status_subresource:
+        # apiextensions: registry/customresource/strategy.go, PrepareForCreate drops the status without a warning.
         manifest = _without_status(manifest)
     manifest = behaviour.on_create(manifest)
     causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
@@ -100,6 +104,8 @@ def finalize_update(
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
     stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None, read)
+    # apiserver: storage/etcd3/store.go, GuaranteedUpdate: if the encoded object is the stored one, nothing is written
+    # and the resourceVersion stays (S-65).
     if equal(stored, live):
         return WriteOutcome(live, changed=False, warnings=warnings)
     more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
@@ -124,6 +130,8 @@ def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, w
     if not asked and definition.behaviour.unconditional_update:
         return
     if not asked:
+        # apiserver: registry/generic/registry/store.go, Update compares parsed versions, so the missing one is shown as
+        # the number 0, and the error has the plural where others have the kind.
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(definition.kind.group, definition.kind.plural, write.name, _wire((cause,)))
     if asked != current:
@@ -138,6 +146,8 @@ def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write:
     """
     old = live["metadata"]
     if write.subresource == "status":
+        # apiextensions: registry/customresource/status_strategy.go, PrepareForUpdate starts from a copy of the old
+        # object: of the new one only the status counts, and who owns it.
         meta = {**old, "managedFields": manifest["metadata"].get("managedFields")}
         status = {"status": manifest["status"]} if "status" in manifest else {}
         return {**_without_status(live), "metadata": _present(meta), **status}
@@ -155,8 +165,11 @@ def _prepared(definition: ServedKind, live: Manifest, manifest: Manifest, write:
 def _with_system_fields(meta: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata `meta` with the fields that only the server sets taken from `old`."""
     out = {**meta, **{key: old.get(key) for key in ("generation", "creationTimestamp", "resourceVersion")}}
+    # apiserver: registry/rest/update.go, BeforeUpdate restores the creation time in silence, but a uid only if none is
+    # given: another uid is then refused as immutable (S-09).
     out["uid"] = meta.get("uid") or old.get("uid")
     for key in ("deletionTimestamp", "deletionGracePeriodSeconds"):
+        # A deletion cannot be withdrawn, and a deletionTimestamp of the client's own is refused as immutable (S-76).
         out[key] = old.get(key, meta.get(key))
     return _present(out)
 

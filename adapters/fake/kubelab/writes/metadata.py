@@ -9,8 +9,10 @@ from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
 from purekube.schema.structure import equal
 
+# apimachinery: api/validation/objectmeta.go, TotalAnnotationSizeLimitB.
 ANNOTATIONS_LIMIT: Final = 256 * 1024
 """The most bytes of all annotations of an object, keys and values (W-37)."""
+# kubernetes: apis/core/helper/helpers.go, IsStandardFinalizerName.
 _STANDARD_FINALIZERS: Final = frozenset(("orphan", "foregroundDeletion", "kubernetes"))
 
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -53,6 +55,7 @@ def tidy(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _holds(value: Any) -> bool:
+    # The JSON tags of Go's ObjectMeta say omitempty for every field.
     return value is not None and value not in ("", {}, [])
 
 
@@ -106,6 +109,8 @@ def name_problems(name: str, rule: NameRule) -> list[str]:
         case NameRule.SERVICE:
             return _name(name, _SERVICE, 63, _SERVICE_TEXT)
         case NameRule.SEGMENT:
+            # apimachinery: api/validation/path/name.go, ValidatePathSegmentName refuses only names that would change a
+            # URL's path.
             if name in (".", ".."):
                 return [f"may not be '{name}'"]
             return [f"may not contain '{bad}'" for bad in ("/", "%") if bad in name]
@@ -140,6 +145,8 @@ def qualified_problems(key: str) -> list[str]:
 
 def label_value_problems(value: str) -> list[str]:
     """Return the problems of a label's value, each as the text of an error message."""
+    # apimachinery: api/validate/content/kube.go counts bytes; a character of two bytes is refused by the pattern
+    # anyway.
     problems = ["must be no more than 63 bytes"] if len(value.encode()) > 63 else []
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
@@ -193,6 +200,7 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterable[StatusCause]:
     for name in names:
         for text in qualified_problems(name):
             yield invalid_value("metadata.finalizers", name, text)
+    # The garbage collector could not obey both (apimachinery: api/validation/objectmeta.go, ValidateFinalizers).
     if {"orphan", "foregroundDeletion"} <= set(names):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         yield invalid_value("metadata.finalizers", names, detail)
@@ -229,6 +237,7 @@ def check_metadata_update(new: Mapping[str, Any], old: Mapping[str, Any]) -> lis
     fresh = sorted(set(new.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     if old.get("deletionTimestamp") and fresh:
         listed = ", ".join(f'"{name}"' for name in fresh)
+        # The message has the names as Go's `%#v` prints them, in alphabetical order (ValidateNoNewFinalizers).
         detail = "no new finalizers can be added if the object is being deleted, found new finalizers "
         causes.append(forbidden_value("metadata.finalizers", f"{detail}[]string{{{listed}}}"))
     return causes
@@ -244,6 +253,8 @@ def finalizer_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[
     return tuple(
         f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name to avoid accidental conflicts '
         "with other finalizer writers"
+        # apiextensions: registry/customresource/validator.go has one text for names without a dot and one for domains
+        # without a path.
         if "." not in name
         else f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name including a path (/) to avoid '
         "accidental conflicts with other finalizer writers"
@@ -260,6 +271,8 @@ def unique_owners(metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], tuple
     references: list[Any] = []
     repeated: list[str] = []
     for owner in owners:
+        # apiserver: handlers/rest.go, dedupOwnerReferences: only references that are equal in every field are
+        # duplicates; two with one uid stay.
         if any(equal(owner, reference) for reference in references):
             repeated.append(owner.get("uid", ""))
         else:

@@ -26,6 +26,7 @@ def strategic_merge(schema: Schema, document: Any, patch: Any) -> Any:
 
 def _merge_map(schema: Schema, document: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     plain = {key: value for key, value in patch.items() if not key.startswith("$")}
+    # apimachinery: util/strategicpatch/patch.go, handleDirectiveInMergeMap and mergeMap.
     match patch.get(DIRECTIVE):
         case None | "merge":
             pass
@@ -36,6 +37,7 @@ def _merge_map(schema: Schema, document: Mapping[str, Any], patch: Mapping[str, 
         case other:
             raise bad_request(f"Unknown patch type found: {other!r}")
     out = dict(document)
+    # strategicpatch: $retainKeys names all fields that may stay, so a change of a union's member removes the old one.
     if RETAIN in patch:
         out = {key: value for key, value in out.items() if key in patch[RETAIN]}
     for key, items in patch.items():
@@ -70,6 +72,7 @@ def _merge_value(schema: Schema, value: Any, patch: Any) -> Any:
 
 
 def _merge_key(schema: Schema) -> str:
+    # A Go struct's tag patchMergeKey, or the list's x-kubernetes-list-map-keys where no tag is known here.
     if schema.patch_key:
         return schema.patch_key
     return schema.list_keys[0] if schema.list_type is ListType.MAP else ""
@@ -117,6 +120,7 @@ def _ordered(schema: Schema, items: Any, order: Any) -> Any:
     return sorted(items, key=rank)
 
 
+# apiserver: handlers/patch.go, maxJSONPatchOperations.
 MAX_OPERATIONS: Final = 10_000
 """The most operations of a JSON patch (W-37)."""
 
@@ -143,6 +147,8 @@ def cannot() -> ApiFailure:
 
     It has kube-apiserver's generic message, which does not reveal the cause.
     """
+    # apiserver: handlers/patch.go, applyJSPatch passes the cause as the message of a generic response that is not
+    # verbose, which drops it.
     return ApiFailure(422, "Invalid", "the server rejected our request due to an error in our request", details={})
 
 
@@ -186,6 +192,7 @@ def _index(steps: list[Any], text: str, *, last: int) -> int:
         index = int(text)
     except ValueError:
         raise cannot() from None
+    # evanphx/json-patch v4.13.0, SupportNegativeIndices: RFC 6902 knows no negative index, the library does by default.
     index += len(steps) if index < 0 else 0
     if not 0 <= index <= last:
         raise cannot()
@@ -206,6 +213,7 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
 def _tested(document: Any, path: tuple[str, ...]) -> Any:
     """Return the value at `path` that a `test` operation of a JSON patch compares. An absent member counts as null."""
     if path and isinstance(parent := _get(document, path[:-1]), Mapping):
+        # evanphx/json-patch v4.13.0, Patch.test: a `test` for null holds if the member is absent (measured).
         return parent.get(path[-1])
     return _get(document, path)
 

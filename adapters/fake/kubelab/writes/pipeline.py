@@ -78,6 +78,8 @@ def update(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
     raw = require_type(definition, body if settled is None else sharing(settled, body))
     manifest, warnings = read_body(definition, raw, write.field_validation, settled)
     uid = manifest["metadata"].get("uid")
+    # apiserver: registry/rest/update.go, Preconditions makes a uid in the body a precondition of the storage, so a PUT
+    # answers 409 where an apply answers 422 (S-09). The real message has the storage's error around this text.
     if uid and uid != live["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
         raise stale(definition.kind.group, definition.kind.plural, write.name, why)
@@ -122,6 +124,7 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
         raise not_found(definition.kind.group, definition.kind.plural, write.name)
     merged = _applied(definition, live, config, write)
     merged = sharing(live, merged) if write.settled else merged
+    # managedfields: structuredmerge.go, Apply defaults the result only if the apply changed the object.
     if live is None or not _same_content(merged, live):
         merged = completed(definition, merged, live, live if write.settled else None)
     merged, warnings = _one_owner_each(merged)
@@ -241,6 +244,8 @@ def _scale(definition: ServedKind, live: Manifest, body: Any, write: WriteReques
     """Return the outcome of a write of the scale subresource: only the number of replicas has an effect (S-51)."""
     if not isinstance(body, Mapping):
         raise bad_request("a Scale is an object")
+    # apiextensions: registry/customresource/etcd.go takes the resourceVersion from a Scale only if it has one, so a
+    # Scale without one is written unconditionally.
     version = get_path(body, "metadata", "resourceVersion") or live["metadata"].get("resourceVersion")
     manifest = scaled(definition, replicas_of(body, write.name), live)
     manifest = {**manifest, "metadata": {**live["metadata"], "resourceVersion": version}}
@@ -256,6 +261,7 @@ def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write
 
     The managedFields in a body count only if they are valid, and on the main endpoint only (S-68, S-69).
     """
+    # managedfields: fieldmanager.go, decodeLiveOrNew ignores the managedFields of a request to a subresource.
     if write.subresource and live is not None:
         return _live_managers(live)
     asked = (raw.get("metadata") or {}).get("managedFields")
@@ -266,6 +272,8 @@ def _claimed(definition: ServedKind, raw: Manifest, live: Manifest | None, write
     if not asked or (live is not None and asked == live["metadata"].get("managedFields")):
         return held
     try:
+        # managedfields: fieldmanager.go, decodeLiveOrNew: clients that do not know the field cannot delete it by
+        # accident.
         return decode_managers(asked, trusted=False) or held
     except ManagedFieldsError:
         return held

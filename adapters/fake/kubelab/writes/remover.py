@@ -66,6 +66,7 @@ class Remover:
         records = tuple(self._store.scan(target.resource.storage, target.namespace))
         selected = tuple(selection.of(records))
         target.resource.require(selected)
+        # apiserver: registry/generic/registry/store.go, DeleteCollection answers with the objects as it listed them.
         version = self._store.version
         for record in selected:
             namespace = record.key[0] or None
@@ -97,6 +98,8 @@ def _usual(target: RequestTarget, record: Record) -> str:
 
     Return an empty string for all other kinds, and if an earlier DELETE of the object has set a policy.
     """
+    # apiserver: registry/generic/registry/store.go, shouldOrphanDependents: a finalizer of an earlier DELETE overrides
+    # the default of the kind, and a policy of this DELETE overrides both.
     decided = {ORPHAN, FOREGROUND} & set(record.finalizers)
     return "Orphan" if target.resource.definition.behaviour.orphans and not decided else ""
 
@@ -122,5 +125,7 @@ def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
 def _ending(target: RequestTarget, manifest: Mapping[str, Any]) -> Mapping[str, Any]:
     if target.resource.storage != NAMESPACES:
         return manifest
+    # kubernetes: registry/core/namespace/storage/storage.go, Delete sets the deletionTimestamp itself, without a grace
+    # period.
     meta = {key: value for key, value in manifest["metadata"].items() if key != "deletionGracePeriodSeconds"}
     return {**manifest, "metadata": meta, "status": {**(manifest.get("status") or {}), "phase": "Terminating"}}

@@ -6,6 +6,7 @@ from typing import Final
 from kubelab.model.calls import Caller, FieldValidation, WriteOptions
 from kubelab.model.failure import ApiFailure, FailureCause, invalid
 
+# apimachinery: apis/meta/v1/validation/validation.go, FieldManagerMaxLength.
 MANAGER_BYTES: Final = 128
 """The longest name of a field manager, in bytes of UTF-8 (S-03)."""
 
@@ -20,6 +21,7 @@ def write_options(query: Mapping[str, str], kind: str) -> WriteOptions:
     if dry_run not in (None, "", "All"):
         # A query can repeat `dryRun`, so the message shows a list.
         raise _refused(kind, "dryRun", f'Unsupported value: ["{dry_run}"]: supported values: "All"', "NotSupported")
+    # apiserver: handlers/rest.go, fieldValidation.
     validation = query.get("fieldValidation") or FieldValidation.WARN
     if validation not in list(FieldValidation):
         message = f'Unsupported value: "{validation}": supported values: "", "Ignore", "Strict", "Warn"'

@@ -136,6 +136,7 @@ class ObjectWriter:
         """Store the object of a prepared write, and return the answer with the stored object."""
         target, outcome = prepared.call.target, prepared.outcome
         raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
+        # A Scale is a view: what is stored is the object, and the answer is made from it.
         if target.subresource == "scale":
             raw = encode(scale_of(target.resource.definition, decode(raw)))
         return Reply(201 if outcome.created else 200, raw, outcome.warnings)
@@ -149,6 +150,8 @@ class ObjectWriter:
         outcome = self._created(call, write)
         name = outcome.object["metadata"]["name"]
         there = self._store.get(target.resource.storage, (target.namespace or "", name))
+        # The body is decoded and validated before the storage finds that the name is taken: an invalid object is 422
+        # even then.
         if there is not None:
             raise already_exists(target.resource.group, target.resource.plural, name, is_going=there.deleting)
         return Prepared(call, None, outcome, write)
@@ -213,6 +216,8 @@ class ObjectWriter:
             return resource.render(before)
         if options.dry_run:
             return encode(outcome.object)
+        # apiserver: registry/generic/registry/store.go, Update calls deleteWithoutFinalizers if the update removed the
+        # last finalizer. The answer has the last resourceVersion of the object, not that of the deletion (W-17).
         if before is not None and before.deleting and _unheld(outcome.object):
             self._store.remove(resource.storage, before.key)
             return encode(outcome.object)
