@@ -3,6 +3,7 @@
 import itertools
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -114,6 +115,14 @@ def test_delete_answers_a_status_with_the_uid_W_31() -> None:
     status = server.delete(at(server, GIZMO, "a")).object()
     assert (status["kind"], status["status"]) == ("Status", "Success")
     assert status["details"]["uid"] == made["metadata"]["uid"]
+
+
+def test_delete_answers_the_object_of_some_kinds() -> None:
+    server = new_server()
+    target = RequestTarget(server.registry.at("storage.k8s.io", "v1", "storageclasses"), name="fast")
+    body = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast"}, "provisioner": "p"}
+    server.create(attrs.evolve(target, name=""), body)
+    assert server.delete(target).object()["kind"] == "StorageClass"
 
 
 def test_a_second_delete_changes_nothing_W_31() -> None:

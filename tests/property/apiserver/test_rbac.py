@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubelab.access.authorization import Attributes, permits, service_account
-from kubelab.model.calls import Caller, RequestTarget
+from kubelab.access.impersonation import Identity, impersonated
+from kubelab.model.calls import ADMIN, Caller, RequestTarget
 from kubelab.model.failure import ApiFailure
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
@@ -177,3 +178,16 @@ def test_a_subresource_needs_a_rule_of_its_own(rule: dict[str, list[str]], asked
         assert permits({**rule, "resources": ["*"]}, asked) is permits(
             {**rule, "resources": [f"{asked.resource}/{asked.subresource}"]}, asked
         )
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "found"),
+    [
+        ("jane", (), ("system:authenticated",)),
+        ("jane", ("dev",), ("dev", "system:authenticated")),
+        ("jane", ("system:unauthenticated",), ("system:unauthenticated",)),
+        ("system:anonymous", (), ("system:unauthenticated",)),
+    ],
+)
+def test_which_groups_an_impersonated_user_has(user: str, groups: tuple[str, ...], found: tuple[str, ...]) -> None:
+    assert impersonated(ADMIN, Identity(user, groups), None).groups == found

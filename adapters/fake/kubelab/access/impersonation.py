@@ -18,6 +18,7 @@ _AUTHENTICATION: Final = "authentication.k8s.io"
 _ACCOUNT: Final = re.compile(r"system:serviceaccount:([a-z0-9]([-a-z0-9]*[a-z0-9])?):([a-z0-9]([-a-z0-9.]*[a-z0-9])?)")
 _ANONYMOUS: Final = "system:anonymous"
 _AUTHENTICATED: Final = "system:authenticated"
+_UNAUTHENTICATED: Final = "system:unauthenticated"
 
 
 @attrs.frozen
@@ -51,6 +52,8 @@ def impersonated(caller: Caller, identity: Identity, authorize: Authorize | None
 
 def _rights(identity: Identity) -> Iterator[Attributes]:
     account = _ACCOUNT.fullmatch(identity.user)
+    # apiserver: endpoints/filters/impersonation/impersonation.go: a service account is a resource of its own to
+    # impersonate, in its namespace.
     if account is None:
         yield Attributes("impersonate", "", "users", name=identity.user)
     else:
@@ -68,10 +71,16 @@ def _groups(identity: Identity) -> tuple[str, ...]:
     """Return the groups of the impersonated user.
 
     The result has the requested groups or, if none are requested for a ServiceAccount, that account's own groups.
-    `system:authenticated` is added for every user except the anonymous user.
+    `system:authenticated` is added or, for the anonymous user, `system:unauthenticated`.
     """
     account = _ACCOUNT.fullmatch(identity.user)
+    # apiserver: endpoints/filters/impersonation/impersonation.go: groups in the headers are the whole truth, so the
+    # account's own are left out then.
     if account is not None and not identity.groups:
         return service_account(account[1], account[3]).groups
-    of_all = () if identity.user == _ANONYMOUS or _AUTHENTICATED in identity.groups else (_AUTHENTICATED,)
-    return (*identity.groups, *of_all)
+    # apiserver: endpoints/filters/impersonation/impersonation.go: one of the two groups of all users is added, unless
+    # the headers name one.
+    if identity.user == _ANONYMOUS:
+        return (*identity.groups, *(() if _UNAUTHENTICATED in identity.groups else (_UNAUTHENTICATED,)))
+    named = {_AUTHENTICATED, _UNAUTHENTICATED} & set(identity.groups)
+    return (*identity.groups, *(() if named else (_AUTHENTICATED,)))

@@ -17,8 +17,27 @@ from kubelab.model.records import GroupResource
 from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
 
+# kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
-    ("", plural) for plural in ("persistentvolumeclaims", "persistentvolumes", "pods", "serviceaccounts", "services")
+    (
+        ("", "namespaces"),
+        ("", "persistentvolumeclaims"),
+        ("", "persistentvolumes"),
+        ("", "pods"),
+        ("", "podtemplates"),
+        ("", "resourcequotas"),
+        ("", "serviceaccounts"),
+        ("", "services"),
+        ("resource.k8s.io", "deviceclasses"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("resource.k8s.io", "resourceclaimtemplates"),
+        ("resource.k8s.io", "resourceslices"),
+        ("storage.k8s.io", "csidrivers"),
+        ("storage.k8s.io", "csinodes"),
+        ("storage.k8s.io", "storageclasses"),
+        ("storage.k8s.io", "volumeattachments"),
+        ("storage.k8s.io", "volumeattributesclasses"),
+    )
 )
 """Kinds whose DELETE answers with the deleted object instead of a Status."""
 
