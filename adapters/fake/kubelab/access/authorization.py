@@ -99,6 +99,7 @@ def denied(caller: Caller, asked: Attributes) -> ApiFailure:
     return forbidden(asked.group, asked.resource, asked.name, why)
 
 
+# The real rule is the binding of cluster-admin to this group; without bootstrap roles it is a constant here.
 MASTERS: Final = "system:masters"
 _GROUP: Final = "rbac.authorization.k8s.io"
 _EVERYTHING: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
@@ -136,6 +137,7 @@ class Rbac:
         """
         if MASTERS in caller.groups or (asked.group, asked.resource) in OPEN_REVIEWS:
             return True
+        # kubernetes: plugin/pkg/auth/authorizer/rbac/rbac.go: rules only add, and nothing denies.
         return any(permits(rule, asked) for rule in self.rules(caller, asked.namespace))
 
     def rules(self, caller: Caller, namespace: str) -> Iterator[Rule]:
@@ -171,6 +173,7 @@ class Rbac:
         """Return the rules of the role that a binding refers to. A missing role has no rules."""
         clusterwide = reference["kind"] == "ClusterRole"
         where = (_GROUP, "clusterroles" if clusterwide else "roles")
+        # A RoleBinding may refer to a ClusterRole, whose rules then count in the binding's namespace only.
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
         return () if record is None else tuple(record.shared().get("rules") or ())
 
@@ -180,6 +183,7 @@ def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
 
     `agent` is the User-Agent of the requests.
     """
+    # apiserver: authentication/serviceaccount/util.go, MakeGroupNames; the authenticator adds system:authenticated.
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return Caller(service_account_user(namespace, name), groups, agent)
 
@@ -207,6 +211,8 @@ def permits(rule: Rule, asked: Attributes) -> bool:
         _is_listed(rule.get("verbs"), asked.verb)
         and _is_listed(rule.get("apiGroups"), asked.group)
         and _has_resource(rule.get("resources") or (), asked)
+        # kubernetes: apis/rbac/v1/evaluation_helpers.go, ResourceNameMatches: a create or a list has no name, so a rule
+        # with names never permits it, unless a selector gives the name.
         and (not names or asked.name in names)
     )
 

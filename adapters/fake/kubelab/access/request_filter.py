@@ -85,6 +85,7 @@ class RequestFilter:
         try:
             self.admit(verb, target, caller, only)
             answer = act()
+            # An ObjectPage or a watch has no status: both are 200.
             status = getattr(answer, "status", 200)
             return answer
         except ApiFailure as failure:
@@ -206,6 +207,7 @@ class Reviewer:
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")
         status = self._status(kind, body, caller)
+        # A review is created, though nothing is stored: hence 201, and metadata without a name.
         return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
 
     def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
@@ -219,6 +221,7 @@ class Reviewer:
             case _:
                 reviewed = ADMIN if self._gate.authorize is None else caller
                 held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
+                # Discovery and health paths are open to everybody here, so the review says so.
                 paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
                 return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
 

@@ -49,6 +49,8 @@ class AdmissionAttributes:
         A selector matches the request if it selects one of the two objects.
         """
         states = (self.object, self.old_object)
+        # apiserver: admission/plugin/webhook/predicates/object/matcher.go: either state may match, so that a change of
+        # labels cannot evade a webhook.
         return tuple(get_path(state, "metadata", "labels") or {} for state in states if state is not None)
 
     def variables(self) -> dict[str, Any]:
@@ -81,5 +83,7 @@ class AdmissionAttributes:
             "dryRun": self.dry_run,
             "options": None,
         }
+        # kubernetes: the JSON tags of AdmissionRequest omit empty strings, but object, oldObject and options are sent
+        # as null.
         fields = {key: value for key, value in request.items() if value != ""}
         return {"apiVersion": f"admission.k8s.io/{version}", "kind": "AdmissionReview", "request": fields}

@@ -15,6 +15,8 @@ Manifest = Mapping[str, Any]
 
 GROUP: Final = "admissionregistration.k8s.io"
 """The API group of webhook configurations and policies."""
+# apiserver: apis/cel/config.go gives match conditions a budget of their own (RuntimeCELCostBudgetMatchConditions); here
+# the number of steps is limited.
 _LIMITS: Final = Limits(text=100_000, steps=10 * LIMITS.steps)
 _PATCH: Final = table([function(f"{constructor('JSONPatch')}(dyn) -> dyn", as_json)])
 
@@ -37,6 +39,8 @@ def version_for(declared: Manifest, request: AdmissionAttributes, namespace_labe
     rules = declared.get("rules") or ()
     if not _selected(declared, request, namespace_labels):
         return ""
+    # apiserver: admission/plugin/webhook/generic/webhook.go, ShouldCallHook: the version of the request is tried with
+    # every rule before any other version is.
     return next((v for v in (own, *equivalent) if any(_rule_matches(rule, request, v) for rule in rules)), "")
 
 
@@ -66,9 +70,12 @@ def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
             if compile_condition(condition["expression"]).evaluate(variables) is not True:
                 return False
         except CelError as error:
+            # apiserver: admission/plugin/webhook/matchconditions/matcher.go, Match: one false condition decides, even
+            # if another cannot be evaluated.
             failed = failed or f"{condition['name']}: {error}"
     if failed and declared.get("failurePolicy") != "Ignore":
         name = request.name
+        # A match condition that fails is 403, although a webhook that fails is 500 (ShouldCallHook).
         raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
     return not failed
 

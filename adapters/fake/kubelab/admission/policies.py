@@ -126,6 +126,8 @@ def _denials(spec: Manifest, request: AdmissionAttributes) -> Iterator[tuple[str
             holds = compile_condition(text).evaluate(variables) is True
         except CelError as error:
             if spec.get("failurePolicy") != "Ignore":
+                # apiserver: admission/plugin/policy/validating/validator.go: with failurePolicy Ignore an expression
+                # that cannot be evaluated counts as true.
                 yield f"expression '{text}' resulted in error: {error}", "Invalid"
             continue
         if not holds:
@@ -134,6 +136,8 @@ def _denials(spec: Manifest, request: AdmissionAttributes) -> Iterator[tuple[str
 
 def _refusal(request: AdmissionAttributes, told: str, reason: str, message: str, status: int = 0) -> ApiFailure:
     resource = request.target.resource
+    # apiserver: admission/plugin/policy/validating/dispatcher.go: the code follows from the reason, and the status has
+    # a cause without a field.
     return ApiFailure(
         status or _CODES.get(reason, 422),
         reason,

@@ -18,6 +18,7 @@ from kubelab.model.conversion import WebhookClient, client_of
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource
 
+# Within each resource the order is by the configuration's name (apiserver: admission/configuration, sorted).
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
     (GROUP, "mutatingwebhookconfigurations"),
     (GROUP, "validatingwebhookconfigurations"),
@@ -68,6 +69,7 @@ def denial(name: str, response: Mapping[str, Any]) -> ApiFailure | None:
         return None
     status = response.get("status") or {}
     code, details = status.get("code"), status.get("details")
+    # apiserver: admission/plugin/webhook/errors/statuserror.go, ToStatusErr.
     said = status.get("message") or status.get("reason") or "without explanation"
     message = f'admission webhook "{name}" denied the request: {said}'
     if said == "without explanation":
@@ -110,6 +112,7 @@ def _webhook(declared: Manifest, mutating: bool, version: str) -> Webhook:
     return Webhook(
         name=declared["name"],
         mutating=mutating,
+        # kubernetes: apis/admissionregistration/v1/defaults.go: 10 seconds.
         client=client_of(declared["clientConfig"], float(declared.get("timeoutSeconds") or 10)),
         ignores_failure=declared.get("failurePolicy") == "Ignore",
         asked_in=version,

@@ -19,6 +19,7 @@ from kubelab.storage.store import Store
 from purekube.ports import PatchType
 
 _AGENT: Final = "kube-controller-manager/v1.36.3"
+# Both controllers have narrow cluster roles in a real cluster. Here they are masters, because no bootstrap roles exist.
 _GROUPS: Final = ("system:masters", "system:serviceaccounts", "system:authenticated")
 GARBAGE_COLLECTOR: Final = Caller("system:serviceaccount:kube-system:generic-garbage-collector", _GROUPS, _AGENT)
 NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespace-controller", _GROUPS, _AGENT)
@@ -79,6 +80,8 @@ class BuiltinControllers:
         """
         resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
         namespace = dependent[1][0]
+        # kubernetes: controller/garbagecollector/garbagecollector.go, isDangling: an unknown kind is an error that is
+        # retried, and a namespaced owner of a cluster-scoped object is given up. Either way nothing is deleted.
         if resource is None or (resource.namespaced and not namespace):
             return None
         return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
@@ -89,6 +92,8 @@ class BuiltinControllers:
         Nothing happens if the object has changed since its state `record` was read. `propagation` is the policy for the
         object's own dependents.
         """
+        # kubernetes: controller/garbagecollector/operations.go, deleteObject has the same two preconditions, so that an
+        # object that has changed its owners meanwhile is not deleted.
         options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
         self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
 
@@ -117,6 +122,8 @@ class BuiltinControllers:
         for resource in self._namespaced():
             for record in list(self._store.scan(resource.storage, namespace)):
                 empty = False
+                # kubernetes: controller/namespace/deletion/namespaced_resources_deleter.go, deleteCollection uses
+                # Background, too; objects with finalizers are waited for.
                 if not record.deleting:
                     target = RequestTarget(resource, namespace, record.key[1])
                     self._server.delete(target, DeleteOptions(propagation="Background"), NAMESPACE_CONTROLLER)

@@ -68,6 +68,8 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
     # One remaining owner keeps the dependent; only the references to lost owners are removed (W-32b).
     if len(lost) < len(owners):
         return DropReferences(lost)
+    # kubernetes: controller/garbagecollector/garbagecollector.go, attemptToDeleteItem: foreground deletion goes down
+    # the tree, and a policy that a finalizer of the dependent names counts only otherwise.
     if OwnerState.WAITING in owners.values() and has_dependents:
         return DeleteDependent("Foreground")
     if ORPHAN in finalizers:
@@ -186,6 +188,8 @@ class Collector:
                 hands.merge(node, record, _without_owner(references, uids))
             case DeleteDependent(propagation):
                 if propagation == "Foreground" and self._in_circle(record):
+                    # attemptToDeleteItem does this on the same suspicion, which has false positives: a dependent in
+                    # foreground deletion need not lead back to the object.
                     hands.merge(node, record, _unblocked(references))
                     record = self._store.get(*node) or record
                 hands.delete(node, record, propagation)
@@ -210,6 +214,7 @@ class Collector:
         record = self._store.get(*owner)
         if record is None or record.uid != reference["uid"]:
             return OwnerState.GONE
+        # An owner that waits for anything else, such as a foreign finalizer, still exists and keeps its dependents.
         waiting = record.deleting and FOREGROUND in record.finalizers
         return OwnerState.WAITING if waiting else OwnerState.SOLID
 
@@ -218,6 +223,8 @@ class Collector:
         if ORPHAN in record.finalizers:
             self._orphan(hands, record.uid, list(dependents))
             hands.merge(node, record, _finalizers_without(record, ORPHAN))
+        # kubernetes: controller/garbagecollector/garbagecollector.go, processDeletingDependentsItem: only dependents
+        # with blockOwnerDeletion are waited for.
         elif FOREGROUND in record.finalizers and not any(dependents.values()):
             hands.merge(node, record, _finalizers_without(record, FOREGROUND))
 

@@ -10,8 +10,10 @@ from kubelab.storage.store import Store
 from purekube.apimachinery.manifest import get_path
 
 NAMESPACES: Final[GroupResource] = ("", "namespaces")
+# kubernetes: controlplane/controller/systemnamespaces creates them.
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
 """The namespaces that every API server creates."""
+# apiserver: admission/plugin/namespace/lifecycle/admission.go, init; kube-node-lease may be deleted.
 _IMMORTAL: Final = frozenset({"default", "kube-public", "kube-system"})
 
 
@@ -57,6 +59,8 @@ class Namespaces:
         record = self._store.get(NAMESPACES, ("", namespace))
         if record is None:
             raise not_found("", "namespaces", namespace)
+        # The real plugin looks at the phase in the status, which a DELETE sets in the same write as the
+        # deletionTimestamp.
         if record.deleting:
             raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
 

@@ -183,6 +183,8 @@ class CustomDefinitions:
         crd = record.object()
         generation = (record.uid, crd["metadata"].get("generation", 1))
         self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot may restore it
+        # A change of the status, such as the write at the end of this function, leaves the generation alone and serves
+        # nothing anew.
         if self._generations.get(record.key[1]) == generation:
             return
         known = record.key[1] in self._generations
@@ -192,6 +194,8 @@ class CustomDefinitions:
             self._registry.remove(resource)
         for resource in resources:
             self._registry.add(resource)
+        # apiextensions: apiserver/customresource_handler.go, removeDeadStorage and updateCustomResourceDefinition close
+        # the watches of the old storage; clients list again (W-20).
         if known:
             self._streams.end(where)
         self._generations[record.key[1]] = generation
@@ -207,6 +211,8 @@ class CustomDefinitions:
             return
         self._dying[where] = record.key[1]
         self._store.put(DEFINITIONS, in_progress(record.object(), self._now()))
+        # apiextensions: controller/finalizer/crd_finalizer.go goes to the storage instead of a version, since all
+        # versions have the same objects. So no webhook has to convert them.
         for resource in self._registry.of_group(*where)[:1]:
             delete_all(resource.as_stored())
         if where in self._dying:  # the deletes call `settle`, too, and may have finished it
@@ -284,6 +290,8 @@ def _conditions(old: Sequence[Mapping[str, Any]], now: str, problem: str) -> lis
     if problem:
         desired = [
             desired[0],
+            # A kube-apiserver refuses such a CRD. This one knows fewer keywords, so it keeps what it cannot compile and
+            # says so in a condition that a kube-apiserver has for other reasons.
             ("Established", "False", "NotAccepted", "the definition is not served"),
             ("NonStructuralSchema", "True", "Violations", problem),
         ]

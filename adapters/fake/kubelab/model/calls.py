@@ -113,6 +113,7 @@ class Caller:
     @property
     def default_manager(self) -> str:
         """The field manager of a write that names none: the User-Agent up to its first `/`."""
+        # apiserver: handlers/create.go, managerOrUserAgent.
         return self.agent.partition("/")[0] or "unknown"
 
 
@@ -222,6 +223,7 @@ class ObjectPage:
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of the list itself."""
         meta: dict[str, Any] = {"resourceVersion": str(self.page.version)}
+        # An unstructured list writes the field even if it is empty, a typed one omits it (measured).
         if self.page.continue_token or self.resource.custom:
             meta["continue"] = self.page.continue_token
         if self.page.remaining is not None:
@@ -247,6 +249,8 @@ def deleted_status(resource: ServedResource, name: str, uid: str) -> Reply:
 
     The Status contains the object's `name` and `uid`.
     """
+    # apiserver: registry/generic/registry/store.go, finalizeDelete: the plural is in `kind`, as in most details of a
+    # Status.
     details = {"name": name, "group": resource.group, "kind": resource.plural, "uid": uid}
     body = {
         "kind": "Status",

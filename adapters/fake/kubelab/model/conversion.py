@@ -44,6 +44,7 @@ _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"
 _SECONDS: Final = 30.0
 """The seconds that kube-apiserver waits for the answer of a conversion webhook."""
+# apiextensions: apiserver/conversion/webhook_converter.go, restoreObjectMeta.
 _FREE: Final = ("labels", "annotations")
 """The fields of the metadata that a conversion may change."""
 _SEEN: Final = ("name", "namespace", "uid", "labels", "annotations")
@@ -67,6 +68,8 @@ def conversion_webhook(spec: Manifest) -> WebhookConverter | None:
     if conversion.get("strategy") != "Webhook":
         return None
     webhook = conversion["webhook"]
+    # apiextensions: apiserver/conversion/webhook_converter.go, createConversionReviewObjects takes the first version
+    # that the server knows.
     understood = (version for version in webhook["conversionReviewVersions"] if version in ("v1", "v1beta1"))
     return WebhookConverter(client_of(webhook["clientConfig"], _SECONDS), next(understood, "v1"))
 
@@ -197,6 +200,8 @@ class Conversions:
         before, after = manifest.get("metadata") or {}, settled["metadata"]
         causes = self._check({key: after[key] for key in _FREE if key in after and after[key] != before.get(key)})
         if causes:
+            # restoreObjectMeta validates only labels or annotations that changed, and calls the latter
+            # `metadata.annotation`.
             texts = [f"{cause.field}: {cause.message}".replace("annotations", "annotation", 1) for cause in causes]
             text = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
             raise internal(f"{_named(manifest)} returned invalid metadata: {text}")
@@ -239,6 +244,7 @@ def converted_objects(
         message = result.get("message") if isinstance(result, Mapping) else ""
         raise failed(first, message or f"response.result.status was '{status or ''}', not 'Success'")
     converted = response.get("convertedObjects") or ()
+    # The answers are matched by their order; nothing in an object says which one it was.
     if len(converted) != len(objects):
         raise internal(f"{_named(first)} returned {len(converted)} objects, expected {len(objects)}")
     for index, (manifest, result) in enumerate(zip(objects, converted, strict=True)):

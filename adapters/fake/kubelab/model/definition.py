@@ -96,6 +96,8 @@ A PUT needs a resourceVersion, and each change outside metadata increments the g
 
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
+# apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so fields at
+# the top level beside these could be owned through /status.
 _NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
 
 
@@ -165,6 +167,7 @@ class ServedKind:
             return EMPTY
         if subresource == "status":
             return _NOT_STATUS
+        # apiextensions: registry/customresource/strategy.go, GetResetFields.
         return EMPTY if subresource else _STATUS
 
     def schema_of(self, api_version: str) -> Schema:
@@ -242,6 +245,7 @@ def _of_version(
         served_versions=served,
         status_subresource="status" in subresources,
         scale=_scale(subresources.get("scale")),
+        # kubernetes: apiextensions v1/defaults.go, SetDefaults_CustomResourceDefinitionSpec.
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or names["kind"] + "List",
         short_names=tuple(names.get("shortNames") or ()),

@@ -25,6 +25,7 @@ from purekube.apimachinery.errors import (
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import SECRET
 
+# apiserver: registry/generic/registry/store.go, OptimisticLockErrorMsg.
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -99,6 +100,7 @@ def status_body(failure: ApiFailure) -> dict[str, Any]:
         body["details"] = {key: value for key, value in (failure.details or {}).items() if value}
         if failure.causes:
             body["details"]["causes"] = [cause.render() for cause in failure.causes]
+    # The order of the members is that of Go's struct Status, for readers of raw answers.
     body["code"] = failure.status
     return body
 
@@ -154,6 +156,7 @@ def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure
 
 def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
     """Build the 409 of server-side apply: other managers own the fields in `causes`. It names no object (S-77)."""
+    # apimachinery: api/errors/errors.go, NewApplyConflict sets no name and no kind, unlike NewConflict.
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 
@@ -161,6 +164,8 @@ def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) ->
     """Build the 422 for content that breaks a rule of the kind; `causes` name the fields."""
     field_causes = tuple(causes)
     texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in field_causes]
+    # apimachinery: util/errors, aggregate.Error leaves out repeated messages and has brackets only around several; the
+    # causes keep the repetitions.
     listed = texts[0] if len(set(texts)) == 1 else "[" + ", ".join(dict.fromkeys(texts)) + "]"
     details = {"name": name, "group": group, "kind": kind}
     message = f'{resource_of(group, kind)} "{name}" is invalid: {listed}'
@@ -254,6 +259,7 @@ def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
             terminating = any(cause.reason == "NamespaceTerminating" for cause in failure.causes)
             return Forbidden(said, namespace_terminating=terminating)
         case 404:
+            # An object's 404 names it; a 404 without a name is about the path (S-12, W-38).
             return KindMissing(said) if failure.plain or not (failure.details or {}).get("name") else NotFound(said)
         case 409:
             return _conflict(failure, said)

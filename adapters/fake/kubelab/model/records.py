@@ -100,6 +100,8 @@ def owners_of(meta: Mapping[str, Any]) -> Mapping[str, bool]:
     references = meta.get("ownerReferences")
     if not references:
         return {}
+    # An absent blockOwnerDeletion does not block (kubernetes: controller/garbagecollector/graph.go,
+    # blockingDependents).
     return {ref["uid"]: bool(ref.get("blockOwnerDeletion")) for ref in references}
 
 
@@ -133,6 +135,8 @@ def seen(change: StoredChange, was: bool, now: bool) -> tuple[WatchEventType, Re
         case (True, True) if change.after is not None:
             return WatchEventType.MODIFIED, change.after
         case (True, False) if change.before is not None:
+            # apiserver: storage/cacher/cache_watcher.go, convertToWatchEvent: the last matching state, with the version
+            # of the change.
             return WatchEventType.DELETED, with_version(change.before, change.version)
         case _:
             return None

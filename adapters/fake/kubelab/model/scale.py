@@ -23,6 +23,7 @@ def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": {key: meta[key] for key in shown if key in meta},
+        # The JSON tag of ScaleSpec.replicas says omitempty, so 0 is left out; that of the status has none.
         "spec": {"replicas": replicas} if (replicas := _dig(live, paths.spec_replicas)) else {},
         "status": {**status, "selector": text} if (text := _selector_text(selector)) else status,
     }
