@@ -1,6 +1,7 @@
 """Built-in kinds: what is filled in, what is owned, what is refused, what never changes."""
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.event_kinds import core_event_of, new_event_of
 from kubelab.builtin.untyped_kinds import STORED
+from kubelab.http.tables.builtin_columns import BUILTIN_TABLES
 from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure
@@ -471,3 +473,20 @@ def test_null_as_empty_resets_ownership_of_built_in_kinds_S_68() -> None:
     live = create("ConfigMap", data={"a": "1"})
     outcome = update(live, metadata={**live["metadata"], "managedFields": []})
     assert "managedFields" not in outcome.object["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "true", "spec", "cells"),
+    [
+        (False, [], {"parallelism": 1}, ["Running", "0/1"]),
+        (False, [], {"parallelism": 3}, ["Running", "0/1 of 3"]),
+        (False, ["FailureTarget"], {"completions": 2}, ["FailureTarget", "0/2"]),
+        (True, ["FailureTarget"], {"completions": 2}, ["Terminating", "0/2"]),
+        (True, ["FailureTarget", "Failed"], {"completions": 2}, ["Failed", "0/2"]),
+    ],
+)
+def test_what_kubectl_shows_of_a_job(deleted: bool, true: list[str], spec: dict[str, int], cells: list[str]) -> None:
+    conditions = [{"type": kind, "status": "True"} for kind in true]
+    metadata = {"name": "a", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
+    job = {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
+    assert BUILTIN_TABLES["batch", "jobs"].cells(job, datetime(2026, 1, 1, tzinfo=UTC))[:2] == cells

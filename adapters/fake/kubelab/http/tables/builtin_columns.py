@@ -85,17 +85,20 @@ def _job(manifest: Manifest, now: datetime) -> list[Any]:
     done = get_path(manifest, "status", "succeeded") or 0
     desired = get_path(manifest, "spec", "completions")
     parallel = get_path(manifest, "spec", "parallelism") or 1
-    completions = f"{done}/{desired}" if desired is not None else f"{done}/1 of {parallel}"
+    # kubernetes: printers/internalversion/printers.go, printJob: without completions one success is enough.
+    enough = desired if desired is not None else f"1 of {parallel}" if parallel > 1 else 1
+    completions = f"{done}/{enough}"
     return [_job_status(manifest), completions, _job_duration(manifest, now), _created(manifest, now)]
 
 
 def _job_status(manifest: Manifest) -> str:
-    words = {"Complete": "Complete", "Failed": "Failed", "Suspended": "Suspended"}
+    # kubernetes: printers/internalversion/printers.go, printJob: the end of a Job is shown even while it is deleted.
+    before, after = ("Complete", "Failed"), ("Suspended", "FailureTarget", "SuccessCriteriaMet")
     conditions = get_path(manifest, "status", "conditions") or []
     true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
-    if get_path(manifest, "metadata", "deletionTimestamp"):
-        return "Terminating"
-    return next((word for kind, word in words.items() if kind in true), "Running")
+    deleted = ("Terminating",) if get_path(manifest, "metadata", "deletionTimestamp") else ()
+    shown = [word for word in before if word in true] + [*deleted, *(word for word in after if word in true)]
+    return next(iter(shown), "Running")
 
 
 def _job_duration(manifest: Manifest, now: datetime) -> str:
