@@ -5,6 +5,11 @@ for each test. `ApiServer` holds the objects. `InProcessKube` gives access to it
 `KubeApi` with which the operator calls every API server.
 """
 
+# The comments name where the behaviour of other systems is known from, as `system: file, function`. The files are those
+# of Kubernetes 1.36.3 below `pkg/` of the repository kubernetes/kubernetes (`kubernetes:`), kubernetes/apiserver
+# (`apiserver:`, and `handlers/` is `endpoints/handlers/`), kubernetes/apimachinery (`apimachinery:`) and
+# kubernetes/apiextensions-apiserver (`apiextensions:`). S-01 to W-39 are rules of docs/spec/api-server.md, and
+# "measured" means on a kube-apiserver 1.36.3.
 from typing import TYPE_CHECKING
 
 from purekube.lazy_door import lazy_door

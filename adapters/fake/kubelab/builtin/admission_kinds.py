@@ -85,6 +85,8 @@ def _check(manifest: Manifest) -> list[StatusCause]:
     causes = []
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
         where = f"webhooks[{index}]"
+        # apimachinery: util/validation/validation.go: the name of a webhook is a domain, unlike that of its
+        # configuration.
         if len(webhook.get("name", "").split(".")) < 3:
             text = "should be a domain with at least three segments separated by dots"
             causes.append(invalid_value(f"{where}.name", webhook.get("name", ""), text))

@@ -25,6 +25,7 @@ _UP: Final = {
     "selectPolicy": "Max",
     "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _BY_PERCENT],
 }
+# defaultHPAScaleDownRules has no stabilization window: the controller takes its own flag then.
 _DOWN: Final = {"selectPolicy": "Max", "policies": [_BY_PERCENT]}
 
 
@@ -32,6 +33,8 @@ def _read_autoscaler(manifest: Manifest) -> Manifest:
     spec = filled(manifest.get("spec") or {}, minReplicas=1)
     if not spec.get("metrics"):
         spec["metrics"] = [_BY_CPU]
+    # kubernetes: apis/autoscaling/v2/defaults.go, SetDefaults_HorizontalPodAutoscalerBehavior fills both directions in
+    # as soon as there is a behaviour.
     if isinstance(behaviour := spec.get("behavior"), Mapping):
         up, down = (
             filled(behaviour.get(way) or {}, **rules) for way, rules in (("scaleUp", _UP), ("scaleDown", _DOWN))
@@ -82,6 +85,7 @@ def _read_limits(manifest: Manifest) -> Manifest:
 def _limit(limit: Mapping[str, Any]) -> Mapping[str, Any]:
     if limit.get("type") != "Container":
         return limit
+    # kubernetes: apis/core/v1/defaults.go, SetDefaults_LimitRangeItem.
     default = {**(limit.get("max") or {}), **(limit.get("default") or {})}
     request = {**(limit.get("min") or {}), **default, **(limit.get("defaultRequest") or {})}
     return {**limit, **({"default": default} if default else {}), **({"defaultRequest": request} if request else {})}

@@ -16,6 +16,7 @@ from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 
+# kubernetes: apis/core/types.go, MaxSecretSize.
 MAX_DATA: Final = 1_048_576
 """The most bytes that the data of a ConfigMap or Secret may have in total (more is 422, as on kube-apiserver)."""
 
@@ -37,6 +38,7 @@ def _check_keys(where: str, data: Mapping[str, Any]) -> list[StatusCause]:
 
 
 def _decoded_size(data: Mapping[str, str]) -> int:
+    # The limit is on the decoded bytes; the length of base64 tells them without decoding.
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in data.values())
 
 
@@ -73,10 +75,12 @@ def _read_secret(manifest: Manifest) -> Manifest:
     plain = manifest.get("stringData")
     if plain:
         encoded = {key: base64.b64encode(value.encode()).decode() for key, value in plain.items()}
+        # kubernetes: apis/core/v1/conversion.go: stringData wins over data, and is never stored.
         out["data"] = {**(out.get("data") or {}), **encoded}
     return out
 
 
+# kubernetes: apis/core/validation/validation.go, ValidateSecret.
 _REQUIRED_KEYS: Final = {
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
@@ -128,6 +132,8 @@ def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:
     """Return the updated Secret. The Secret keeps its type if a PUT leaves the type out."""
+    # kubernetes: registry/core/secret/strategy.go, PrepareForUpdate; without it every PUT by an old client would be
+    # refused.
     return {**new, "type": old["type"]} if not new.get("type") and old.get("type") else new
 
 
@@ -147,7 +153,7 @@ def _create_namespace(manifest: Manifest) -> Manifest:
     """Return a new namespace with its name as a label, the finalizer `kubernetes` and the phase Active."""
     finalizers = (manifest.get("spec") or {}).get("finalizers") or []
     spec = {"finalizers": finalizers if "kubernetes" in finalizers else [*finalizers, "kubernetes"]}
-    # A generated name comes after defaulting and tracking, so nobody owns the label then (kubernetes:
+    # A generated name comes after defaulting and tracking, so no manager owns the label then (kubernetes:
     # registry/core/namespace/strategy.go, Canonicalize).
     meta = manifest["metadata"]
     meta = _labelled(meta) if meta.get("name") else meta

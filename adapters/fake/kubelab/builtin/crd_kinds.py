@@ -34,6 +34,8 @@ def _read(manifest: Manifest) -> Manifest:
 def _with_stored_versions(manifest: Manifest) -> Manifest:
     """Return the CRD with its storage version in `status.storedVersions` if that list is empty."""
     status = manifest.get("status")
+    # apiextensions: apis/apiextensions/v1/defaults.go: an empty list is filled in. Here an absent one waits for the
+    # controller, which writes it at once.
     if not isinstance(status, Mapping) or status.get("storedVersions") != []:
         return manifest
     stored = [version.get("name") for version in manifest["spec"].get("versions") or () if version.get("storage")]
@@ -79,6 +81,8 @@ def _check(manifest: Manifest) -> list[StatusCause]:
     return causes or _compiled(manifest)
 
 
+# apiextensions: apis/apiextensions/validation/validation.go validates the internal version, whose fields are those of
+# v1beta1.
 _WEBHOOK: Final = "spec.conversion.webhookClientConfig"
 _REVIEWS: Final = "spec.conversion.conversionReviewVersions"
 """The path of the accepted review versions, as kube-apiserver's messages have it. It differs from the path in `v1`."""
@@ -129,6 +133,8 @@ def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[Status
         causes.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     for key in ("plural", "singular", "kind", "listKind"):
         text = str(names.get(key) or "")
+        # apiextensions: apis/apiextensions/validation/validation.go: a kind may have capitals, but has to be a DNS
+        # label without them.
         plain = text.lower() if key in ("kind", "listKind") else text
         problems = name_problems(plain, NameRule.SERVICE)
         causes += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]

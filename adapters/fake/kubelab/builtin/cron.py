@@ -49,6 +49,8 @@ def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = 
         _parse(schedule)
     except _Malformed as error:
         causes.append(invalid_value("spec.schedule", schedule, str(error)))
+    # kubernetes: apis/batch/validation/validation.go looks for the two letters anywhere; no valid schedule has them
+    # otherwise.
     has_zone, had_zone = "TZ" in schedule, before is not None and "TZ" in str(before.get("schedule"))
     if has_zone and not had_zone:
         causes.append(invalid_value("spec.schedule", schedule, _NO_ZONE))
@@ -104,6 +106,8 @@ def _parse(schedule: str) -> None:
     if len(fields) != len(_FIELDS):
         raise _Malformed(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     for field, (least, most, names) in zip(fields, _FIELDS, strict=True):
+        # robfig/cron v3.0.1: parser.go, getField splits by strings.FieldsFunc, which leaves out empty parts, so `1,,2`
+        # and `,` are accepted.
         for expression in filter(None, field.split(",")):
             _parse_range(expression, least, most, names)
 
@@ -140,6 +144,7 @@ def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int
         raise _Malformed(f"too many slashes: {expression}")
     if steps:
         step = _number(steps[0], {})
+        # robfig/cron v3.0.1: parser.go, getRange: `N/step` means from N to the maximum.
         last = most if not highs else last
     if first < least:
         raise _Malformed(f"beginning of range ({first}) below minimum ({least}): {expression}")

@@ -88,8 +88,10 @@ def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
     """
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
+    # kubernetes: apis/core/validation/events.go, legacyValidateEvent: for a cluster-scoped object.
     if about == here or (not about and here in ("default", "kube-system")):
         return []
+    # The path is that of the core group even for an Event of events.k8s.io.
     return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
 
 

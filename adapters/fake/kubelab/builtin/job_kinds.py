@@ -14,6 +14,7 @@ from purekube.schema.structure import equal
 
 Manifest = Mapping[str, Any]
 
+# kubernetes: apis/batch/validation/validation.go, validateJobStatus.
 _AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 """The conditions that end a Job, each with the condition that must be true as well (it is set before the end)."""
 _TIME: Final = "status.completionTime"
@@ -81,6 +82,8 @@ def _job_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     `completions` gets the default 1 only if `parallelism` is absent as well.
     """
+    # kubernetes: apis/batch/v1/defaults.go, SetDefaults_Job: with parallelism alone the Job is a work queue, which any
+    # success ends.
     alone = spec.get("completions") is None and spec.get("parallelism") is None
     out = filled(
         spec,
@@ -104,6 +107,8 @@ def _create_job(manifest: Manifest) -> Manifest:
         return {**manifest, "status": {}}
     meta = manifest["metadata"]
     values = (meta["uid"], meta.get("name", ""), meta["uid"], meta.get("name", ""))
+    # kubernetes: registry/batch/job/strategy.go, generateSelector writes the labels with and without a domain, for old
+    # clients.
     labels = dict(zip(_LABELS, values, strict=True))
     template = spec.get("template") or {}
     inner = template.get("metadata") or {}
@@ -166,6 +171,8 @@ def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
         free = key == "completions" and now.get("completionMode") == "Indexed"
         if not free and not equal(now.get(key), before.get(key)):
             causes.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
+    # kubernetes: registry/batch/job/strategy.go, AllowMutableSchedulingDirectives: a queue can still place a Job that
+    # has never run.
     suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
     fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
     for key in ("metadata", "spec"):
@@ -244,6 +251,8 @@ JOBS: Final = (
             skeleton=_SKELETON,
             generation=Generation.SPEC,
             unconditional_update=True,
+            # kubernetes: registry/batch/job/strategy.go, DefaultGarbageCollectionPolicy: only batch/v1 Jobs still
+            # orphan their pods by default.
             orphans=True,
             read=_read_job,
             on_create=_create_job,

@@ -32,6 +32,7 @@ def _read_policy(manifest: Manifest) -> Manifest:
     """
     spec = dict(manifest.get("spec") or {})
     if not spec.get("policyTypes"):
+        # kubernetes: apis/networking/v1/defaults.go.
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
     for key in ("ingress", "egress"):
         if isinstance(spec.get(key), list):

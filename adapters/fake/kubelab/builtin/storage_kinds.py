@@ -16,6 +16,7 @@ from purekube.schema.structure import equal
 Manifest = Mapping[str, Any]
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+# kubernetes: plugin/pkg/admission/storage/storageobjectinuseprotection adds it at creation.
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 
 

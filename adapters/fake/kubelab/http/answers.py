@@ -50,6 +50,7 @@ _ACCEPTABLE: Final = (
     "only the following media types are accepted: application/json, application/yaml, "
     "application/json;as=Table;g=meta.k8s.io;v=v1"
 )
+# apiserver: endpoints/discovery/aggregated/negotiation.go, IsAggregatedDiscoveryGVK.
 _VERSIONS: Final = {AnswerForm.DISCOVERY: ("v2", "v2beta1")}
 
 
@@ -64,6 +65,8 @@ def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
     The plain object is always possible; `forms` are the other forms that are possible for this request. Raises
     ApiFailure 406 if the header names no possible form.
     """
+    # apiserver: handlers/negotiation/negotiate.go, NegotiateMediaTypeOptions takes the first clause that it can serve.
+    # kubectl relies on this: it names a Table first, and plain JSON after it.
     for kind, parameters in _clauses(accept or "*/*"):
         if kind not in {"application/json", "application/yaml", "application/*", "*/*"}:
             continue
@@ -79,6 +82,7 @@ def wanted_form(accept: str, forms: frozenset[AnswerForm]) -> AcceptedForm:
 
 def wants_gzip(accept_encoding: str) -> bool:
     """Report whether the client's header `accept_encoding` accepts a gzipped answer."""
+    # apiserver: handlers/responsewriters/writers.go, negotiateContentEncoding knows gzip only.
     return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
 
 
@@ -90,6 +94,7 @@ def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 JSON: Final = AcceptedForm(AnswerForm.OBJECT)
+# apiserver: handlers/responsewriters/writers.go, defaultGzipThresholdBytes.
 _COMPRESS_FROM: Final = 128 * 1024
 """The size in bytes from which kube-apiserver compresses an answer."""
 
@@ -178,6 +183,7 @@ def shown(
         return manifest
     match accepted_form.form:
         case AnswerForm.TABLE:
+            # The Table of a watch event has the version of its object, so that a client can resume from it.
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
             rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark gets no row
             return table(resource, rows, version, include, now)
@@ -192,6 +198,8 @@ def compressed(response: Response) -> Response:
     body = bytes(response.body)
     if len(body) < _COMPRESS_FROM:
         return response
+    # Level 1 is that of kube-apiserver (defaultGzipContentEncodingLevel). Without a time in the header, equal bodies
+    # have equal bytes.
     response.body = gzip.compress(body, compresslevel=1, mtime=0)
     response.headers["content-encoding"] = "gzip"
     response.headers["content-length"] = str(len(response.body))

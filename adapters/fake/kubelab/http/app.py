@@ -77,6 +77,8 @@ def _resource(group: str, version: str, rest: list[str]) -> ResourcePath | None:
     match rest:
         case []:
             return ResourcePath(group, version)
+        # The path of a namespace's subresource looks like that of a collection in the namespace; the real router knows
+        # these by name, too.
         case ["namespaces", name, subresource] if not group and subresource in _NAMESPACE_SUBRESOURCES:
             return ResourcePath(group, version, "namespaces", None, name, subresource)
         case ["namespaces", namespace, plural, *names] if len(names) <= 2:
@@ -176,9 +178,11 @@ class HttpHandler:
         """Return the response to a request, or None if it has already been sent, as the response to a watch is."""
         path = request.scope["path"]
         if path.startswith(_OPEN):
+            # kubernetes: the ClusterRole system:public-info-viewer opens these paths to everybody.
             return PlainTextResponse("ok")
         caller = impersonated(self._caller(request), _identity(request.headers), self._server.authorize)
         parsed = parse_path(path)
+        # Discovery needs no right here: the ClusterRole system:discovery gives it to every authenticated user.
         if parsed is None or not parsed.plural:
             response = self._meta(request, parsed)
             self._log(request, response.status_code)
@@ -187,6 +191,8 @@ class HttpHandler:
         if wants_watch(request, target):
             await self._watch(request, send, target, caller)
             return None
+        # The body is read before the request is authorized, unlike on a kube-apiserver: a caller without a right gets
+        # the 403 only after sending it.
         raw = await read_body(request)
         response = await answer(self._server, request, target, caller, raw, self._services)
         if target.resource.definition.deprecated:

@@ -38,6 +38,7 @@ def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
         .add_extension(_usage(authority=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority_key.public_key()), critical=False)
+        # Go and Python compare the host with this extension only, and not with the common name.
         .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
         .sign(authority_key, SHA256())
     )

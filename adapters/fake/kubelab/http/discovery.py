@@ -11,6 +11,7 @@ from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.failure import not_served
 from kubelab.model.resources import ServedResource
 
+# apimachinery: version/helpers.go, CompareKubeAwareVersionStrings.
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
@@ -90,6 +91,8 @@ def versions_of(registry: ResourceRegistry, group: str) -> list[str]:
 def _groups(registry: ResourceRegistry) -> list[str]:
     custom = {resource.group for resource in registry if resource.custom}
     names = {resource.group for resource in registry}
+    # The real order is by GroupPriorityMinimum: that of a CRD's group is 1000 (kubernetes:
+    # controlplane/controller/crdregistration), and built-in groups have higher ones.
     return sorted(names, key=lambda name: (name in custom, name))
 
 
@@ -153,6 +156,7 @@ def _resource_discovery(resource: ServedResource) -> dict[str, Any]:
         "categories": list(definition.categories),
         "subresources": [_subresource_discovery(resource, name) for name in resource.subresources],
     }
+    # An empty singularResource is sent, because its JSON tag does not say omitempty.
     return {key: value for key, value in entry.items() if value or key == "singularResource"}
 
 

@@ -27,6 +27,8 @@ from purekube.ports import PatchType
 
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 OBJECT_FORMS: Final = frozenset({AnswerForm.TABLE, AnswerForm.PARTIAL, AnswerForm.PARTIAL_LIST})
+# apiserver: handlers/get.go, handleWatch: between MinRequestTimeout (server/config.go) and twice that, so that not all
+# watches end at once.
 _WATCH_SECONDS: Final = (1800.0, 3600.0)
 """The bounds in seconds of a watch without a timeout; kube-apiserver draws one at random between them (W-19)."""
 _OBJECT_TYPES: Final = ("application/json", "application/yaml", PROTOBUF)
@@ -154,6 +156,7 @@ class _Call:
     ) -> Response:
         call = WriteCall(verb, self._target, body, options, self._caller, patch_type)
         asks_others = self._server.has_webhooks or self._target.resource.converts
+        # Webhooks and conversions need the network, and so a write in several steps; all other writes are one call.
         if asks_others and self._target.resource.storage not in REVIEWS:
             return self._object(await webhooks.perform(self._server, call, self._services), warnings)
         return self._object(self._server.perform(call), warnings)
@@ -195,6 +198,7 @@ class _Call:
         """Return two values: the object in a POST's or PUT's body, and warnings about keys that occur twice in it."""
         if self._media not in ("", *_OBJECT_TYPES):
             raise unsupported_media_type(_OBJECT_TYPES)
+        # A CRD has no protobuf message.
         if self._media == PROTOBUF and not self._target.resource.custom:
             return decode_object(self._raw), ()
         if not self._raw.strip():
@@ -220,6 +224,8 @@ class _Call:
         return body.value, texts if validation is FieldValidation.WARN else ()
 
     def _patch_type(self) -> PatchType:
+        # apiserver: handlers/patch.go, PatchResource compares the media type before it reads the body, so a wrong one
+        # is 415 even for an object that does not exist.
         types = [PatchType.JSON, PatchType.MERGE]
         if not self._target.resource.custom:
             types.append(PatchType.STRATEGIC)

@@ -35,6 +35,7 @@ def openapi_v3_index(registry: ResourceRegistry) -> dict[str, Any]:
     """Return `/openapi/v3`: the URL of each group and version's document, with a hash of its content."""
     paths = {}
     for root in sorted({_root(resource) for resource in registry}):
+        # Clients cache a document by its URL, so the hash has to change whenever the content does.
         digest = hashlib.sha256(encode(_document(registry, root))).hexdigest()[:32].upper()
         paths[root] = {"serverRelativeURL": f"/openapi/v3/{root}?hash={digest}"}
     return {"paths": paths}
@@ -163,6 +164,8 @@ def _patchable(schema: Any) -> Any:
     merge_key = schema.get("x-kubernetes-patch-merge-key") or (keys[0] if keys else "")
     if merge_key:
         shown["x-kubernetes-patch-merge-key"] = merge_key
+    # The Go structs of built-in kinds have these keywords as tags; kubectl reads them to compute a strategic merge
+    # patch.
     if merge_key or schema.get("x-kubernetes-list-type") == "set":
         shown["x-kubernetes-patch-strategy"] = "merge"
     return shown

@@ -51,6 +51,7 @@ def text_field(number: int, value: str | bytes) -> bytes:
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
+    # A varint has at most ten bytes.
     while at < len(message) and shift < 64:
         byte = message[at]
         value |= (byte & 0x7F) << shift
@@ -70,6 +71,8 @@ def _encoded(value: int) -> bytes:
 
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
+# apimachinery: runtime/serializer/protobuf/protobuf.go: every message begins with these four bytes and a
+# runtime.Unknown, which names the kind.
 _MAGIC: Final = b"k8s\x00"
 
 Read = Callable[[Any], Any]
@@ -391,6 +394,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     envelope = dict(fields_of(raw[len(_MAGIC) :]))
     type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
     version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
+    # The options are the same message in every API group, and clients name the group of the object.
     read = _DELETE_OPTIONS if kind == "DeleteOptions" else _KINDS.get((version, kind))
     if read is None:
         raise _not_described(version, kind)

@@ -10,6 +10,7 @@ import yaml
 
 from kubelab.model.failure import bad_request, too_large
 
+# apiserver: server/config.go, MaxRequestBodyBytes.
 BODY_LIMIT: Final = 3 * 1024 * 1024
 """The largest request body in bytes, compressed or not (W-37)."""
 
@@ -33,6 +34,7 @@ def check_size(size: int) -> None:
 
 def inflate(raw: bytes) -> bytes:
     """Return gzipped data decompressed. Raises ApiFailure 400 for any other data, 413 if the result is too large."""
+    # 31 is 15 bits of window and 16 for a gzip header. The limit stops a small body that inflates without end.
     stream = zlib.decompressobj(wbits=31)
     try:
         plain = stream.decompress(raw, BODY_LIMIT + 1)
@@ -110,6 +112,7 @@ class _Loader(yaml.CSafeLoader):
         self.flatten_mapping(node)
         pairs = [
             (_key(self.construct_object(key, deep=True)), self.construct_object(value, deep=True))
+            # The keys of JSON objects are texts, so `1:` and `true:` become "1" and "true".
             for key, value in node.value
         ]
         return self.repeated.of_pairs(pairs)
@@ -133,6 +136,7 @@ def _key(value: Any) -> str:
 
 
 _DATES: Final = "tag:yaml.org,2002:timestamp"
+# YAML becomes JSON, which has no dates, so a timestamp without quotes stays text, as on a kube-apiserver.
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATES]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()

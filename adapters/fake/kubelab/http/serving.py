@@ -17,6 +17,7 @@ from kubelab.model.calls import Caller
 from kubelab.model.records import GroupResource, StoredChange
 from kubelab.server import ApiServer
 
+# apiserver: server/secure_serving.go, Serve. With uvicorn's 5 seconds, clients that reuse connections hit closed ones.
 _IDLE_SECONDS = 90
 """The seconds for which kube-apiserver keeps an idle connection open."""
 
@@ -50,6 +51,7 @@ async def serve_forever(
         lifespan="off",
         log_config=None,
         access_log=False,
+        # Streams have ended before; what is left after a second is a client that does not read.
         timeout_graceful_shutdown=1,
         timeout_keep_alive=_IDLE_SECONDS,
         ssl_context_factory=None if tls is None else _shows(tls),
@@ -75,6 +77,8 @@ def _collecting(server: ApiServer, delay: float | None) -> Iterator[None]:
     def on_change(where: GroupResource, change: StoredChange) -> None:
         nonlocal timer
         if timer is None:
+            # One run collects for all writes in the meantime; a run for each write would be quadratic when a namespace
+            # ends.
             timer = loop.call_later(delay, collect)
 
     stop = server.store.observe(on_change)

@@ -36,6 +36,7 @@ async def send_watch(
     ready = asyncio.Event()
     stream.on_ready = ready.set
     gone = asyncio.ensure_future(_disconnected(receive))
+    # ASGI reports a client that has gone only to a pending receive; a stream without events would never notice.
     gone.add_done_callback(lambda _: stream.end())
     headers = [(b"content-type", content_type), (b"cache-control", b"no-cache, private")]
     try:

@@ -61,6 +61,8 @@ class _Secure(http.client.HTTPSConnection):
 
     def connect(self) -> None:
         """Connect, and verify that the certificate is for the name that the webhook should have."""
+        # HTTPSConnection.connect verifies the host of the URL, which is where a test serves the webhook, and not the
+        # name of the service.
         http.client.HTTPConnection.connect(self)
         self.sock = self._trust.wrap_socket(self.sock, server_hostname=self._shown)
 
@@ -107,6 +109,7 @@ async def converted(
 async def _ask(need: ConversionNeeded, answers: ConversionAnswers, services: Services) -> None:
     uid = str(uuid4())
     try:
+        # http.client blocks, and a webhook may call this very server before it answers.
         answer = await to_thread.run_sync(post, need.webhook.client, encode(need.review(uid)), services)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise failed(need.objects[0], f"{type(error).__name__}: {error}") from error

@@ -21,6 +21,8 @@ from kubelab.storage.listing import ListOptions
 from kubelab.storage.streams import selection_of
 from kubelab.writes.writer import Prepared, WriteCall
 
+# kube-apiserver repeats a write for ever, until its timeout of 34 seconds (requestTimeoutUpperBound); five writes
+# between two steps are no accident.
 _ATTEMPTS = 5
 
 T = TypeVar("T")
@@ -124,6 +126,7 @@ async def _consented(
     if not server.has_webhooks:
         prepared.check()
         return prepared, ()
+    # All mutating webhooks come before all validating ones, and each of the former sees the patches of those before it.
     for mutating in (True, False):
         request = await with_answers(prepared.request)
         for webhook in await with_answers(partial(server.webhooks, request)):
@@ -135,6 +138,7 @@ async def _consented(
             if mutating and response.get("patch"):
                 prepared = await with_answers(partial(_mutated, server, prepared, webhook, response))
                 request = await with_answers(prepared.request)
+        # apiserver: admission runs before the strategy validates, so a webhook can add what the schema requires.
         prepared.check()
     return prepared, tuple(warnings)
 

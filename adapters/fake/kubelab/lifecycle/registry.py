@@ -183,8 +183,8 @@ class CustomDefinitions:
         crd = record.object()
         generation = (record.uid, crd["metadata"].get("generation", 1))
         self._dying.pop((crd["spec"]["group"], crd["spec"]["names"]["plural"]), None)  # a snapshot may restore it
-        # A change of the status, such as the write at the end of this function, leaves the generation alone and serves
-        # nothing anew.
+        # A change of the status, such as the write at the end of this function, leaves the generation alone, and
+        # nothing has to be served again.
         if self._generations.get(record.key[1]) == generation:
             return
         known = record.key[1] in self._generations

@@ -96,8 +96,8 @@ A PUT needs a resourceVersion, and each change outside metadata increments the g
 
 
 _STATUS: Final[FieldSet] = {"f:status": {}}
-# apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so fields at
-# the top level beside these could be owned through /status.
+# apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so other
+# fields at the top level could be owned through /status.
 _NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
 
 

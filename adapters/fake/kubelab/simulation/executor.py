@@ -26,6 +26,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT
 from purekube.ports import KubeApi, PatchType
 
+# client-go: tools/pager/pager.go, defaultPageSize.
 _PAGE: Final = 500
 
 AnswerQuestion = Callable[[Question], Awaitable[Any]]
@@ -93,6 +94,7 @@ class SimulationExecutor:
                 with suppress(NotFound, Stale):
                     await self._api.delete(effect.ref, uid=effect.uid or None, propagation=effect.propagation)
             case PostEvent():
+                # client-go: tools/record/event.go: an event is worth less than the work, so its loss is only logged.
                 with suppress(OperatorError):
                     await self._api.create(_event(effect, field_manager), kind=CORE_EVENT, field_manager=field_manager)
             case _:

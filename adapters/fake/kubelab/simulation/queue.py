@@ -56,6 +56,7 @@ class FailureBackoff:
 
     def delay(self, failures: int) -> float:
         """Return the seconds to wait after `failures` consecutive failures (1 or more)."""
+        # client-go: util/workqueue/default_rate_limiters.go, TypedItemExponentialFailureRateLimiter.When.
         return min(self.base * 2.0 ** min(failures - 1, _LARGEST_EXPONENT), self.cap)
 
 
@@ -79,6 +80,7 @@ class DueTimes:
         After `hold`, the object is not due before the end of the hold. With `interval` the pass is only the regular one
         at the end of an interval, so the object counts as having no work left.
         """
+        # client-go's queue keeps an object once, at the earliest of its times (util/workqueue/delaying_queue.go).
         when = max(when, self._not_before.get(ref, when))
         self._due[ref] = min(when, self._due.get(ref, when))
         self._is_known = False

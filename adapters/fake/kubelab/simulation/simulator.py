@@ -175,6 +175,8 @@ class Simulator(ABC):
         for ref in refs:
             busy = self._passes.get(ref)
             if busy is not None:
+                # client-go: util/workqueue/queue.go: an object that changes while it is processed is queued again by
+                # Done.
                 busy.again = True
             else:
                 self._due.add(ref, now)
@@ -290,6 +292,7 @@ class Simulator(ABC):
 
     def _delay(self, ref: ObjectRef, result: ControllerResult) -> float | None:
         if not result.backoff:
+            # controller-runtime forgets an object's failures after a pass that does not ask for backoff.
             self._failures.pop(ref, None)
             return result.requeue_after
         self._failures[ref] += 1

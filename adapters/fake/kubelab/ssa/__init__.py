@@ -7,6 +7,6 @@ kubernetes-sigs/structured-merge-diff (`apply` and `ownership` of its `merge/upd
 and `typed` of `typed/merge.go` and `typed/tofieldset.go`, `fieldset` and `paths` of `fieldpath`) and of
 kubernetes/apimachinery's `pkg/util/managedfields/internal` (`managers`).
 
-In the comments `SMD:` stands for structured-merge-diff 6.3.3 and `managedfields:` for the latter folder of apimachinery
-0.36.3, the versions in Kubernetes 1.36.3.
+In the comments `SMD:` means structured-merge-diff 6.3.3, and `managedfields:` the latter folder of apimachinery 0.36.3,
+the versions in Kubernetes 1.36.3.
 """

@@ -185,8 +185,8 @@ def _drop(rules: Rules, merged: Any, last: ManagedFieldsEntry, entries: Iterable
         whole, pruned = kind.in_version(whole, at), kind.in_version(pruned, at)
         pruned = _without_unowned(kind.schema_of(at), whole, pruned, everybody)
     pruned = kind.in_version(pruned, version)
-    # SMD: merge/update.go, addBackDanglingItems: only what the applier itself owned may go, not what lay unowned beside
-    # it.
+    # SMD: merge/update.go, addBackDanglingItems: only what the applier itself owned may go, not its neighbours without
+    # an owner.
     gone = intersection(difference(_named_set(schema, merged), _named_set(schema, pruned)), fields)
     return kind.in_version(remove(schema, merged, gone), rules.api_version)
 

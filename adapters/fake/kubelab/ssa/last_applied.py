@@ -71,7 +71,7 @@ def _written_before(definition: KindProperties, live: Manifest | None) -> FieldS
         return EMPTY
     changes = compare(definition.schema, last, live)
     owned = field_set(definition.schema, last)
-    # A field that somebody has changed since is not `kubectl`'s any more, even if that client-side apply set it.
+    # A field that has changed since is not `kubectl`'s any more, although client-side apply set it.
     for changed in (changes.modified, changes.added, changes.removed):
         owned = difference(owned, changed)
     return owned

@@ -29,7 +29,7 @@ def reconcile_fields(schema: Schema, fields: FieldSet) -> FieldSet:
         # nothing says what became of them.
         if child is None:
             continue
-        # A member whose subtree is empty stands for the whole atomic value.
+        # A member whose subtree is empty means the whole atomic value.
         new = {} if _is_atomic(child) else reconcile_fields(child, node)
         if new is not node:
             changed[element] = new
@@ -211,7 +211,7 @@ def conflict(clashes: Clashes) -> Clash:
     if len(conflicts) == 1:
         key, path = conflicts[0]
         return Clash(f"Apply failed with 1 conflict: conflict with {key}: {path}", causes, clashes)
-    # managedfields: conflict.go, getConflictMessage: one conflict is told in a line, several are grouped by manager.
+    # managedfields: conflict.go, getConflictMessage: one conflict is one line, several are grouped by manager.
     lines: list[str] = []
     for key, fields in by_manager:
         lines.append(f"conflicts with {key}:")

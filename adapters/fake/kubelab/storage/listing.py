@@ -20,7 +20,8 @@ _EXPIRED_TOKEN: Final = (
     "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
     "deleted between the time the first chunk was returned and now may show up in the list."
 )
-# apiserver: storage/etcd3/errors.go, handleCompactedErrorForPaging; 0 could not be told from a token without a version.
+# apiserver: storage/etcd3/errors.go, handleCompactedErrorForPaging; 0 could not be distinguished from a token without a
+# version.
 _INCONSISTENT: Final = -1
 """The resourceVersion in a continue token that continues a list in the current state, not in that of its first page."""
 
@@ -190,8 +191,8 @@ def watch_version(options: ListOptions) -> int | None:
 
 def check_watch_options(options: ListOptions) -> None:
     """Raise ApiFailure 422 for combinations of watch options that kube-apiserver refuses (W-12)."""
-    # apimachinery: apis/meta/internalversion/validation/validation.go, validateWatchOptions: all problems are told, and
-    # in this order.
+    # apimachinery: apis/meta/internalversion/validation/validation.go, validateWatchOptions: all problems are reported,
+    # and in this order.
     match, causes = options.resource_version_match, []
     if options.send_initial_events is not None and match != "NotOlderThan":
         causes.append(_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))

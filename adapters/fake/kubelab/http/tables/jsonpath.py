@@ -34,12 +34,15 @@ def find(path: str, value: Any) -> list[Any]:
 
 @lru_cache(maxsize=1024)
 def _steps(path: str) -> tuple[Step, ...]:
+    # Validation of a CRD requires the dot; the paths of built-in columns come without one.
     text = path if path.startswith((".", "[")) else f".{path}"
     steps: list[Step] = []
     at = 0
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None:
+            # apiextensions: registry/customresource/tableconvertor/tableconvertor.go, New refuses the column. Here an
+            # unknown syntax only leaves the cell empty.
             return (_nothing,)
         steps.append(_step(match))
         at = match.end()

@@ -75,10 +75,13 @@ def _row(resource: ServedResource, manifest: Mapping[str, Any], include: str, no
 def _columns(resource: ServedResource) -> tuple[PrinterColumn, ...]:
     if resource.columns:
         return resource.columns
+    # apiextensions: tableconvertor shows the age, apiserver: registry/rest/table.go, the default of built-in kinds, the
+    # creation time.
     return _AGE if resource.custom else _CREATED
 
 
 def _definition(column: PrinterColumn) -> dict[str, Any]:
+    # apiextensions: registry/customresource/tableconvertor/tableconvertor.go, New.
     described = column.description or f"Custom resource definition column (in JSONPath format): {column.path}"
     return {
         "name": column.name,
@@ -92,6 +95,7 @@ def _definition(column: PrinterColumn) -> dict[str, Any]:
 def _cell(column: PrinterColumn, manifest: Mapping[str, Any], now: datetime) -> Any:
     """Return the value that an object has in a column of the table, or None if it has no value of the column's type."""
     matches = find(column.path, manifest)
+    # apiextensions: tableconvertor.go, ConvertToTable shows only the first match of a path.
     value = matches[0] if matches else None
     match column.type:
         case _ if value is None:
@@ -103,6 +107,8 @@ def _cell(column: PrinterColumn, manifest: Mapping[str, Any], now: datetime) -> 
         case "boolean":
             return value if isinstance(value, bool) else None
         case "integer":
+            # apiextensions: tableconvertor.go, cellForJSONValue cuts a fraction off, and shows nothing for a value of
+            # another type.
             return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
         case "number":
             return value if isinstance(value, int | float) and not isinstance(value, bool) else None
