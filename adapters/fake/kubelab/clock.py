@@ -20,7 +20,10 @@ START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 """The wall time at which virtual time starts by default."""
 _TURN: Final = 0.05
 """The real seconds of one wait for functions that run in threads."""
+# asyncio: base_events.py, _run_once runs timers that are due within the clock's resolution, too.
 _RESOLUTION: Final = 1e-9
+# asyncio: base_events.py, _run_once keeps cancelled timers, too, until they are due or are many
+# (_MIN_SCHEDULED_TIMER_HANDLES).
 _MANY: Final = 100
 """The number of timers up to which the loop keeps cancelled ones in its list until they are due."""
 
@@ -139,6 +142,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """
         future = super().run_in_executor(executor, func, *args)
         self._in_threads += 1
+        # Time must not jump while a thread works, or the timeout of that work would fire at once.
         future.add_done_callback(self._back)
         return future
 
@@ -186,6 +190,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             if not self._timers:
                 raise StuckError("nothing is scheduled: every task waits for something that will not come")
             self._rounds = 0
+            # The sum may miss the timer by a rounding error, which `_due_timers` allows for.
             self._elapsed += self._timers[0][0] - self._elapsed
             self._now = self.start + timedelta(seconds=self._elapsed)
 

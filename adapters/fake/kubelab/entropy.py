@@ -16,6 +16,7 @@ class SeededEntropy:
         return "".join(self._random.choice(alphabet) for _ in range(length))
 
 
+# apimachinery: util/rand/rand.go, alphanums: without vowels no word can arise.
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The letters and digits of a generated name: no vowels and no look-alikes, as in Kubernetes."""
 
@@ -32,4 +33,6 @@ class Identities:
 
     def name(self, prefix: str) -> str:
         """Return `prefix`, cut to 58 characters, with five random characters (W-35)."""
+        # apiserver: storage/names/generate.go, MaxGeneratedNameLength: 63 less the five characters, so that the name is
+        # a label value.
         return prefix[:58] + "".join(self._random.choices(SUFFIX_ALPHABET, k=5))

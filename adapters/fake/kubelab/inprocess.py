@@ -53,6 +53,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as done:
         value: T = done.value
         return value
+    # The cleanup of the coroutine runs here, and not whenever it is collected as garbage.
     coroutine.close()
     raise RuntimeError("the coroutine suspended: run_sync is for calls that answer at once")
 
@@ -127,6 +128,7 @@ class InProcessTransport:
         return impersonated(self._caller, identity, self._server.authorize)
 
     def _target(self, request: KubeRequest) -> RequestTarget:
+        # The path of a POST is the collection's; the name is in the body only.
         name = "" if request.verb is KubeVerb.CREATE else request.name
         return RequestTarget(self._server.resource(request.kind), request.namespace, name, request.subresource)
 

@@ -283,6 +283,7 @@ class ApiServer:
         Open watches end. The resourceVersion falls back to that of the snapshot, so later numbers are issued again. A
         watch from a later version is accepted, but gets no event until that version is reached again (W-15).
         """
+        # A client that kept its watch would miss what the snapshot changed; the end makes it list again.
         self.streams.end()
         self.store.restore(snapshot)
         self._definitions.settle(DEFINITIONS, self._delete_all)
@@ -303,6 +304,7 @@ class ApiServer:
         return answer
 
     def _collect(self) -> None:
+        # The collector writes through the server, so its own writes come here again.
         if not self.collects or self._collecting:
             return
         self._collecting = True
@@ -325,8 +327,12 @@ class ApiServer:
         return tuple(bound_policies(policies, bindings))
 
     def _decide(self, call: WriteCall) -> Prepared:
+        # apiserver: handlers/patch.go, PatchResource wraps the validation of a create in an authorization with the verb
+        # create (S-18).
         if call.applies and self.store.get(call.target.resource.storage, call.target.key) is None:
             self.request_filter.admit(RequestVerb.CREATE, call.target, call.caller)
+        # kubernetes: mutating policies run before mutating webhooks, validating policies after them
+        # (kubeapiserver/options/plugins.go).
         policies = self._bound(MUTATING)
         if not self.plugins and not policies:
             return self._writer.prepare(call)

@@ -158,6 +158,8 @@ def _read_tokens(path: Path) -> dict[str, Caller]:
             raise _bad_tokens(f'{path}:{number}: give token,user,uid or token,user,uid,"group,group"')
         if fields[0] in callers:
             raise _bad_tokens(f"{path}:{number}: the token is there twice")
+        # apiserver: authentication/token/tokenfile/tokenfile.go: the fourth column has all groups; the uid is read and
+        # has no use here.
         callers[fields[0]] = Caller(fields[1], _groups(fields[1], ",".join(fields[3:])))
     if not callers:
         raise _bad_tokens(f"{path}: holds no token")

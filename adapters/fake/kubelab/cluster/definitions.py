@@ -67,6 +67,7 @@ def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
         if name in names:
             raise KubelabError(f"CRD {name} is refused: it already exists, from an earlier file")
         names.add(name)
+        # A CRD that was exported from a cluster has managedFields, which an apply refuses (S-05).
         meta = {key: value for key, value in crd["metadata"].items() if key != "managedFields"}
         try:
             run_sync(api.apply({**crd, "metadata": meta}, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubectl"))
@@ -79,6 +80,7 @@ def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
         yield dict(definition)
         return
     path = folder / definition
+    # The order decides which of two files with one CRD is named in the error.
     files = sorted((*path.glob("*.yaml"), *path.glob("*.yml"))) if path.is_dir() else [path]
     if not files:
         raise KubelabError(f"{definition}: the folder holds no .yaml file", option="crds")

@@ -140,10 +140,12 @@ def serving_thread(run: Callable[[Callable[[str], None]], Awaitable[None]]) -> I
         try:
             ended, url = portal.start_task(task)
         except BaseExceptionGroup as group:
+            # AnyIO's task group wraps even a single error, and a caller expects the OSError of the bind.
             raise unwrap_group(group) from None
         try:
             yield ServingThread(url, portal, ended)
         finally:
+            # A future that is done cannot be cancelled: then the server has ended before.
             if not ended.cancel():
                 ended.result()  # the error that ended it
 
