@@ -490,3 +490,14 @@ def test_what_kubectl_shows_of_a_job(deleted: bool, true: list[str], spec: dict[
     metadata = {"name": "a", **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})}
     job = {"metadata": metadata, "spec": spec, "status": {"conditions": conditions}}
     assert BUILTIN_TABLES["batch", "jobs"].cells(job, datetime(2026, 1, 1, tzinfo=UTC))[:2] == cells
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "status"),
+    [
+        ("ResourceQuota", {}, {}),
+        ("Ingress", {"defaultBackend": {"service": {"name": "a", "port": {"number": 80}}}}, {"loadBalancer": {}}),
+    ],
+)
+def test_the_status_of_a_new_object_is_shown_empty(kind: str, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    assert create(kind, spec=spec)["status"] == status

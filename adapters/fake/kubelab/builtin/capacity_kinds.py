@@ -113,6 +113,8 @@ CAPACITY: Final = (
             generation=Generation.NEVER,
             unconditional_update=True,
             read=lambda manifest: filled(manifest, spec={}, status={}),
+            # A struct without the tag omitempty is shown even if it is empty.
+            on_create=lambda manifest: {**manifest, "status": {}},
         ),
         short_names=("quota",),
     ),

@@ -161,6 +161,7 @@ NETWORKING: Final = (
             generation=Generation.SPEC,
             unconditional_update=True,
             read=_read_ingress,
+            on_create=lambda manifest: {**manifest, "status": {"loadBalancer": {}}},
             check=_check_ingress,
             check_update=lambda new, old: _check_ingress(new),
         ),

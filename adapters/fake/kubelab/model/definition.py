@@ -245,7 +245,7 @@ def _of_version(
         served_versions=served,
         status_subresource="status" in subresources,
         scale=_scale(subresources.get("scale")),
-        # kubernetes: apiextensions v1/defaults.go, SetDefaults_CustomResourceDefinitionSpec.
+        # apiextensions: apis/apiextensions/v1/defaults.go, SetDefaults_CustomResourceDefinitionSpec.
         singular=names.get("singular") or names["kind"].lower(),
         list_kind=names.get("listKind") or names["kind"] + "List",
         short_names=tuple(names.get("shortNames") or ()),
