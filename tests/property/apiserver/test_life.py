@@ -50,7 +50,7 @@ def test_who_creates_a_namespace_owns_the_label_with_its_name() -> None:
     server = new_server()
     body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "room"}}
     (entry,) = server.create(at(server, NAMESPACE), body, WriteOptions("m")).object()["metadata"]["managedFields"]
-    label = {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}
+    label: dict[str, Any] = {"f:labels": {".": {}, "f:kubernetes.io/metadata.name": {}}}
     assert (entry["manager"], entry["fieldsV1"]) == ("m", {"f:metadata": label})
 
 
