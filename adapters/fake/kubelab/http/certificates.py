@@ -28,7 +28,7 @@ class Certificates:
         While the key is loaded, it is in a temporary file that only this user can read.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # uvicorn speaks no HTTP/2. A client that offers both would otherwise be left to guess.
+        # This server speaks HTTP/1.1 only, and says so to a client that offers HTTP/2 as well, as Go's does.
         context.set_alpn_protocols(["http/1.1"])
         # Python's ssl loads a chain from a file only: SSLContext.load_cert_chain takes no bytes.
         with tempfile.TemporaryDirectory(prefix="kubelab-tls-") as folder:

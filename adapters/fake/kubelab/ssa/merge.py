@@ -171,8 +171,8 @@ def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
             continue
         child, declared = _below(schema, element)
         below = with_named_fields(child, node)
-        # SMD: fieldpath/set.go, EnsureNamedFieldsAreMembers: otherwise the removal of `.spec.size` alone would leave
-        # `spec` in place, or, for keys of free maps, take away a neighbour's parent.
+        # SMD: fieldpath/set.go, EnsureNamedFieldsAreMembers adds fields that the schema declares, but no keys of free
+        # maps and no list items.
         out[element] = {MEMBER: {}, **below} if declared and MEMBER not in below else below
     return out
 
