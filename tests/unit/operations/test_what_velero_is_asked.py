@@ -88,7 +88,7 @@ def test_a_retention_that_is_no_duration_is_refused_OPS_7() -> None:
 
 OURS, OLD = target_labels(), {"app.vworkspace.io/application-namespace": NS}
 OF_OTHERS = target_labels(**{"app.vworkspace.io/instance-uid": "other"})
-NAMED = {"backupName": "b-1"}
+NAMED: dict[str, Any] = {"backupName": "b-1"}
 ABSENT = "namespace {} is not in the Backup, which holds {}"
 
 

@@ -860,7 +860,7 @@ _IN_PLACE = [(2, "deployed", "upgrade"), (1, "superseded", None)]
 def test_another_chart_is_installed_anew_unless_the_release_asks_for_an_update_in_place(
     strategy: str | None, expected: list[tuple[int, str, str | None]]
 ) -> None:
-    upgrade = {} if strategy is None else {"upgrade": {"chartNameChangeStrategy": strategy}}
+    upgrade: dict[str, Any] = {} if strategy is None else {"upgrade": {"chartNameChangeStrategy": strategy}}
     world = installed(**upgrade)
     world.apply(oci_repository(url="oci://registry.example/charts/owncloud"), OCI_REPOSITORY)
     world.settle()

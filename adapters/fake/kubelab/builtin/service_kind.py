@@ -57,6 +57,7 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
         out = filled(out, clusterIP=_address(number))
         out = filled(out, clusterIPs=[out["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     if spec["type"] in _NODE_PORTS:
+        # kubernetes: kubeapiserver/options/options.go, DefaultServiceNodePortRange begins at 30000 and has 2768 ports.
         first = 30000 + number % 2000
         out["ports"] = [filled(port, nodePort=first + index) for index, port in enumerate(spec.get("ports") or ())]
     if spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
