@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import AlreadyExists, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
@@ -157,6 +158,13 @@ def _engine_garbage(at: _Strike) -> None:
     at.later(mend)
 
 
+def _engines_fail(at: _Strike) -> None:
+    """Let every attempt that an engine begins fail for a while."""
+    at.world.set_behaviour(engines=DownstreamBehaviour(rules=(DownstreamRule(DownstreamOutcome(Ending.FAIL)),)))
+    at.later(at.world.calm_down)
+    at.happened(f"for {at.seconds:g} s")
+
+
 def _remove_definition(at: _Strike) -> None:
     """Delete a CRD with all its objects, and create it again later."""
     ref = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, _DEFINED[int(at.choice * len(_DEFINED))].crd_name)
@@ -201,5 +209,6 @@ DOWNSTREAM_FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "engine-garbage": SimulatedFault(_engine_garbage, 1.0, (2.0, 60.0)),
     "crd-removed": SimulatedFault(_remove_definition, 0.3, (5.0, 90.0)),
     "crd-changed": SimulatedFault(_change_definition, 0.5),
+    "engines-fail": SimulatedFault(_engines_fail, 1.0, (5.0, 120.0)),
 }
 """The faults of Flux, of engines and of CRDs, by name."""

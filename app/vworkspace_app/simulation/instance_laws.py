@@ -12,17 +12,17 @@ import attrs
 
 from kubelab.clock import START
 from kubelab.model.records import Record
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE
-from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready
+from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready, sources_of
 from vworkspace_app.simulation.workload_requests import FORGED, is_forged
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_fake.controlplane.jobs import JobEntry
 
@@ -39,6 +39,8 @@ class JobLaws:
         self._confirmed: set[str] = set()
         """The keys whose instance was seen as the job asked for it."""
         self._gone: dict[str, float] = {}
+        self._done: set[ObjectRef] = set()
+        """The Operations that were seen Succeeded."""
         self._answered: set[str] = set()
         """The keys of jobs that were answered."""
         self._first: dict[str, str] = {}
@@ -54,6 +56,10 @@ class JobLaws:
     def gone(self, ref: ObjectRef) -> None:
         """Record that the instance `ref` was deleted."""
         self._gone[f"{ref.namespace}/{ref.name}"] = self._world.seconds
+
+    def operation_succeeded(self, ref: ObjectRef) -> None:
+        """Record that the Operation `ref` has succeeded."""
+        self._done.add(ref)
 
     def settled(self, live: Manifest, is_settled: bool) -> None:
         """Record that an instance has reached the state that its last job requested, if `is_settled` is true."""
@@ -84,6 +90,9 @@ class JobLaws:
         if is_forged(raw):
             self._laws.check("PULL-9", "a forged job fails", job.id, outcome == "failed", f"it {outcome}")
             return
+        if raw["expiresAt"] < raw["createdAt"]:
+            self._laws.check("PULL-3", "an expired job does nothing", job.id, outcome == "noop", f"it {outcome}")
+            return
         repeats = key in self._succeeded or (key in self._answered and self._first.get(key) != job.id)
         if repeats and not self._was_restored:
             told = f"{key} was answered before, and now {outcome}"
@@ -93,6 +102,10 @@ class JobLaws:
             self._laws.check("PULL-3", "succeeded is never told early", job.id, key in self._confirmed, told)
         elif outcome == "succeeded" and raw["kind"] == "delete":
             self._check_deleted(job)
+        elif outcome == "succeeded" and raw["kind"] == "intent" and not _is_recurring(raw):
+            ref = ref_of(raw["payload"]["operation"], OPERATION)
+            told = f"{ref} was never seen Succeeded"
+            self._laws.check("PULL-3", "an Operation's end is never told early", job.id, ref in self._done, told)
         self._answered.add(key)
         if outcome == "succeeded":
             self._succeeded.add(key)
@@ -103,6 +116,11 @@ class JobLaws:
         there = self._world.server.store.get(place_of(APPLICATION_INSTANCE), (payload["namespace"], payload["name"]))
         gone = there is None or name in self._gone
         self._laws.check("PULL-3", "deleted is never told early", job.id, gone, f"{name} exists")
+
+
+def _is_recurring(raw: Mapping[str, Any]) -> bool:
+    """Report whether a job requests an Operation with a schedule: such a job succeeds with the first sync."""
+    return get_path(raw["payload"], "operation", "spec", "parameters", "schedule") is not None
 
 
 def _key(live: Manifest) -> str:
@@ -139,6 +157,8 @@ class InstanceLaws:
         self._released: defaultdict[tuple[str, str], list[Any]] = defaultdict(list)
         """The values with which Flux reported a version as deployed, by the uid of the instance and the version."""
         self._owners: dict[str, str] = {}
+        self.used: defaultdict[str, set[str]] = defaultdict(set)
+        """The names of the sources with which Flux has reported a release Ready, by the uid of the instance."""
         laws.keep_notes(APPLICATION_INSTANCE, "REC-8", "annotations of others stay")
         laws.keep_notes(HELM_RELEASE, "REC-8", "annotations of others stay")
         laws.observe(APPLICATION_INSTANCE, self._instance)
@@ -252,6 +272,8 @@ class InstanceLaws:
             self._check("REC-8", "nothing is forced", ref, not forced, f"{', '.join(sorted(forced))} was another's")
         if uid and condition_of(live, "Ready").get("status") == "True":
             self._note_release(uid, live)
+            if condition_of(live, "Ready").get("observedGeneration") == live["metadata"]["generation"]:
+                self.used[uid] |= set(sources_of(live))
 
     def _note_release(self, uid: str, live: Manifest) -> None:
         """Record the chart version and values that Flux reports as deployed, if the report is about the present

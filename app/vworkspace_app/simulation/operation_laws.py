@@ -5,29 +5,38 @@ An engine, such as Velero, carries out an Operation.
 
 import base64
 from collections import defaultdict
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, cast
 
 import attrs
 import msgspec
 
 from kubelab.model.records import Record
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube_run.simulation.cluster import condition_of
 from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
-from vworkspace_app.simulation.instance_laws import BY_US
+from vworkspace_app.simulation.instance_laws import BY_US, JobLaws
 from vworkspace_app.simulation.settled_laws import TERMINAL
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.api.operation import BETWEEN_SYNCS, OperationType
-from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.conflicts import conflicting
+from vworkspace_core.api.operation import BETWEEN_SYNCS
+from vworkspace_core.operations.approvals.claims import parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
 
+# A law that asked the operator's own tables would not see a wrong one: these are copied from the specification.
 _ONCE: Final = ("startedAt", "finishedAt")
-_APPROVED: Final = frozenset(
-    (str(template.type), template.engine) for template in builtin_templates().items if template.needs_approval
-)
+_APPROVED: Final = frozenset({("Restore", "velero")})
 """The (type, engine) pairs of Operations that need an approval."""
+_EXCLUDING: Final = frozenset(
+    frozenset(pair)
+    for kind, others in {
+        "Upgrade": ("Upgrade",),
+        "Restore": ("Upgrade", "Backup", "Restore"),
+        "Migration": ("Upgrade", "Restore", "Backup", "Migration"),
+    }.items()
+    for pair in ((kind, other) for other in others)
+)
+"""The pairs of types that must not run together on a target (OPS-5)."""
 
 
 @attrs.define
@@ -36,13 +45,13 @@ class _Running:
 
     ref: ObjectRef
     target: str
-    type: OperationType
+    type: str
 
 
 class OperationLaws:
     """The checks of the laws (required properties) of Operations in a simulated run."""
 
-    def __init__(self, laws: OperatorChecks) -> None:
+    def __init__(self, laws: OperatorChecks, jobs: JobLaws) -> None:
         self._laws = laws
         self._check = laws.check
         self._lives: dict[str, Manifest] = {}
@@ -51,6 +60,9 @@ class OperationLaws:
         """The uids of the engine objects of each Operation."""
         self._started_by: dict[str, str] = {}
         """The uid of the Operation that each approval started."""
+        self._ends: dict[str, str] = {}
+        """The end of each Operation's engine object, if it has one: the phase that the Operation must then have."""
+        self._jobs = jobs
         laws.observe(OPERATION, self._operation)
         for kind in engine_kinds():
             laws.observe(kind, self._engine_object)
@@ -82,6 +94,11 @@ class OperationLaws:
         self._check("OPS-1", "a terminal phase stays", ref, old not in TERMINAL or old == new, f"{old}, then {new}")
         goes_on = not (old == "Running" and new not in ("Running", *TERMINAL))
         self._check("OPS-1", "a run does not go back", ref, goes_on, f"{old}, then {new}")
+        if new == "Succeeded" and self._made[live["metadata"]["uid"]]:
+            end = self._ends.get(live["metadata"]["uid"], "not ended")
+            self._check("OPS-6", "an Operation succeeds as its engine did", ref, end == new, f"its engine has {end}")
+        if new == "Succeeded":
+            self._jobs.operation_succeeded(ref)
         for field in _ONCE:
             first, then = (get_path(each, "status", field) for each in (was, live))
             self._check(
@@ -92,7 +109,7 @@ class OperationLaws:
         uid, running = live["metadata"]["uid"], condition_of(live, "Running")
         if get_path(live, "status", "phase") == "Running" and running.get("reason") != BETWEEN_SYNCS:
             target = str(get_path(live, "spec", "targetRef", "name"))
-            self._running[uid] = _Running(ref, target, OperationType(live["spec"]["type"]))
+            self._running[uid] = _Running(ref, target, str(live["spec"]["type"]))
         else:
             self._running.pop(uid, None)
 
@@ -106,7 +123,7 @@ class OperationLaws:
             for key, other in self._running.items()
             if key != uid
             and (other.ref.namespace, other.target) == (ref.namespace, mine.target)
-            and conflicting(mine.type, other.type)
+            and frozenset((mine.type, other.type)) in _EXCLUDING
         ]
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
@@ -115,10 +132,12 @@ class OperationLaws:
 
         The Operation must exist, must not have ended, must have no other engine object, and must be approved.
         """
-        if after is None or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
+        if after is None:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
-        if not uid:
+        if uid and (end := _end_of(after.shared())) is not None:
+            self._ends[uid] = end
+        if not uid or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
         made = self._made[uid]
         made.add(after.uid)
@@ -138,17 +157,44 @@ class OperationLaws:
             return
         claim = str(get_path(live, "spec", "approvals", "claim") or "")
         self._check("OPS-4", "nothing starts without its approval", ref, bool(claim), "there is no claim")
-        request, uid = _request_in(claim), live["metadata"]["uid"]
+        payload, uid = _payload_of(claim), live["metadata"]["uid"]
+        request = str(payload.get("rid"))
+        given = {"op": ref_of(live, OPERATION).name, "params": parameters_digest(live["spec"].get("parameters"))}
+        wrong = [name for name, value in given.items() if payload.get(name) != value]
+        self._check("OPS-4", "an approval is for this run", ref, not wrong, f"{', '.join(wrong)} differs")
         first = self._started_by.setdefault(request, uid)
         spent = first != uid and self._laws.operator_world.restored_at == float("-inf")
         self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")
 
 
-def _request_in(claim: str) -> str:
-    """Return the request's id in an approval claim, or the claim itself if it cannot be decoded."""
+_ENDS: Final = {
+    **dict.fromkeys(("Succeeded", "Completed"), "Succeeded"),
+    **dict.fromkeys(("Failed", "Error", "FailedValidation"), "Failed"),
+    **dict.fromkeys(("Complete", "Bound"), "Succeeded"),
+}
+"""The phase of an Operation by what its engine object reports at its end: a phase, or a condition that is True."""
+
+
+def _end_of(live: Manifest) -> str | None:
+    """Return the phase that an Operation has to get from the end of its engine object; "not ended" before that.
+
+    Return None if the object reports nothing yet, which leaves what was known.
+    """
+    status: Any = live.get("status")
+    if not status:
+        return None
+    told = [each["type"] for each in status.get("conditions") or () if each["status"] == "True"]
+    synced = status.get("lastManualSync") is not None or status.get("lastSyncTime") is not None
+    if status.get("readyToUse") is True or synced:
+        return "Succeeded"
+    return next((_ENDS[word] for word in (status.get("phase"), *told) if word in _ENDS), "not ended")
+
+
+def _payload_of(claim: str) -> Mapping[str, Any]:
+    """Return the content of an approval claim; with the claim itself as the request's id if it cannot be decoded."""
     middle = claim.split(".")[1] if claim.count(".") == 2 else ""
     try:
         payload: Any = msgspec.json.decode(base64.urlsafe_b64decode(middle + "=" * (-len(middle) % 4)))
     except (ValueError, msgspec.DecodeError):
-        return claim
-    return str(payload.get("rid"))
+        return {"rid": claim}
+    return cast(Mapping[str, Any], payload)

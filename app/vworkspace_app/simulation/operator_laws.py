@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kubelab.model.records import Record
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE, shard_of
@@ -76,6 +76,10 @@ class WriteLaws:
             used = self._is_used(request, owner)
             told = f"the instance {owner} lives and uses it"
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
+            held = [live for live in self._left(HELM_RELEASE, owner, request) if get_path(live, "spec", "suspend")]
+            resumed = request.kind != HELM_RELEASE or not held
+            told = "Flux does not uninstall what is suspended"
+            self._laws.check("REC-10", "a release is resumed before it goes", request.ref, resumed, told)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
         """Report whether the instance with the uid `owner` still uses the object that a request deletes.
@@ -88,12 +92,19 @@ class WriteLaws:
             return False
         if request.kind == HELM_RELEASE:
             return True
-        releases = store.scan(place_of(HELM_RELEASE), request.namespace)
-        own = [
-            each.shared() for each in releases if each.labels.get(labels.INSTANCE_UID) == owner and not each.deleting
-        ]
+        own = [live for live in self._left(HELM_RELEASE, owner, request) if not metadata(live).get("deletionTimestamp")]
         path = ("chartRef",) if request.kind == OCI_REPOSITORY else ("chart", "spec", "sourceRef")
-        return any(get_path(live, "spec", *path, "name") == request.name for live in own)
+        named = {str(get_path(live, "spec", *path, "name")) for live in own}
+        former = {str(metadata(live)["name"]) for live in self._left(request.kind, owner, request)} - named
+        kept = not own or named & self._instances.used[owner] or former - {request.name}
+        told = f"Flux has not confirmed {', '.join(named)}, and no other source is left to return to"
+        self._laws.check("REC-14", "an older source waits for the new one", request.ref, bool(kept), told)
+        return request.name in named
+
+    def _left(self, kind: Kind, owner: str, request: KubeRequest) -> list[Manifest]:
+        """Return the objects of a kind that the instance with the uid `owner` has in the namespace of a request."""
+        found = self._world.server.store.scan(place_of(kind), request.namespace)
+        return [each.shared() for each in found if each.labels.get(labels.INSTANCE_UID) == owner]
 
 
 _COMPARED: Final = 10
@@ -111,8 +122,9 @@ class OperatorLaws(OperatorChecks):
 
     def __init__(self, world: SimulatedWorld) -> None:
         super().__init__(world)
-        instances = InstanceLaws(self, JobLaws(self))
-        OperationLaws(self)
+        jobs = JobLaws(self)
+        instances = InstanceLaws(self, jobs)
+        OperationLaws(self, jobs)
         WriteLaws(self, instances)
         self.observe(EVENT, self._event)
         world.on_decision.append(self._logged)

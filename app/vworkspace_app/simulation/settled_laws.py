@@ -23,7 +23,7 @@ from vworkspace_app.simulation.operator_world import (
     open_namespace,
 )
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
 
 CHILDREN: Final = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY)
@@ -39,6 +39,8 @@ SETTLED: Final = (
     ("PULL-1", "an offered job is taken"),
     ("OPS-1", "an Operation ends or says for what it waits"),
     ("OPS-11", "a deleted Operation goes"),
+    ("OPS-11", "a cancelled Operation ends"),
+    ("RES-3", "the Cluster names the managed namespaces"),
 )
 """The laws (required properties) that hold some time after faults have stopped, each with its clause."""
 
@@ -56,6 +58,11 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
             yield Unsettled("REC-10", "a deleted instance goes", ref, condition_text(live))
         elif not has_converged(live, is_gated=live["metadata"]["namespace"] in gated):
             yield Unsettled("REC-1", "every instance converges", ref, condition_text(live))
+    for live in world.objects(CLUSTER):
+        named = set(get_path(live, "status", "managedNamespaces") or ())
+        if named != gated:
+            told = f"it names {sorted(named)} instead of {sorted(gated)}"
+            yield Unsettled("RES-3", "the Cluster names the managed namespaces", live["metadata"]["name"], told)
     yield from _left_over(world)
     yield from _open_jobs(world)
     yield from _open_operations(world)
@@ -73,15 +80,16 @@ def _left_over(world: SimulatedWorld) -> Iterator[Unsettled]:
                 yield Unsettled("REC-10", "nothing is left of a deleted instance", ref, f"its instance was {uid}")
             elif uid and kind != HELM_RELEASE and is_ready(owners[uid]):
                 release = releases.get((meta["namespace"], owners[uid]["spec"]["release"]["name"]))
-                if release is not None and meta["name"] not in _sources(release):
-                    yield Unsettled("REC-14", "an older source goes", ref, f"in use is {_sources(release)}")
+                if release is not None and meta["name"] not in sources_of(release):
+                    yield Unsettled("REC-14", "an older source goes", ref, f"in use is {sources_of(release)}")
     for namespace in world.objects(NAMESPACE):
         if namespace["metadata"].get("deletionTimestamp"):
             name = namespace["metadata"]["name"]
             yield Unsettled("REC-10", "a deleted namespace goes", name, str(get_path(namespace, "status")))
 
 
-def _sources(release: Manifest) -> tuple[str, str]:
+def sources_of(release: Manifest) -> tuple[str, str]:
+    """Return the names of the OCIRepository and of the HelmRepository that a HelmRelease uses, "" for none."""
     spec = release["spec"]
     named = get_path(spec, "chartRef", "name"), get_path(spec, "chart", "spec", "sourceRef", "name")
     return str(named[0] or ""), str(named[1] or "")
@@ -101,6 +109,8 @@ def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
         phase, reason = (str(get_path(live, "status", field) or "") for field in ("phase", "reason"))
         if live["metadata"].get("deletionTimestamp"):
             yield Unsettled("OPS-11", "a deleted Operation goes", ref, condition_text(live))
+        elif phase not in TERMINAL and get_path(live, "metadata", "annotations", labels.CANCEL) == "true":
+            yield Unsettled("OPS-11", "a cancelled Operation ends", ref, condition_text(live))
         elif phase not in TERMINAL and not (phase == "Pending" and reason):
             yield Unsettled("OPS-1", "an Operation ends or says for what it waits", ref, condition_text(live))
 
@@ -115,13 +125,17 @@ def has_converged(live: Manifest, *, is_gated: bool) -> bool:
     """Report whether an instance is Ready, or reports why it cannot be Ready.
 
     `is_gated` says whether its namespace is managed; in any other namespace it must report that it is blocked. If it is
-    suspended or of the broken chart version, its Ready condition must have a reason.
+    suspended, it must say so; if it is of the broken chart version, its Ready condition must have a reason.
     """
     conditions = conditions_by_type(live)
     if not is_gated:
         blocked = conditions.get("Blocked", {})
         return (blocked.get("status"), blocked.get("reason")) == ("True", "NamespaceNotGated")
-    if get_path(live, "spec", "suspend") is True or get_path(live, "spec", "chart", "version") == BROKEN:
+    if get_path(live, "spec", "suspend") is True:
+        suspended = conditions.get("Suspended", {})
+        current = live["metadata"]["generation"]
+        return (suspended.get("status"), suspended.get("observedGeneration")) == ("True", current)
+    if get_path(live, "spec", "chart", "version") == BROKEN:
         return bool(conditions.get("Ready", {}).get("reason"))
     return is_ready(live)
 

@@ -105,10 +105,13 @@ class SimulatedWorkload:
     def help_out(self) -> None:
         """Carry out the actions that only users can take, once faults have ended.
 
-        They retry stalled instances, let the GitOps tool give up its fields of HelmReleases, and let instances take
-        over Helm releases. After a restore of etcd, the control plane also offers open jobs again.
+        They retry stalled instances, cancel what recurs, let the GitOps tool give up its fields of HelmReleases, and
+        let instances take over Helm releases. The control plane offers a job that has expired, and after a restore of
+        etcd also open jobs again.
         """
         self.jobs.offer_again()
+        self.jobs.offer_expired()
+        self.operations.stop_recurring()
         for name, uid in self._stalled():
             if uid not in self._retried:
                 self._retried.add(uid)

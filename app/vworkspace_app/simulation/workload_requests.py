@@ -41,6 +41,8 @@ _MIGRATIONS: Final = ("workflow", "helmHookJob")
 _EARLIER: Final = {"velero": "backupName", "snapshot": "snapshotName"}
 """The parameter by which a restore names the object of an earlier backup, by engine."""
 _HOUR: Final = timedelta(hours=1)
+_YEARLY: Final = "0 0 1 1 *"
+"""A schedule that is never due in a run: an Operation with it goes on until it is cancelled."""
 
 
 def engines_of(name: str) -> dict[str, str]:
@@ -87,6 +89,8 @@ class OperationRequests:
             "engine": template.engine,
             "parameters": parameters,
         }
+        if template.name == "backup.volsync" and act.number % 2:
+            parameters["schedule"] = _YEARLY
         if template.needs_approval and act.number % 2:
             spec["approvals"] = self._approval(name, namespace, parameters, name)
         manifest = OPERATION.manifest(name, namespace)
@@ -118,19 +122,31 @@ class OperationRequests:
         """Approve the last Operation on the instance `act.name`. Do nothing if there is none.
 
         If `act.number` is a multiple of four, the approval of the instance's first Operation is used instead of a new
-        one.
+        one; if it is another even number, the approval is for other parameters.
         """
         live = self._last(act.name)
         if live is None:
             return
         name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
         first = self.asked[act.name][0].name
-        claim = self._approval(name, namespace, live["spec"].get("parameters"), first if act.number % 4 == 0 else name)
+        given = live["spec"].get("parameters")
+        claim = self._approval(
+            *(name, namespace, {"agreed": "to others"} if act.number % 4 == 2 else given),
+            first if act.number % 4 == 0 else name,
+        )
         self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
 
     def cancel(self, act: Act) -> None:
         """Request the cancellation of the last Operation on the instance `act.name`. Do nothing if there is none."""
         self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
+
+    def stop_recurring(self) -> None:
+        """Request the cancellation of each Operation with a schedule."""
+        for live in self.world.objects(OPERATION):
+            meta, parameters = live["metadata"], get_path(live, "spec", "parameters") or {}
+            if "schedule" in parameters and labels.CANCEL not in (meta.get("annotations") or {}):
+                ref = ObjectRef(OPERATION, meta["namespace"], meta["name"])
+                self.world.change(ref, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
     def delete(self, act: Act) -> None:
         """Delete the last Operation on the instance `act.name`. Do nothing if there is none."""
@@ -186,6 +202,8 @@ class OperationRequests:
 
 FORGED: Final = "9.9.9"
 """The chart version that only forged jobs request (PULL-9)."""
+EXPIRED: Final = "expired-0"
+"""The instance that only an expired job requests (PULL-3)."""
 
 
 @attrs.define
@@ -201,6 +219,7 @@ class JobRequests:
     space_of: Callable[[str], str]
     generations: dict[str, int] = attrs.field(factory=dict)
     _offered_again: set[str] = attrs.field(factory=set, init=False)
+    _has_offered_expired: bool = attrs.field(default=False, init=False)
 
     def offer_again(self) -> None:
         """Offer acknowledged jobs again after a restore of etcd, which may have lost their records."""
@@ -212,6 +231,18 @@ class JobRequests:
                 job.acked_at = job.offered_at = None
                 self.world.control.wake()
                 self.world.note("people", f"offer {job.id} again, since etcd was restored")
+
+    def offer_expired(self) -> None:
+        """Offer a job that has expired already, as after a long outage. Nothing may come of it (PULL-3)."""
+        if not self._has_offered_expired:
+            self._has_offered_expired = True
+            self.world.control.enqueue(
+                CLUSTER_ID,
+                kind="apply",
+                payload=self.instance(EXPIRED, "1.0.0", 0),
+                idempotency_key=self._key(EXPIRED, 1),
+                expires_in=-_HOUR,
+            )
 
     def ask(self, act: Act) -> None:
         """Offer the job for a user's action: it changes or deletes an instance, or is a repeated or forged job."""
