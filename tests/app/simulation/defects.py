@@ -15,6 +15,7 @@ import anyio
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import get_path
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Decision, Finalizer
 from purekube.controller.shard import Shard
@@ -31,12 +32,17 @@ from vworkspace_app.operations import controller as operations
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import draw, perform
-from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus
+from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus, Phase
+from vworkspace_core.clusters import decision as cluster_decisions
+from vworkspace_core.instances import blocking_reasons, deletion, desired
+from vworkspace_core.instances import reconcile as instance_decisions
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.jobs import awaiting_status, payload_security
+from vworkspace_core.jobs import awaiting_status, payload_security, work_slot
+from vworkspace_core.jobs import result as job_results
 from vworkspace_core.jobs.result import SUCCEEDED
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.operations import preconditions
+from vworkspace_core.operations import conflicts, engine_run, preconditions
+from vworkspace_core.operations.approvals import claims
 from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
 from vworkspace_core.operations.reconcile import reconcile_operation
 
@@ -256,6 +262,75 @@ def _every_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Shard, "owns", lambda self, namespace: True)
 
 
+def _never_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = desired._release_spec
+
+    def defective(*given: Any) -> dict[str, Any]:
+        return {name: value for name, value in correct(*given).items() if name != "suspend"}
+
+    monkeypatch.setattr(desired, "_release_spec", defective)
+
+
+def _never_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deletion, "_unsuspended", lambda ref, live: None)
+
+
+def _pruned_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = instance_decisions._prunes
+    monkeypatch.setattr(instance_decisions, "_prunes", lambda *given, in_use: correct(*given, in_use=True))
+
+
+def _ungated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking_reasons, "_managed_namespace", lambda *given: None)
+
+
+def _run_told_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    def defective(live: Any, generation: int) -> Any:
+        return SUCCEEDED if get_path(live, "status", "phase") == "Running" else None
+
+    monkeypatch.setattr(job_results, "_judge_operation", defective)
+
+
+def _one_sided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conflicts, "conflicting", lambda kind, other: other in conflicts.EXCLUDES[kind])
+
+
+def _never_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_run._Run, "is_cancelled", property(lambda self: False))
+
+
+def _failure_as_success(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = engine_run._Run._ended
+
+    def defective(self: Any, phase: Any, *told: Any) -> Decision:
+        return correct(self, Phase.SUCCEEDED if phase is Phase.FAILED else phase, *told)
+
+    monkeypatch.setattr(engine_run._Run, "_ended", defective)
+
+
+def _few_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_decisions, "MOST_NAMESPACES", 3)
+
+
+def _never_expired(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = work_slot.plan
+    monkeypatch.setattr(work_slot, "plan", lambda holder, *given: correct(attrs.evolve(holder, expired=False), *given))
+
+
+def _any_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "BINDINGS", claims.BINDINGS - {"params"})
+
+
+def _unapproved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask for an approval only where the Operation itself does, whatever its template says."""
+
+    def defective(case: Any) -> bool:
+        approvals = case.operation.spec.approvals
+        return approvals is not None and approvals.required
+
+    monkeypatch.setattr(preconditions, "_needs_approval", defective)
+
+
 def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(laws)
 
@@ -356,6 +431,64 @@ DEFECTS = {
     ),
     "works in another shard's namespaces": Defect(
         _every_namespace, _laws(("RUN-13", "one shard acts on an object")), seconds=300.0, shards=2, faults=()
+    ),
+    "keeps a suspension to itself": Defect(_never_suspended, _laws(("REC-1", "every instance converges"))),
+    "deletes a suspended release": Defect(
+        _never_resumed,
+        _laws(("REC-10", "a release is resumed before it goes")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
+    ),
+    "prunes before the new source is in use": Defect(
+        _pruned_early, _laws(("REC-14", "an older source waits for the new one"))
+    ),
+    "acts in a closed namespace": Defect(_ungated, _laws(("REC-1", "every instance converges")), faults=()),
+    "tells the success of a run early": Defect(
+        _run_told_early,
+        _laws(("PULL-3", "an Operation's end is never told early")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
+    ),
+    "sees conflicts from one side": Defect(
+        _one_sided,
+        _laws(("OPS-5", "what conflicts never runs together")),
+        seconds=14400.0,
+        faults=("engines-stall",),
+        pace=24.0,
+    ),
+    "ignores a cancellation": Defect(
+        _never_cancelled,
+        _laws(("OPS-11", "a cancelled Operation ends")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
+    ),
+    "takes a failed engine for a success": Defect(
+        _failure_as_success,
+        _laws(("OPS-6", "an Operation succeeds as its engine did")),
+        seconds=14400.0,
+        faults=("engines-fail",),
+        pace=24.0,
+    ),
+    "leaves a namespace out": Defect(
+        _few_namespaces, _laws(("RES-3", "the Cluster names the managed namespaces")), faults=()
+    ),
+    "does expired jobs": Defect(_never_expired, _laws(("PULL-3", "an expired job does nothing")), faults=()),
+    "takes an approval of other parameters": Defect(
+        _any_parameters,
+        _laws(("OPS-4", "an approval is for this run")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
+    ),
+    "starts without an approval": Defect(
+        _unapproved,
+        _laws(("OPS-4", "nothing starts without its approval")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
     ),
 }
 """Every defect by its name."""
