@@ -95,6 +95,8 @@ class Laws:
         self.broken: dict[tuple[str, str], LawViolation] = {}
         self._lease = lease
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
+        self._loud: deque[str] = deque(maxlen=2)
+        """The last writes that break the silence, as text."""
         self.last_writes: dict[str, str] = {}
         """The last write of each object as text, by the object's name."""
         self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)
@@ -160,6 +162,8 @@ class Laws:
         request = write.request
         ref = str(request.ref)
         text = self.last_writes[ref] = f"{request} by {write.replica} at {clock(write.at)}"
+        if self.breaks_silence(write):
+            self._loud.append(text)
         for key, law in self.broken.items():
             if law.object == ref and law.at == write.at:  # its change was seen before its answer
                 self.broken[key] = attrs.evolve(law, write=text)
@@ -277,8 +281,7 @@ class Laws:
         """Check the law (required property) that nothing is written at rest: `writes`, the number of writes in
         `seconds` of rest, must be 0.
         """
-        last = "; ".join(sorted(self.last_writes.values(), key=lambda text: text.rpartition(" at ")[2])[-2:])
-        told = f"{writes} writes in {seconds:g} s: {last}"
+        told = f"{writes} writes in {seconds:g} s: {'; '.join(self._loud)}"
         self.check("REC-6", "nothing is written at rest", "the operator", writes == 0, told)
 
     def compare(self) -> None:

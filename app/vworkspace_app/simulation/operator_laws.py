@@ -10,19 +10,19 @@ from typing import Final
 import msgspec
 
 from kubelab.model.records import Record
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.laws import Unsettled, place_of
+from purekube_run.simulation.laws import Unsettled, condition_text, place_of
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.checks import OperatorChecks, leaks
 from vworkspace_app.simulation.instance_laws import InstanceLaws, JobLaws
 from vworkspace_app.simulation.operation_laws import OperationLaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
-from vworkspace_app.simulation.settled_laws import SETTLED, differences, unsettled
+from vworkspace_app.simulation.settled_laws import SETTLED, differences, is_ready, is_wanted, unsettled
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
@@ -107,6 +107,10 @@ class WriteLaws:
         return [each.shared() for each in found if each.labels.get(labels.INSTANCE_UID) == owner]
 
 
+_PROMPT: Final = 120.0
+"""The seconds within which a change at rest must have had its effect; far less than the interval of resyncs."""
+_UNSEEN: Final = 20.0
+"""The seconds in which a HelmRelease goes while no watch shows it; a leader keeps its Lease for so long."""
 _COMPARED: Final = 10
 """One in ten seeds is compared with a new simulated cluster, since each comparison costs another run."""
 
@@ -141,6 +145,42 @@ class OperatorLaws(OperatorChecks):
         return unsettled(self.operator_world)
 
     def compare(self) -> None:
+        """Check that edits and deletions at rest are acted on at once, and that the state at the end depends on the
+        last intents alone.
+        """
+        self._check_promptness()
+        if not self.broken:
+            self._compare()
+
+    def _check_promptness(self) -> None:
+        """Edit each Ready instance, and delete the HelmReleases of some while no watch shows it. Two minutes later, all
+        must be Ready again: what only the next resync corrects was lost.
+        """
+        world = self.operator_world
+        edited = [ref_of(live, APPLICATION_INSTANCE) for live in world.objects(APPLICATION_INSTANCE) if is_wanted(live)]
+        for ref in edited:
+            world.change(ref, {"spec": {"values": {"inline": {"number": 1_000_000}}}})
+        world.run(_PROMPT)
+        self._check_ready(edited, "an edit at rest is acted on at once")
+        if not self.broken:
+            for replica in world.replicas:
+                replica.link.partition(_UNSEEN)
+            for ref in edited[::2]:
+                world.delete(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
+            world.run(_UNSEEN)
+            world.server.streams.end()
+            world.server.store.compact()
+            world.run(_PROMPT)
+            self._check_ready(edited, "a deletion that no watch shows is acted on at once")
+
+    def _check_ready(self, refs: list[ObjectRef], law: str) -> None:
+        for ref in refs:
+            live = self.world.get(ref)
+            release = self.world.get(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
+            holds = live is not None and is_ready(live) and release is not None
+            self.check("REC-1", law, ref, holds, condition_text(live or {}))
+
+    def _compare(self) -> None:
         """Check that the state is that of a new simulated cluster to which users applied only their final wishes.
 
         Only runs whose seed is a multiple of ten are checked.

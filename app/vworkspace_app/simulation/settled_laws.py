@@ -151,7 +151,7 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
     of `world` does not advance.
     """
     intents = {ref_of(live, APPLICATION_INSTANCE): live for live in world.objects(APPLICATION_INSTANCE)}
-    wanted = {ref: live for ref, live in intents.items() if _is_wanted(live)}
+    wanted = {ref: live for ref, live in intents.items() if is_wanted(live)}
     after = _shapes(world, wanted)
     settings = WorldSettings(seed=world.seed, flux=world.settings.flux, engines=world.settings.engines)
     with SimulatedWorld(settings) as fresh:
@@ -169,7 +169,7 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
             yield Unsettled("SIM-4", "state of history is state of intents", str(ref), _told(after, direct, ref))
 
 
-def _is_wanted(live: Manifest) -> bool:
+def is_wanted(live: Manifest) -> bool:
     """Report whether the state of an instance depends on its spec alone.
 
     It does if the instance is Ready, is not suspended, and has no `status.releaseOverride`. An instance that is created

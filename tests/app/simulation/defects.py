@@ -18,6 +18,9 @@ import pytest
 from purekube.apimachinery.manifest import get_path
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Decision, Finalizer
+from purekube.controller.informer.changes import ChangeType
+from purekube.controller.informer.store import ObjectStore
+from purekube.controller.queue.own_writes import OwnWrites
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi
 from purekube_run.controller.election import Elector, Fence, LeaseLost
@@ -331,6 +334,25 @@ def _unapproved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preconditions, "_needs_approval", defective)
 
 
+def _any_write_is_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every later event of an object that a pass has written for that of its own write."""
+
+    def defective(self: Any, key: Any, event: Any) -> bool:
+        return any(ref == event.ref for ref, _ in self._own.get(key, ()))
+
+    monkeypatch.setattr(OwnWrites, "_is_own", defective)
+
+
+def _deletions_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report no object that has gone when everything is listed again."""
+    correct = ObjectStore.replace
+
+    def defective(self: Any, version: str) -> Any:
+        return (change for change in correct(self, version) if change.type is not ChangeType.DELETED)
+
+    monkeypatch.setattr(ObjectStore, "replace", defective)
+
+
 def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(laws)
 
@@ -471,6 +493,12 @@ DEFECTS = {
         seconds=14400.0,
         faults=("engines-fail",),
         pace=24.0,
+    ),
+    "takes changes of others for its own": Defect(
+        _any_write_is_own, _laws(("REC-1", "an edit at rest is acted on at once")), faults=()
+    ),
+    "misses deletions when it lists again": Defect(
+        _deletions_missed, _laws(("REC-1", "a deletion that no watch shows is acted on at once")), faults=()
     ),
     "leaves a namespace out": Defect(
         _few_namespaces, _laws(("RES-3", "the Cluster names the managed namespaces")), faults=()
