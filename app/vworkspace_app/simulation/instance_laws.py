@@ -114,7 +114,9 @@ class JobLaws:
         payload = job.raw["payload"]
         name = f"{payload['namespace']}/{payload['name']}"
         there = self._world.server.store.get(place_of(APPLICATION_INSTANCE), (payload["namespace"], payload["name"]))
-        gone = there is None or name in self._gone
+        gone = (
+            there is None or name in self._gone or self._was_restored
+        )  # jobs that are offered again come in any order
         self._laws.check("PULL-3", "deleted is never told early", job.id, gone, f"{name} exists")
 
 

@@ -135,7 +135,7 @@ class OperationLaws:
         if after is None:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
-        if uid and (end := _end_of(after.shared())) is not None:
+        if uid and (end := _end_of(after.shared())):  # what a restore of etcd takes back was seen by the operator
             self._ends[uid] = end
         if not uid or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
@@ -175,19 +175,14 @@ _ENDS: Final = {
 """The phase of an Operation by what its engine object reports at its end: a phase, or a condition that is True."""
 
 
-def _end_of(live: Manifest) -> str | None:
-    """Return the phase that an Operation has to get from the end of its engine object; "not ended" before that.
-
-    Return None if the object reports nothing yet, which leaves what was known.
-    """
-    status: Any = live.get("status")
-    if not status:
-        return None
+def _end_of(live: Manifest) -> str:
+    """Return the phase that an Operation has to get from the end of its engine object; empty before that."""
+    status: Any = live.get("status") or {}
     told = [each["type"] for each in status.get("conditions") or () if each["status"] == "True"]
     synced = status.get("lastManualSync") is not None or status.get("lastSyncTime") is not None
     if status.get("readyToUse") is True or synced:
         return "Succeeded"
-    return next((_ENDS[word] for word in (status.get("phase"), *told) if word in _ENDS), "not ended")
+    return next((_ENDS[word] for word in (status.get("phase"), *told) if word in _ENDS), "")
 
 
 def _payload_of(claim: str) -> Mapping[str, Any]:

@@ -172,10 +172,12 @@ def differences(world: SimulatedWorld) -> Iterator[Unsettled]:
 def is_wanted(live: Manifest) -> bool:
     """Report whether the state of an instance depends on its spec alone.
 
-    It does if the instance is Ready, is not suspended, and has no `status.releaseOverride`. An instance that is created
-    with the same spec in a new cluster must then come to the same state, which is what the law checks.
+    It does if the instance is Ready, is not blocked or suspended, and has no `status.releaseOverride`. An instance that
+    is created with the same spec in a new cluster must then come to the same state, which is what the law checks.
     """
-    return is_ready(live) and not get_path(live, "status", "releaseOverride") and not get_path(live, "spec", "suspend")
+    blocked = conditions_by_type(live).get("Blocked", {}).get("status") == "True"  # such a one keeps Ready as it was
+    depends = get_path(live, "status", "releaseOverride") or get_path(live, "spec", "suspend")
+    return is_ready(live) and not blocked and not depends
 
 
 def _intent(live: Manifest) -> dict[str, Any]:

@@ -42,6 +42,7 @@ from vworkspace_core.instances import reconcile as instance_decisions
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs import awaiting_status, payload_security, work_slot
 from vworkspace_core.jobs import result as job_results
+from vworkspace_core.jobs.plan import plan
 from vworkspace_core.jobs.result import SUCCEEDED
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.operations import conflicts, engine_run, preconditions
@@ -316,8 +317,10 @@ def _few_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    correct = work_slot.plan
-    monkeypatch.setattr(work_slot, "plan", lambda holder, *given: correct(attrs.evolve(holder, expired=False), *given))
+    def defective(holder: Any, *given: Any) -> Any:
+        return plan(attrs.evolve(holder, expired=False), *given)
+
+    monkeypatch.setattr(work_slot, "plan", defective)
 
 
 def _any_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
