@@ -161,7 +161,7 @@ class OperatorLaws(OperatorChecks):
         for ref in edited:
             world.change(ref, {"spec": {"values": {"inline": {"number": 1_000_000}}}})
         world.run(_PROMPT)
-        self._check_ready(edited, "an edit at rest is acted on at once")
+        self._check_ready("REC-1", "an edit at rest is acted on at once", edited)
         if not self.broken:
             for replica in world.replicas:
                 replica.link.partition(_UNSEEN)
@@ -171,14 +171,14 @@ class OperatorLaws(OperatorChecks):
             world.server.streams.end()
             world.server.store.compact()
             world.run(_PROMPT)
-            self._check_ready(edited, "a deletion that no watch shows is acted on at once")
+            self._check_ready("REC-1", "a deletion that no watch shows is acted on at once", edited)
 
-    def _check_ready(self, refs: list[ObjectRef], law: str) -> None:
+    def _check_ready(self, clause: str, law: str, refs: list[ObjectRef]) -> None:
         for ref in refs:
             live = self.world.get(ref)
             release = self.world.get(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
             holds = live is not None and is_ready(live) and release is not None
-            self.check("REC-1", law, ref, holds, condition_text(live or {}))
+            self.check(clause, law, ref, holds, condition_text(live or {}))
 
     def _compare(self) -> None:
         """Check that the state is that of a new simulated cluster to which users applied only their final wishes.
