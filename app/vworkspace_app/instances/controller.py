@@ -20,6 +20,7 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
+from vworkspace_app.instances.release_records import SharedRecords
 from vworkspace_app.operations.index import UPGRADES_OF, has_ended, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -74,10 +75,12 @@ class InstanceReconciler:
     """
     _in_force: Settings = attrs.field(init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
+    _records: SharedRecords = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._in_force = self.settings
         self._unmanaged = UnmanagedReports(self.events)
+        self._records = SharedRecords(self.api)
 
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
         """Return the controller of ApplicationInstances, with the watches that enqueue an instance.
@@ -219,7 +222,7 @@ class InstanceReconciler:
                     CONFIG_MAP, namespace=ref.namespace, field_selector=f"metadata.name={ref.name}"
                 )
                 objects.update((ref, manifest) for manifest in page.items)
-        objects |= await release_records(self.api, instance, observed)
+        objects |= await release_records(self._records.read, instance, observed)
         return attrs.evolve(observed, objects=objects)
 
     def keys_of_downstream(self, change: CacheChange) -> Iterator[ObjectRef]:

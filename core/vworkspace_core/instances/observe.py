@@ -3,8 +3,9 @@
 Helm may already have a release of the desired name that another owner installed.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name, is_label_value
@@ -24,6 +25,8 @@ from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.ownership import is_ours, own_labels
 
+RELEASE_LABEL: Final = "name"
+"""The label with the name of the release on each Secret in which Helm stores a release."""
 _ANY_VERSION: Final = "0"
 """The resourceVersion for reads of Helm's release records, which permits an answer from the API server's cache.
 
@@ -33,26 +36,35 @@ A slightly old answer is enough, since Helm could also change the records just a
 _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 
 
+RecordReader: TypeAlias = Callable[[str, str], Awaitable[Iterable[Manifest]]]
+"""A function that reads the metadata of the Secrets in which Helm stores a release, by its namespace and name."""
+
+
 async def release_records(
-    api: KubeApi, instance: ApplicationInstance, observed: InstanceObserved
+    read: RecordReader, instance: ApplicationInstance, observed: InstanceObserved
 ) -> Mapping[ObjectRef, Manifest]:
     """Return the metadata of the Secrets in which Helm stores the instance's release, by their references.
 
     They are read only in a managed namespace, before the operator first creates the HelmRelease, to find a release that
     another owner installed. Otherwise the result is empty. `observed` has the live objects so far. Raises the errors of
-    `KubeApi.list`.
+    `read`.
     """
     if observed.namespace is None or not namespace_is_managed(observed.namespace) or not _is_first(instance, observed):
         return {}
-    selector = f"owner=helm,name={_release(instance)}"
+    records = await read(instance.metadata.namespace, _release(instance))
+    return {ref_of(record, SECRET): _record_parts(record) for record in records}
+
+
+async def list_records(api: KubeApi, namespace: str, *releases: str) -> tuple[Manifest, ...]:
+    """Return the metadata of the Secrets in which Helm stores these releases. Raises the errors of `KubeApi.list`."""
     page = await api.list(
         SECRET,
-        namespace=instance.metadata.namespace,
-        label_selector=selector,
+        namespace=namespace,
+        label_selector=f"owner=helm,{RELEASE_LABEL} in ({','.join(sorted(set(releases)))})",
         resource_version=_ANY_VERSION,
         metadata_only=True,
     )
-    return {ref_of(record, SECRET): _record_parts(record) for record in page.items}
+    return tuple(page.items)
 
 
 def _is_first(instance: ApplicationInstance, observed: InstanceObserved) -> bool:
@@ -131,5 +143,5 @@ async def observe_live(
     ending = bool(get_path(definition, "metadata", "deletionTimestamp"))
     missing = frozenset(reading.missing)
     observed = InstanceObserved(namespace, reading.objects, missing, definition_ending=ending, override=override)
-    reading.objects |= await release_records(api, source, observed)
+    reading.objects |= await release_records(partial(list_records, api), source, observed)
     return observed
