@@ -75,7 +75,9 @@ class StoredCredential:
         hashes = dict(self.served)
         for request in requests:
             sort, _, what = request.partition("/")
-            hashes[sort] = (*hashes.get(sort, ()), content_hash(what))[-_MOST_SERVED:]
+            served = content_hash(what)
+            others = (each for each in hashes.get(sort, ()) if each != served)
+            hashes[sort] = (*others, served)[-_MOST_SERVED:]
         return hashes
 
 

@@ -113,6 +113,8 @@ def test_of_what_was_served_the_latest_of_each_sort_is_kept() -> None:
     asked = ["job/1", "job/4", "cluster/2/3", "job/2", "cluster/2", "other/1", "job"]
     assert [known.has_served(request) for request in asked] == [True, True, True, False, False, False, False]
     assert first.with_served([]) == first.served
+    other, one, four = served["job"]
+    assert known.with_served(["job/1"]) == {**served, "job": (other, four, one)}, "the latest last, and none twice"
     later = known.with_served(f"job/{number}" for number in range(10, 80))
     assert StoredCredential(served=later).has_served("job/79")
     assert not StoredCredential(served=later).has_served("job/1"), "of each sort the latest 64"
