@@ -114,7 +114,8 @@ _IMMUTABLE: Final = re.compile(
     r"(?<![./\w-])immutable(?![./\w-])|updates to \w+ spec for fields other than|may not change once set", re.I
 )
 """A pattern of API servers' messages about an immutable field; the rules of CRDs usually say `immutable` too."""
-_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
+"""A quoted value in a message; up to the end where the quote does not end, which also keeps the search linear."""
 
 
 @attrs.frozen

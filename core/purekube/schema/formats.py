@@ -30,10 +30,9 @@ _WORDY_DURATION: Final = re.compile(r"(\d+)\s*([A-Za-zµ]+)", re.ASCII)
 _ATOM: Final = r"[^\x00-\x20\x7f()<>\[\]:;@\\,.\"]+"
 _DOTTED: Final = rf"{_ATOM}(?:\.{_ATOM})*"
 _QUOTED: Final = r"\"(?:[^\x00-\x08\x0a-\x1f\x7f\"\\]|\\[\x20-\x7e\t])*\""
-_MAILBOX: Final = rf"(?:{_DOTTED}|{_QUOTED})@[ \t]*(?:{_DOTTED}|\[[0-9A-Fa-f:.]+\])"
-_EMAIL: Final = re.compile(
-    rf"[ \t]*(?:(?:(?:{_DOTTED}|{_QUOTED})[ \t]*)*<{_MAILBOX}>|{_MAILBOX})[ \t]*(?:\([^()\\]*\)[ \t]*)?"
-)
+_NAME_PART: Final = re.compile(rf"(?:{_DOTTED}|{_QUOTED})[ \t]*")
+_MAILBOX: Final = re.compile(rf"(?:{_DOTTED}|{_QUOTED})@[ \t]*(?:{_DOTTED}|\[([0-9A-Fa-f:.]+)\])")
+_COMMENT: Final = re.compile(r"[ \t]*(?:\([^()\\]*\))?")
 _MAC: Final = re.compile(
     "|".join(
         rf"[0-9A-Fa-f]{{{digits}}}(?:{sign}[0-9A-Fa-f]{{{digits}}}){{{length * 2 // digits - 1}}}"
@@ -88,9 +87,17 @@ def _is_uri(value: str) -> bool:
 
 
 def _is_email(value: str) -> bool:
-    # net/mail's ParseAddress takes a display name and a comment, too; without re.ASCII all other scripts are atoms.
-    literal = re.search(r"@[ \t]*\[([^]]*)\]", value)
-    return _EMAIL.fullmatch(value) is not None and (literal is None or _strict_address(literal[1]) is not None)
+    # net/mail's ParseAddress takes a display name and a comment, too; without re.ASCII all other scripts are atoms. One
+    # pattern for all of it would try each way to part a name: its time would double with each character.
+    text, at = value.strip(" \t"), 0
+    while (part := _NAME_PART.match(text, at)) is not None:
+        at = part.end()
+    is_named = text.startswith("<", at)
+    mailbox = _MAILBOX.match(text, at + 1 if is_named else 0)
+    if mailbox is None or (is_named and not text.startswith(">", mailbox.end())):
+        return False
+    is_host = mailbox[1] is None or _strict_address(mailbox[1]) is not None
+    return is_host and _COMMENT.fullmatch(text, mailbox.end() + is_named) is not None
 
 
 def _is_hostname(value: str) -> bool:

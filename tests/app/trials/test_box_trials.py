@@ -213,7 +213,7 @@ def test_a_box_whose_examples_never_become_ready_has_a_warning(name: str, warns:
 
     assert held, text
     assert ("warning: no example became Ready, so little was tried: " in text) is warns
-    assert ('Deployment "nobody" not found' in text) is warns
+    assert ('deployments.apps "nobody" not found' in text) is warns
 
 
 def test_a_further_crd_that_the_api_server_refuses_is_named_in_one_line(tmp_path: Path) -> None:

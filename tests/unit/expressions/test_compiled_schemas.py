@@ -849,3 +849,10 @@ def test_a_format_accepts_what_kube_openapi_accepts(name: str, accepted: str, re
 def test_spaces_are_allowed_around_an_address_and_not_before_its_sign() -> None:
     assert matches_format("email", " Ann Lee <a@ b> ")
     assert not matches_format("email", "a @b")
+
+
+def test_a_long_name_without_an_address_is_refused_at_once() -> None:
+    # One pattern for names and address tried each way to part the name: its time doubled with each letter.
+    assert not matches_format("email", "a" * 200_000)
+    assert not matches_format("email", '"a" b.' * 20_000 + ">")
+    assert matches_format("email", "a" * 200_000 + " <a@b>")
