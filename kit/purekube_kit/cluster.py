@@ -11,9 +11,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 import attrs
 
 from kubelab.downstream.behaviour import Ending
-from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import NotFound
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
 from purekube.boxes.schemas import CrdVersions
 from purekube.ports import KubeApi, OperatorError, PatchType
@@ -215,7 +214,7 @@ class ClusterUnderTest(ABC):
             return dict(spec)
         resource, now = self._names.resource(what.kind), self.get(what)
         assert resource is not None
-        return merge_diff(resource.spec_json(now.spec), resource.spec_json(attrs.evolve(now.spec, **spec)))
+        return patch_between(resource.spec_json(now.spec), resource.spec_json(attrs.evolve(now.spec, **spec)))
 
     @overload
     def delete(self, what: AnyObject) -> None: ...

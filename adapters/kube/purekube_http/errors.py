@@ -30,7 +30,7 @@ from purekube.apimachinery.errors import (
     StatusCause,
     Unauthorized,
     Unavailable,
-    withheld,
+    invalid_secret,
 )
 from purekube.apimachinery.manifest import Json, get_path
 from purekube.apimachinery.resources import SECRET
@@ -206,14 +206,8 @@ def _invalid(request: KubeRequest, response: ServerResponse, said: str) -> Opera
 
 
 def _without_values(request: KubeRequest, said: str, causes: tuple[StatusCause, ...]) -> Invalid:
-    """Return the Invalid error of a refused request.
-
-    The server quotes refused values, so for a Secret only field names are kept.
-    """
-    if request.kind != SECRET:
-        return Invalid(said, causes)
-    fields = ", ".join(cause.field for cause in causes) or "not said which field"
-    return Invalid(f"{request}: refused: {fields} (values withheld)", tuple(map(withheld, causes)))
+    """Return the Invalid error of a refused request. For a Secret it has no values, which the server quotes."""
+    return invalid_secret(str(request), causes) if request.kind == SECRET else Invalid(said, causes)
 
 
 def _server_error(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:

@@ -168,9 +168,8 @@ class OperationLaws:
 
 
 _ENDS: Final = {
-    **dict.fromkeys(("Succeeded", "Completed"), "Succeeded"),
+    **dict.fromkeys(("Succeeded", "Completed", "Complete", "Bound"), "Succeeded"),
     **dict.fromkeys(("Failed", "Error", "FailedValidation"), "Failed"),
-    **dict.fromkeys(("Complete", "Bound"), "Succeeded"),
 }
 """The phase of an Operation by what its engine object reports at its end: a phase, or a condition that is True."""
 

@@ -130,11 +130,8 @@ class OperationRequests:
             return
         name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
         first = self.asked[act.name][0].name
-        given = live["spec"].get("parameters")
-        claim = self._approval(
-            *(name, namespace, {"agreed": "to others"} if act.number % 4 == 2 else given),
-            first if act.number % 4 == 0 else name,
-        )
+        agreed = {"agreed": "to others"} if act.number % 4 == 2 else live["spec"].get("parameters")
+        claim = self._approval(name, namespace, agreed, first if act.number % 4 == 0 else name)
         self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
 
     def cancel(self, act: Act) -> None:

@@ -89,15 +89,6 @@ class StatusCause:
     reason: str = "FieldValueInvalid"
 
 
-_FIXED: Final = ("field is immutable", "field is immutable when `immutable` is set")
-
-
-def withheld(cause: StatusCause) -> StatusCause:
-    """Return a cause without the value that its message may quote, for Secrets. It says whether the field is fixed."""
-    is_fixed = cause.message.rpartition(": ")[2] in _FIXED
-    return attrs.evolve(cause, message=f"{'field is immutable' if is_fixed else 'refused'} (value withheld)")
-
-
 class OperatorError(Exception):
     """The base of every error of a request to another system. `message` is safe to show: it has no secret in it.
 
@@ -155,6 +146,24 @@ class Invalid(OperatorError):
     def __init__(self, message: str, causes: tuple[StatusCause, ...] = ()) -> None:
         super().__init__(message)
         self.causes = causes
+
+
+_FIXED: Final = ("field is immutable", "field is immutable when `immutable` is set")
+
+
+def invalid_secret(asked: str, causes: Iterable[StatusCause]) -> Invalid:
+    """Return the error of a refused request about a Secret, without the values that the server's messages quote.
+
+    `asked` describes the request. The error names the fields, and says of each whether it is fixed.
+    """
+    hidden = tuple(map(_withheld, causes))
+    fields = ", ".join(cause.field for cause in hidden) or "not said which field"
+    return Invalid(f"{asked}: refused: {fields} (values withheld)", hidden)
+
+
+def _withheld(cause: StatusCause) -> StatusCause:
+    is_fixed = cause.message.rpartition(": ")[2] in _FIXED
+    return attrs.evolve(cause, message=f"{'field is immutable' if is_fixed else 'refused'} (value withheld)")
 
 
 class Forbidden(OperatorError):

@@ -41,9 +41,8 @@ from kubelab.flux.storage import (
     replace,
 )
 from kubelab.flux.triggers import FluxObjects, triggered
-from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.durations import go_duration, seconds_of
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import ObjectRef, patch_between
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -186,8 +185,8 @@ def _merge(target: Any, patch: Any) -> Any:
 def test_a_merge_diff_turns_one_object_into_the_other_and_is_empty_for_equals(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    assert _merge(before, merge_diff(before, after)) == after
-    assert merge_diff(after, after) == {}
+    assert _merge(before, patch_between(before, after)) == after
+    assert patch_between(after, after) == {}
 
 
 def test_what_did_not_change_is_not_written() -> None:

@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.pod_checks import PORT_RANGE
 from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
@@ -114,8 +115,7 @@ def _check_policy(manifest: Manifest) -> list[StatusCause]:
             for index, port in enumerate(rule.get("ports") or ()):
                 number = port.get("port")
                 if isinstance(number, int) and not 1 <= number <= 65535:
-                    text = "must be between 1 and 65535, inclusive"
-                    causes.append(invalid_value(f"{where}.ports[{index}].port", number, text))
+                    causes.append(invalid_value(f"{where}.ports[{index}].port", number, PORT_RANGE))
             for index, peer in enumerate(rule.get(side) or ()):
                 causes += _peer(peer, f"{where}.{side}[{index}]")
     unknown = [(at, kind) for at, kind in enumerate(spec.get("policyTypes") or ()) if kind not in _POLICY_TYPES]

@@ -16,7 +16,7 @@ from purekube.schema.causes import duplicate, forbidden_value, invalid_value, qu
 Fields = Mapping[str, Any]
 Causes = Iterator[StatusCause]
 
-_PORT: Final = "must be between 1 and 65535, inclusive"
+PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 _LONGEST_PORT_NAME: Final = 15
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
@@ -141,7 +141,7 @@ def _probe(probe: Fields, path: str, *, only_one: bool) -> Causes:
     for handler in handlers[:1]:
         port = probe[handler].get("port")
         if isinstance(port, int) and not _is_port(port):
-            yield invalid_value(f"{path}.{handler}.port", port, _PORT)
+            yield invalid_value(f"{path}.{handler}.port", port, PORT_RANGE)
     if only_one and probe.get("successThreshold", 1) != 1:
         yield invalid_value(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
 
@@ -161,7 +161,7 @@ def _ports(ports: Sequence[Fields], path: str) -> Causes:
         names |= {name} if name else set()
         for key in ("containerPort", "hostPort"):
             if port.get(key) and not _is_port(port[key]):
-                yield invalid_value(f"{where}.{key}", port[key], _PORT)
+                yield invalid_value(f"{where}.{key}", port[key], PORT_RANGE)
         if not port.get("containerPort"):
             yield required(f"{where}.containerPort")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.builtin.pod_checks import port_name_problems
+from kubelab.builtin.pod_checks import PORT_RANGE, port_name_problems
 from kubelab.model.definition import Behaviour, Generation, NameRule, ServedKind
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
@@ -18,7 +18,6 @@ from purekube.schema.structure import equal
 Manifest = Mapping[str, Any]
 Spec = Mapping[str, Any]
 
-_PORT: Final = "must be between 1 and 65535, inclusive"
 _NODE_PORT: Final = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 _ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _OF_LOAD_BALANCERS: Final = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loadBalancerSourceRanges")
@@ -162,11 +161,11 @@ def _of_ports(spec: Spec) -> Iterator[StatusCause]:
 def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusCause]:
     number, target, node = port.get("port", 0), port["targetPort"], port.get("nodePort")
     if not 1 <= number <= 65535:
-        yield invalid_value(f"{where}.port", number, _PORT)
+        yield invalid_value(f"{where}.port", number, PORT_RANGE)
     if isinstance(target, str):
         yield from (invalid_value(f"{where}.targetPort", target, text) for text in port_name_problems(target))
     elif not 1 <= target <= 65535:
-        yield invalid_value(f"{where}.targetPort", target, _PORT)
+        yield invalid_value(f"{where}.targetPort", target, PORT_RANGE)
     if node and kind not in _NODE_PORTS:
         yield forbidden_value(f"{where}.nodePort", f"may not be used when `type` is '{kind}'")
     elif node and not 30000 <= node <= 32767:

@@ -8,8 +8,8 @@ import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.downstream.kinds import SERVICE_ACCOUNT
-from kubelab.simulation.effects import PassStep, Question, SimulatedPatch, merge_diff
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from kubelab.simulation.effects import PassStep, Question, SimulatedPatch
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between
 from purekube.apimachinery.timestamps import format_time
 
 
@@ -127,7 +127,7 @@ def change(view: ObjectView, after: Mapping[str, Any], *, subresource: str = "")
     for key, value in body.items():
         known = before.get(key)
         both = isinstance(known, Mapping) and isinstance(value, Mapping)
-        patch[key] = merge_diff(known, value) if both else value  # type: ignore[arg-type]
+        patch[key] = patch_between(known, value) if both else value  # type: ignore[arg-type]
     if patch:
         yield SimulatedPatch(view.ref, view.uid, patch, subresource)
 

@@ -18,9 +18,9 @@ from kubelab.flux.conditions import (
     without_condition,
 )
 from kubelab.model.records import decode, encode
-from kubelab.simulation.effects import PassStep, PostEvent, Sleep, get_object, merge_diff, patch_object
+from kubelab.simulation.effects import PassStep, PostEvent, Sleep, get_object, patch_object
 from purekube.apimachinery.errors import Stale
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.timestamps import format_time
 
 # Five attempts in all, as in the backoff of patch/patch.go, patchStatusConditions.
@@ -95,7 +95,7 @@ def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
     """
     # Go sends a merge patch (MergeFrom), in which a list is one value: a finalizer that another client added since is
     # lost.
-    diff = merge_diff(metadata(before), metadata(after))
+    diff = patch_between(metadata(before), metadata(after))
     return {"metadata": diff} if diff else None
 
 
@@ -106,7 +106,7 @@ def status_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:
     """
     if "status" in before and "status" not in after:
         return {"status": None}
-    diff = merge_diff(_rest(before), _rest(after))
+    diff = patch_between(_rest(before), _rest(after))
     return {"status": diff} if diff else None
 
 

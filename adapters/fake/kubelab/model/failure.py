@@ -20,7 +20,7 @@ from purekube.apimachinery.errors import (
     StatusCause,
     Unauthorized,
     Unavailable,
-    withheld,
+    invalid_secret,
 )
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import SECRET
@@ -297,7 +297,4 @@ def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
     The server quotes refused values, so for a Secret the error has only field names. `asked` describes the request.
     """
     causes = tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes)
-    if kind != SECRET:
-        return Invalid(said, causes)
-    fields = ", ".join(cause.field for cause in causes) or "not said which field"
-    return Invalid(f"{asked}: refused: {fields} (values withheld)", tuple(map(withheld, causes)))
+    return invalid_secret(asked, causes) if kind == SECRET else Invalid(said, causes)

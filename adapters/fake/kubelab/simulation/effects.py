@@ -15,20 +15,6 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.ports import Propagation
 
 
-def merge_diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON merge patch (RFC 7386) that turns `before` into `after`. It is empty if they are equal."""
-    patch: dict[str, Any] = {key: None for key in before if key not in after}
-    for key, value in after.items():
-        known = before.get(key)
-        if key in before and known == value:
-            continue
-        if isinstance(known, Mapping) and isinstance(value, Mapping):
-            patch[key] = merge_diff(known, value)
-        else:
-            patch[key] = value
-    return patch
-
-
 @attrs.frozen
 class SimulatedGet:
     """A read of one object. The answer is the object's manifest, or None if the object does not exist."""

@@ -15,9 +15,8 @@ from typing import Final
 import attrs
 
 from kubelab.flux import FluxBehaviour
-from kubelab.simulation.effects import merge_diff
 from purekube.apimachinery.errors import Invalid, OperatorError
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import LEASE, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.labels import MARKS
@@ -301,7 +300,7 @@ class ExtensionWorkload:
         before = {key: value for key, value in live.items() if key not in _SERVER}
         meta = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
         examples = Examples(schema_of(runnable, self.world.definitions), Seeded(random))
-        patch = merge_diff({**before, "metadata": meta}, examples.changed({**before, "metadata": meta}))
+        patch = patch_between({**before, "metadata": meta}, examples.changed({**before, "metadata": meta}))
         if not patch:
             return ""
         self.world.change(ref, patch)
