@@ -129,6 +129,13 @@ def test_a_conversion_of_statuses_of_two_classes_keeps_what_the_engine_writes() 
     }
 
 
+def test_a_status_that_both_versions_share_is_kept_as_it_is() -> None:
+    assert SHOP.converter is not None
+    stored = {**NEW.kind.manifest("a", "default"), "spec": {}, "status": {"url": "u", "observedGeneration": 2}}
+
+    assert SHOP.converter.convert(stored, "v1alpha1")["status"] == stored["status"]
+
+
 WRONG: list[tuple[Any, str]] = [
     (lambda: conversion(OLD, OLD, up=lambda spec: spec, down=lambda spec: spec), "is converted to itself"),
     (

@@ -7,7 +7,7 @@ import pytest
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decision.decide import account_of, composite_of, external_refs
+from purekube.boxes.decision.decide import BoxContext, account_of, composite_of, decide, external_refs
 from purekube.boxes.decision.evaluation import PASS_STEPS, Evaluation
 from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.decision.nodes import drains_of, graph_of
@@ -33,6 +33,7 @@ from purekube.graph import (
 from purekube.readiness import Readiness, State
 from tests.support import boxes
 from tests.support.boxes import config, crd, deployment, secret
+from tests.support.simulation import START
 
 SPEC = {"image": "i", "parts": [], "replicas": 2, "free": {}}
 FREE = {**boxes.SPEC, "required": ["image", "parts", "free"]}
@@ -459,6 +460,15 @@ def test_an_account_is_a_name_in_the_namespace_of_the_parent(text: str, spec: di
     found = account_of(box, box.account, parent)
     assert (None if found is None else str(found)) == (None if name is None else f"ServiceAccount team/{name}")
     assert composite_of(box).account_of(parent) == found
+
+
+@pytest.mark.parametrize(("image", "row"), [("acc", False), ("Not A Name", True)])
+def test_a_parent_is_decided_once_its_account_has_a_name(image: str, row: bool) -> None:
+    box = box_of(config("a"), serviceAccountName="${self.spec.image}")
+    parent: Parent = composite_of(box).read(shop(image=image))
+    decision = decide(box, parent, Snapshot(), BoxContext(START))
+    assert ("NoServiceAccount" in decision.row) is row
+    assert (decision.account is None) is row
 
 
 def test_a_box_asks_for_namespaces_where_any_resource_external_or_drain_computes_one() -> None:

@@ -183,6 +183,7 @@ REFERRING = "{'secretRef': {'name': self.spec.image}}"
         (f"${{optional.of({REFERRING})}}", ["Secrets"]),
         (f"${{optional.of({REFERRING}).orValue({{}})}}", ["Secrets"]),
         (f"${{optional.of({{'secretRef': {{'name': 'x'}}}}).orValue({REFERRING})}}", ["Secrets"]),
+        ("${optional.none().or(optional.of({'secretRef': {'name': 'x'}})).orValue({})}", []),
         (f"${{[{{'a': 'b'}}, {REFERRING.replace('secretRef', 'serviceAccountRef')}]}}", ["Accounts"]),
         ("${self.spec.?host.optMap(h, {'secretRef': {'name': h}})}", ["Secrets"]),
         ("${self.spec.?host.optMap(h, {'secretRef': {'name': 'x'}})}", ["Secrets"]),

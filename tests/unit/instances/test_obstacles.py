@@ -18,10 +18,12 @@ from vworkspace_core.api.remedies import not_installed
 from vworkspace_core.instances.blocking_reasons import (
     BlockingReason,
     intent_blocking_reason,
+    name_blocking_reason,
     needed_kinds,
     without_chart,
 )
 from vworkspace_core.instances.context import InstanceObserved, Settings
+from vworkspace_core.instances.desired import desired_objects
 from vworkspace_core.instances.naming import (
     Names,
     former_names,
@@ -31,6 +33,7 @@ from vworkspace_core.instances.naming import (
     replaced_account,
     unimpersonated,
 )
+from vworkspace_core.instances.ownership import name_taken
 
 NS = "org-myteam"
 UNGATED = {**NAMESPACE, "metadata": {"name": NS}}
@@ -155,6 +158,19 @@ def test_a_placeholder_may_own_no_release(objects: Any, ref: Any, blocked: bool)
     assert found == (BlockingReason(Reason.VALIDATION_FAILED, DEMOTED, stalled=True) if blocked else None)
     managed = read_application_instance({**instance_manifest(), "status": manifest["status"]})
     assert intent_blocking_reason(managed, InstanceObserved(NAMESPACE, objects), SETTINGS) is None
+
+
+def test_an_object_of_another_owner_with_a_desired_name_is_looked_at_again_after_a_while_REC_4() -> None:
+    source = read_application_instance(instance_manifest())
+    theirs = InstanceObserved(NAMESPACE, {RELEASE: {**THEIRS, "spec": {}}})
+    desired = desired_objects(source, None, theirs.objects, SETTINGS)
+
+    found = name_blocking_reason(source, desired, theirs)
+
+    assert found == BlockingReason(
+        Reason.NAME_TAKEN, name_taken(RELEASE, theirs.objects[RELEASE], source), requeue=Requeue.SLOW
+    )
+    assert name_blocking_reason(source, desired, InstanceObserved(NAMESPACE)) is None
 
 
 HELM = {"sourceType": "helm", "url": "https://charts.example", "name": "nextcloud", "version": "6.6.0"}

@@ -71,7 +71,10 @@ def decide(source: Unreadable[Operation], **objects: Any) -> Decision:
 def test_it_is_told_with_the_path_and_nothing_is_started() -> None:
     decision = decide(unreadable())
 
-    assert conditions_of(decision)["Accepted"] == ("False", "ValidationFailed")
+    assert conditions_of(decision) == {
+        "Accepted": ("False", "ValidationFailed"),
+        "Running": ("False", "EngineNotStarted"),
+    }
     assert "spec.timeoutSeconds" in message_of(decision, "Accepted")
     assert decision.status is not None
     assert decision.status["status"]["phase"] == "Pending"

@@ -272,6 +272,7 @@ def test_a_workflow_that_waits_says_how_to_go_on_OPS_8() -> None:
         flow(nodes(node("a", "Succeeded", "Suspend"), node("b", "Running"), phase="Running")),
     ):
         assert (going.blocked, going.message, going.reason) == (None, "", "WorkflowInProgress")
+        assert type(going.message) is str
     assert flow({"phase": "Succeeded"}, suspend=True).blocked is None
     one, _ = started("runbook.workflow")
     assert FLOW.observe(one, {}) == EngineStatus(RUNNING, "WorkflowMissing")

@@ -567,6 +567,8 @@ def test_values_of_an_object_that_the_spec_does_not_name_are_advised_without_a_c
     helped = help_for(APPLICATION_INSTANCE, instance_manifest(), "Ready", "WaitingForSecret", message)
     assert "kubectl" not in helped.advice
     assert "the Secret or ConfigMap that the message names" in helped.advice
+    without_key = instance_manifest(values={"source": "configMapRef", "configMapRef": {"name": "other"}})
+    assert help_for(APPLICATION_INSTANCE, without_key, "Ready", "WaitingForSecret", message).advice == helped.advice
 
 
 @pytest.mark.parametrize(("deployed", "meanwhile"), [("", "."), ("6.5.0", "; version 6.5.0 runs on until then.")])

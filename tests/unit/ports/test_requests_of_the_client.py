@@ -339,9 +339,9 @@ def test_a_review_is_created_and_stored_nowhere(verb: str, subresource: str, gro
 
 @pytest.mark.parametrize("name", ["", ".", "a/b"])
 def test_nobody_is_impersonated_whom_no_server_knows(name: str) -> None:
-    with pytest.raises(Invalid, match=r"impersonate ServiceAccount: .* is not a name an object can have"):
+    with pytest.raises(Invalid, match=r"^impersonate ServiceAccount: .* is not a name an object can have"):
         KubeApi(Line([])).impersonating(ObjectRef(SERVICE_ACCOUNT, "shop", name))
-    with pytest.raises(Invalid, match=r"impersonate ServiceAccount a: a namespaced object needs a metadata.namespace"):
+    with pytest.raises(Invalid, match=r"^impersonate ServiceAccount a: a namespaced object needs a metadata.namespace"):
         KubeApi(Line([])).impersonating(ObjectRef(SERVICE_ACCOUNT, None, "a"))
 
 
