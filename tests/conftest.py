@@ -23,7 +23,7 @@ from tests.support.server_use import note, uses_server
 
 pytest.register_assert_rewrite("vworkspace_app.conformance.checks")  # before anything imports them
 
-WAITING = Path(__file__).parent / "e2e"
+WAITING = "tests/e2e/"
 """Where tests wait for processes and for time to pass, more than they compute."""
 
 BEGAN = time.monotonic()
@@ -155,7 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
     else:
-        items.sort(key=lambda item: WAITING not in item.path.parents)
+        items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]) -> None:
@@ -167,7 +167,6 @@ def _keep(config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[py
 
 def pytest_collection_finish() -> None:
     """What is loaded by now stays: the garbage collector need not look through it again and again."""
-    gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 50)

@@ -15,9 +15,8 @@ def test_every_code_that_is_cited_is_written_down() -> None:
     assert dangling == {}
 
 
-@pytest.mark.parametrize("code", sorted(clauses()))
-def test_every_clause_is_named_by_a_test(code: str) -> None:
-    assert proofs_of(code), f"{code} ({clauses()[code].title}) is proved by no test"
+def test_every_clause_is_named_by_a_test() -> None:
+    assert [f"{code}: {clause.title}" for code, clause in clauses().items() if not proofs_of(code)] == []
 
 
 @pytest.mark.slow

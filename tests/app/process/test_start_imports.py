@@ -76,6 +76,7 @@ users: [{name: a, user: {}}]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", NEEDED, ids=" ".join)
 def test_a_command_imports_only_what_it_needs(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "kubeconfig").write_text(KUBECONFIG, encoding="utf-8")
@@ -104,6 +105,7 @@ print([name for name in unneeded if name in sys.modules])
 """
 
 
+@pytest.mark.slow
 def test_an_operator_without_extensions_starts_without_their_code(tmp_path: Path) -> None:
     """Boxes, expressions and controllers in Python come with the flags that name some, and the validator of parameters
     with the first Operation: together they are 9 MB.
@@ -123,6 +125,7 @@ with open("seen", "w") as file:
 """
 
 
+@pytest.mark.slow
 def test_code_of_users_finds_the_authorities_of_the_system(tmp_path: Path) -> None:
     """aiohttp's own TLS contexts are those of a user's requests: only our commands are imported without them."""
     authority = tmp_path / "authority.pem"
