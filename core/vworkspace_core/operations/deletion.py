@@ -49,8 +49,12 @@ def tidy(operation: Operation, observed: OperationObserved, context: OperationCo
 
 
 def _was_stopped(operation: Operation) -> bool:
-    """Report whether the operator ended the Operation's run, by cancellation or because of its deadline."""
-    if operation.status.phase is Phase.CANCELLED:
+    """Report whether the operator ended the Operation's run, by cancellation or because of its deadline.
+
+    That is also so if it gave up creating the engine object (such as a Job), whose create may still arrive afterwards.
+    """
+    known = operation.status.engine_ref
+    if operation.status.phase is Phase.CANCELLED or (known is not None and not known.uid):
         return True
     failed = condition_of(operation, Type.FAILED)
     return operation.status.phase is Phase.FAILED and failed is not None and failed.reason == Reason.TIMEOUT

@@ -18,7 +18,7 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Delete, Failure, MergePatch, Requeue
 from purekube.controller.ownership import is_locked, unlocking
-from vworkspace_core.api.operation import EngineRef, Operation, Phase
+from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import missing_right_of, not_installed, not_permitted, velero_is_elsewhere
@@ -177,12 +177,13 @@ def unlock(operation: Operation, observed: OperationObserved) -> tuple[MergePatc
     """Return the patch that removes the operator's finalizer from the Operation's engine object, as a tuple.
 
     The engine object (such as a Job) is in `observed`; after the patch it may be deleted. The tuple is empty if the
-    status has not recorded the object's uid yet, if a write to the object failed in this pass, or if there is nothing
-    to remove.
+    status of an unfinished Operation has not recorded the object's uid yet, if a write to the object failed in this
+    pass, or if there is nothing to remove.
     """
-    engine_object = own_object(operation, observed.objects)
-    recorded = operation.status.engine_ref is not None and operation.status.engine_ref.uid
-    if engine_object is None or (not recorded and operation.metadata.deletion_timestamp is None):
+    engine_object, known = own_object(operation, observed.objects), operation.status.engine_ref
+    recorded = known is not None and known.uid
+    ends = operation.status.phase in TERMINAL_PHASES or operation.metadata.deletion_timestamp is not None
+    if engine_object is None or not (recorded or ends):
         return ()
     ref, live = engine_object
     if not is_locked(live) or _failed(observed, ref):

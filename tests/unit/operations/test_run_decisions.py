@@ -339,6 +339,15 @@ def test_an_ended_run_leaves_its_object_unless_it_was_stopped_OPS_11(one: Operat
         assert decision.row == f"OPS-1 ended {one.status.phase}"
 
 
+@pytest.mark.parametrize("phase", [Phase.CANCELLED, Phase.FAILED])
+def test_a_create_that_arrives_after_the_end_is_undone_OPS_11(phase: Phase) -> None:
+    """The client had given up on it; nothing else would ever unlock or stop the object."""
+    one = attrs.evolve(ended(phase), status=attrs.evolve(ended(phase).status, engine_ref=UNSEEN))
+    decision = decide(one, seen(LOCKED))
+
+    assert (decision.patches, decision.deletes) == ((UNLOCK,), (Delete(REF, "u-1"),))
+
+
 def test_an_ended_run_is_not_blocked_except_by_a_missing_right_REC_13() -> None:
     blocked = ended(Phase.SUCCEEDED, condition("Blocked", "True", "NameTaken"), condition("Succeeded", "True", "Done"))
     assert told(decide(blocked, seen(job())))["Blocked"][:2] == ("False", "Unblocked")
