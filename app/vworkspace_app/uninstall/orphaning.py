@@ -18,16 +18,17 @@ from typing import Final
 from purekube.apimachinery.errors import NotFound, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.meta import ABANDON, ObjectMeta, is_abandoned
+from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
-from purekube.controller.ownership import owners_without, unlocked_finalizers
+from purekube.controller.ownership import is_locked, owners_without, unlocked_finalizers
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
+from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.ownership import orphaning_patch
-from vworkspace_core.operations.engines import engine_kinds
+from vworkspace_core.operations.engines import KINDS_ELSEWHERE, engine_kinds
 
 _BENEATH: Final = {APPLICATION_INSTANCE: DOWNSTREAM_KINDS, OPERATION: engine_kinds()}
 _HOLDING: Final = (FINALIZER, "orphan")
@@ -70,13 +71,13 @@ async def _disowned(api: KubeApi, kind: Kind, owners: Sequence[ObjectMeta]) -> b
 
     Return True if no child has one of these owners any longer.
     """
-    by_namespace: dict[str, list[ObjectMeta]] = {}
+    by_namespace: dict[str | None, list[ObjectMeta]] = {}
     for owner in owners:
         by_namespace.setdefault(owner.namespace, []).append(owner)
     patches = [
         patch
-        for namespace, there in by_namespace.items()
         for beneath in _BENEATH[kind]
+        for namespace, there in ({None: owners} if beneath in KINDS_ELSEWHERE else by_namespace).items()
         for live in await all_of(api, beneath, namespace=namespace)
         for patch in _next_patch(kind, ref_of(live, beneath), live, there)
     ]
@@ -102,9 +103,11 @@ def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
     """Return the patch that removes an owner and the operator's finalizer from an engine object, which then keeps
     running.
 
-    Return None if `uid` is not the uid of one of the object's owners.
+    Return None if there is nothing to remove: `uid` is not the uid of one of the object's owners, and the object does
+    not still have the finalizer from its creation for the Operation with that uid.
     """
-    if all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
+    made = is_locked(live) and get_path(live, "metadata", "labels", OPERATION_UID) == bounded_name(uid)
+    if not made and all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None
     change = {
         "resourceVersion": metadata(live)["resourceVersion"],
