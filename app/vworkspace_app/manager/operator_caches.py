@@ -25,7 +25,7 @@ from purekube_run.controller.definitions import slim_definition
 from purekube_run.controller.informer import InformerRunner
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.controller import ENGINE_KINDS
-from vworkspace_app.operations.index import OPERATION_INDEXES
+from vworkspace_app.operations.index import ENGINE_INDEXES, OPERATION_INDEXES
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
@@ -134,11 +134,12 @@ def informers_of(
         ),
     )
     for kind in (kind for kind in ENGINE_KINDS if kind not in LOOKED_UP_KINDS):
-        store = ObjectStore(kind, wanted=scope.of(kind), whole=HELD_WHOLE)
+        store = ObjectStore(kind, indexers=ENGINE_INDEXES, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, label_selector=OPERATION_UID, store=store, policy=_WITHOUT)
     for kind, slim in _SLIM.items():
         policy = _WITHOUT if kind in LOOKED_UP_KINDS else DEFAULT_POLICY
-        store = ObjectStore(kind, transform=slim, wanted=scope.of(kind), whole=HELD_WHOLE)
+        indexers = ENGINE_INDEXES if kind in ENGINE_KINDS else {}
+        store = ObjectStore(kind, indexers=indexers, transform=slim, wanted=scope.of(kind), whole=HELD_WHOLE)
         yield informer(kind, store=store, policy=policy)
     for kind in (NAMESPACE, CLUSTER):
         yield informer(kind)

@@ -6,13 +6,15 @@ show earlier writes (OPS-5).
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import timedelta
 from typing import Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.errors import OperatorError, Permanent
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.errors import NotFound, OperatorError, Permanent
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -21,19 +23,20 @@ from purekube.apimachinery.resources import (
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.ownership import is_locked, unlocking
 from purekube.controller.queue.event_handlers import Urgency, started_runs_first, when_defined
 from purekube.controller.reconcile import ReconcileResult
-from purekube.ports import Clock, EventSink, KubeApi
+from purekube.ports import Clock, EventSink, KubeApi, PatchType
 from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.process.yaml_documents import parse_yaml
-from vworkspace_app.operations.index import BY_UID, EVERYWHERE, OPEN, OPEN_ON, AwaitedObjects, target_in
+from vworkspace_app.operations.index import BY_UID, EVERYWHERE, LOCKED, OPEN, OPEN_ON, AwaitedObjects, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
+from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
 from vworkspace_core.api.operation import Operation, Phase
 from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.api.reasons import OperationReason as Reason
@@ -48,7 +51,7 @@ from vworkspace_core.operations.context import (
     observe_operation_live,
     operations_on,
 )
-from vworkspace_core.operations.engines import LOOKED_UP_KINDS, engine_kinds
+from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
@@ -142,11 +145,25 @@ class OperationReconciler:
             queue=Queue(workers, exclusion_key=self.exclusion_key),
             resync=resync,
             synced=informers.wait_for_sync,
+            all_keys=self.all_keys,
         )
 
     async def _forget(self, key: ObjectRef) -> ReconcileResult:
+        """Unlock the engine object whose Operation is gone and that `key` names, if there is one (see `all_keys`)."""
         self.awaited.awaits(key, ())
+        for kind in ENGINE_KINDS:
+            place = self.settings.velero_namespace if kind in KINDS_ELSEWHERE else key.namespace
+            live = self.informers.store(kind, place).get(place, key.name)
+            if live is not None and _orphan_key(live) == key and is_locked(live):
+                await self._unlock(ObjectRef(kind, place, key.name), live, key)
         return ReconcileResult()
+
+    async def _unlock(self, ref: ObjectRef, live: Manifest, key: ObjectRef) -> None:
+        operations = (await self.api.list(OPERATION, namespace=key.namespace)).items
+        if not any(_is_maker(operation, live) for operation in operations):
+            patch = unlocking(ref, live).patch
+            with suppress(NotFound):
+                await self.api.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=FIELD_MANAGER)
 
     def _depends_on(self, key: ObjectRef, source: OperationSource) -> Iterable[ObjectRef]:
         """Return the objects on which a pass depends: the Operation, its target, and objects for the engine."""
@@ -260,6 +277,19 @@ class OperationReconciler:
         store = self.informers.store(ref.kind, ref.namespace)
         return await self.informers.whole(ref, store.get(ref.namespace, ref.name))
 
+    def all_keys(self) -> Iterator[ObjectRef]:
+        """Yield every Operation, and a key for each locked engine object whose Operation is gone.
+
+        Without that it could never be deleted. It is created if a create arrives after the end of its Operation, and by
+        Velero, which copies a Backup with its finalizers into the object storage and from there into any cluster. Its
+        key has the name of the object in place of the Operation's.
+        """
+        yield from (ObjectRef(OPERATION, *name) for name in self.informers.store(OPERATION).names())
+        for kind in ENGINE_KINDS:
+            for runner in self.informers.of(kind):
+                for live in runner.store.indexed(LOCKED, EVERYWHERE):
+                    yield from self._keys_of_maker(live)
+
     # --- which Operations a change concerns -------------------------------------------------------------------------
 
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
@@ -298,9 +328,13 @@ class OperationReconciler:
         The Operation is found by the uid in the object's label, because names in labels may be shortened.
         """
         for manifest in (change.object, change.old_object or {}):
-            uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
-            if isinstance(uid, str) and uid:
-                yield from self._found(BY_UID, uid)
+            yield from self._keys_of_maker(manifest)
+
+    def _keys_of_maker(self, manifest: Manifest) -> Iterator[ObjectRef]:
+        uid = get_path(manifest, "metadata", "labels", OPERATION_UID)
+        if isinstance(uid, str) and uid:
+            keys = list(self._found(BY_UID, uid))
+            yield from keys or ([_orphan_key(manifest)] if is_locked(manifest) else [])
 
     def keys_of_target(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield every Operation on the changed instance that has not ended."""
@@ -332,6 +366,18 @@ class OperationReconciler:
     def _found(self, index: str, value: str) -> Iterator[ObjectRef]:
         for namespace, name in self.informers.store(OPERATION).indexed_names(index, value):
             yield ObjectRef(OPERATION, namespace, name)
+
+
+def _orphan_key(live: Manifest) -> ObjectRef:
+    """Return the key under which a locked engine object is unlocked if its Operation is gone (see `all_keys`)."""
+    meta = metadata(live)
+    namespace = get_path(live, "metadata", "labels", APPLICATION_NAMESPACE) or meta.get("namespace")
+    return ObjectRef(OPERATION, str(namespace), str(meta["name"]))
+
+
+def _is_maker(operation: Manifest, live: Manifest) -> bool:
+    uid = get_path(live, "metadata", "labels", OPERATION_UID)
+    return bool(uid == bounded_name(str(metadata(operation).get("uid"))))
 
 
 def _read(manifest: Manifest) -> OperationSource:

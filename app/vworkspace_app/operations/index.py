@@ -8,6 +8,7 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.controller.informer.changes import Indexer
+from purekube.controller.ownership import is_locked
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineName
 
@@ -51,6 +52,9 @@ OPEN_ON: Final = "open-on"
 UPGRADES_OF: Final = "upgrades-of"
 """The index of Operations with the engine helm that have started, including ended ones, by target (REC-9)."""
 
+LOCKED: Final = "locked"
+"""The index of engine objects that are locked (see `locked`), under the key `EVERYWHERE`."""
+
 EVERYWHERE: Final = "*"
 
 
@@ -89,6 +93,12 @@ def _upgrades_of(manifest: Manifest) -> Iterator[str]:
         yield str(target)
 
 
+def _locked(manifest: Manifest) -> Iterator[str]:
+    if is_locked(manifest):
+        yield EVERYWHERE
+
+
+ENGINE_INDEXES: Final[Mapping[str, Indexer]] = {LOCKED: _locked}
 OPERATION_INDEXES: Final[Mapping[str, Indexer]] = {
     BY_UID: _by_uid,
     OPEN: _open,
