@@ -42,10 +42,16 @@ SECONDS: Final[ParameterSchema] = {"type": "integer", "minimum": 1, "maximum": 3
 SEMVER: Final[ParameterSchema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
 
 
+# What both VolSync's CRD and its parser take (robfig/cron 3.0.1), which know no names and no Sunday 7. With a schedule
+# that its parser refuses, VolSync makes one sync and no second.
+_CRON_FIELDS: Final = " ".join(
+    rf"(\*(/[1-9][0-9]?)?|({number},)*{number}|{number}(-{number}|/[1-9][0-9]?))"
+    for number in ("[0-5]?[0-9]", "([01]?[0-9]|2[0-3])", "(0?[1-9]|[12][0-9]|3[01])", "(0?[1-9]|1[0-2])", "0?[0-6]")
+)
 CRON: Final[ParameterSchema] = {
     "type": "string",
     "maxLength": 100,
-    "pattern": r"^(@[a-z]+|([-0-9*,/A-Z]+ ){4}[-0-9*,/A-Z]+)$",
+    "pattern": rf"^(@(annually|yearly|monthly|weekly|daily|hourly)|{_CRON_FIELDS})$",
 }
 
 
@@ -116,7 +122,12 @@ PARAMETER_FORMS: Final[Mapping[str, Form]] = {
         (RESOURCE, "be * or a resource in the plural, with its group where it has one", "deployments.apps", True),
         (DURATION, "be a duration of days, hours, minutes and seconds", "30d, 720h or 1d12h", True),
         (QUANTITY, "be a size", "10Gi", True),
-        (CRON, "be five fields of cron, or one of @hourly, @daily, @weekly and @monthly", "'0 3 * * *'", True),
+        (
+            CRON,
+            "be five fields of cron (Sunday is 0), or one of @hourly, @daily, @weekly and @monthly",
+            "'0 3 * * *'",
+            True,
+        ),
         (IMAGE, "be the name of an image", "registry.example.com/tools/backup:1.2", True),
         (ENV_NAME, "be a variable's name: letters, digits and underscores, not first a digit", "DB_HOST", True),
         (ARGUMENT, "be one line without {{", "daily", False),

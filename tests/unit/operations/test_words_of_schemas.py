@@ -7,6 +7,7 @@ import pytest
 from purekube.apimachinery.problems import MOST_PROBLEMS, Problem
 from vworkspace_core.operations.parameter_schemas import (
     ARGUMENT,
+    CRON,
     DURATION,
     list_schema,
     mapped,
@@ -228,3 +229,33 @@ def test_pieces_of_schemas_say_what_they_allow() -> None:
         "properties": {"a": {}},
     }
     assert with_description("It.", {"type": "string"}) == {"type": "string", "description": "It."}
+
+
+@pytest.mark.parametrize(
+    "schedule", ["0 3 * * *", "*/15 0-5 1,15 1/2 0", "59 23 31 12 6", "05 08 01 09 1-5", "@weekly"]
+)
+def test_what_volsync_takes_as_a_schedule_is_taken_OPS_10(schedule: str) -> None:
+    assert violations_of(CRON, schedule, "schedule") == ()
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        "0 3 * * 7",
+        "60 * * * *",
+        "0 24 * * *",
+        "0 0 0 * *",
+        "0 0 32 * *",
+        "0 0 * 13 *",
+        "0 3 * * MON",
+        "*/0 * * * *",
+        "@reboot",
+        "@dailyly",
+        "0 3 * *",
+        "0-59/15 * * * *",
+        "- , / * 1",
+    ],
+)
+def test_a_schedule_by_which_volsync_would_never_sync_again_is_refused_OPS_10(schedule: str) -> None:
+    """It makes one sync at once, and then stays in an error: Succeeded=True would be all that a reader sees."""
+    assert violations_of(CRON, schedule, "schedule") != ()
