@@ -211,13 +211,15 @@ ENGINE: Final = Engine(
             OperationType.BACKUP,
             record(
                 ("source", "repository"),
-                source=with_description("The PersistentVolumeClaim to back up.", NAME),
-                repository=with_description("The Secret with restic's repository and password.", NAME),
+                source=with_description("PersistentVolumeClaim to back up.", NAME),
+                repository=with_description("Secret with restic's repository and password.", NAME),
                 copyMethod=with_description(
                     "How the claim is read; `Snapshot` unless given.", {"enum": ["Direct", "Clone", "Snapshot"]}
                 ),
-                schedule=with_description("Cron expression: the Operation then goes on until it is cancelled.", CRON),
-                retain=with_description("What restic keeps.", _RETAIN),
+                schedule=with_description("Cron expression: the Operation goes on until cancelled.", CRON),
+                retain=with_description(
+                    "What restic keeps: only the repository's newest snapshot unless given.", _RETAIN
+                ),
             ),
             example={"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
             refused=({"schedule": "sometimes"},),
@@ -226,8 +228,8 @@ ENGINE: Final = Engine(
             OperationType.RESTORE,
             record(
                 ("destination", "repository"),
-                destination=with_description("The PersistentVolumeClaim to restore into.", NAME),
-                repository=with_description("The Secret with restic's repository and password.", NAME),
+                destination=with_description("PersistentVolumeClaim to restore into.", NAME),
+                repository=with_description("Secret with restic's repository and password.", NAME),
                 copyMethod=with_description(
                     "How it is written; `Direct` unless given.", {"enum": ["Direct", "Snapshot"]}
                 ),
