@@ -208,6 +208,15 @@ def test_a_restore_of_nothing_is_no_plain_success(progress: Any) -> None:
     assert "nothing in the backup was restored" in message_of(decision, "Succeeded")
 
 
+def test_a_restore_says_what_it_left_out_OPS_7() -> None:
+    """Velero completes a restore over a living application, and only counts what it did not touch."""
+    status = {"phase": "Completed", "progress": {"itemsRestored": 3}, "warnings": 2}
+    decision = judged("restore.velero", status)
+
+    assert "2 warnings: objects that exist and differ may not have been restored" in message_of(decision, "Succeeded")
+    assert message_of(judged("backup.velero", status), "Succeeded") == ""
+
+
 def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() -> None:
     some = judged("restore.velero", {"phase": "Completed", "progress": {"itemsRestored": 3, "totalItems": 3}})
     none = judged("backup.velero", {"phase": "Completed", "progress": {}})

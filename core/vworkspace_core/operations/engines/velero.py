@@ -353,6 +353,10 @@ def _message(row: Row, status: Mapping[str, Any]) -> str:
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":
         texts.insert(0, f"{status.get('errors', 0)} errors, {status.get('warnings', 0)} warnings")
+    if row.reason == "VeleroRestoreCompleted" and row is not NOTHING_RESTORED and (count := status.get("warnings")):
+        # Velero warns of each object that it does not touch (Velero 1.18: pkg/restore/restore.go, restoreItem).
+        why = "objects that exist and differ may not have been restored; existingResourcePolicy: update changes them"
+        texts.insert(0, f"{count} warnings: {why}")
     return "; ".join(texts) or row.meaning
 
 
