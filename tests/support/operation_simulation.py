@@ -4,7 +4,7 @@ The downstream controllers are puppets here: a test writes the statuses itself. 
 operator dead before or after any of its calls.
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -14,6 +14,7 @@ from kubelab.downstream.crds import downstream_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller, RequestVerb
 from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
@@ -73,17 +74,29 @@ class Died(Exception):
 
 
 class Dying(InProcessKube):
-    """Stops at the `fatal`-th write: before it, or after the server has done it."""
+    """Stops at the `fatal`-th write: before it, or after the server has done it.
+
+    With `holds_creates` a create gets no answer in time; what it would still do is in `held`.
+    """
 
     def __init__(self, server: ApiServer, caller: Caller) -> None:
         super().__init__(server, caller=caller)
         self.fatal = -1
         self.after = False
+        self.holds_creates = False
+        self.held: list[Callable[[], Coroutine[Any, Any, Manifest]]] = []
         self.transport = self.through(self._die).transport
 
     async def _die(self, request: KubeRequest, proceed: Send) -> Manifest:
         if not request.writes:
             return await proceed(request)
+        if self.holds_creates and request.verb is KubeVerb.CREATE:
+
+            async def arrive() -> Manifest:
+                return await proceed(request)
+
+            self.held.append(arrive)
+            raise Unavailable("no answer in time")
         self.fatal -= 1
         if self.fatal == -1 and not self.after:
             self.fatal = -10

@@ -6,9 +6,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from kubelab.inprocess import run_sync
+from purekube.controller.ownership import is_locked
 from tests.support.effort import effort
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, View
-from vworkspace_core.api.operation import TERMINAL_PHASES
+from vworkspace_core.api.operation import TERMINAL_PHASES, Phase
 
 NEVER = 99
 
@@ -47,6 +49,24 @@ class Once(RuleBasedStateMachine):
             self.world.reconcile(self.ref)
         self.world.api.fatal = -10
 
+    @rule(cancelled=st.booleans())
+    def a_create_gets_no_answer(self, cancelled: bool) -> None:
+        """The client gives up on it while the server is still at it, and people may lose patience."""
+        self.world.api.holds_creates = True
+        self.world.reconcile(self.ref)
+        self.world.api.holds_creates = False
+        if cancelled:
+            self.world.edit(self.ref, {"metadata": {"annotations": {"ops.vworkspace.io/cancel": "true"}}})
+            self.world.reconcile(self.ref)
+
+    @rule()
+    def the_create_arrives(self) -> None:
+        """Not after another one: no server is that late."""
+        held, self.world.api.held = self.world.api.held, []
+        if held and not self.world.created:
+            run_sync(held[0]())
+        self.world.remember()
+
     @rule(ends=st.booleans())
     def job_vanishes(self, ends: bool) -> None:
         for ref, _ in self.world.engine_objects():
@@ -59,13 +79,22 @@ class Once(RuleBasedStateMachine):
         assert [len(made) for made in self.world.created.values()] in ([], [1])
 
     def teardown(self) -> None:
-        """Neither doubled nor lost: it comes to an end, and a run was made unless there was an end before it."""
+        """Neither doubled nor lost: it comes to an end, and a run was made unless there was an end before it.
+
+        Nothing stays locked, and nothing is at work for a run that was cancelled.
+        """
         self.world.settle(self.ref)
+        self.the_create_arrives()
+        self.world.settle(self.ref)
+        left = [live for _, live in self.world.engine_objects()]
+        assert not any(map(is_locked, left))
+        assert not left or self.world.phase(self.ref) is not Phase.CANCELLED
         for ref, _ in self.world.engine_objects():
             self.world.write_status(ref, COMPLETE)
         self.world.settle(self.ref)
         assert self.world.phase(self.ref) in TERMINAL_PHASES
-        assert [len(made) for made in self.world.created.values()] == [1]
+        cancelled = self.world.phase(self.ref) is Phase.CANCELLED
+        assert [len(made) for made in self.world.created.values()] in ([[], [1]] if cancelled else [[1]])
 
 
 def test_neither_doubled_nor_lost_OPS_1() -> None:
