@@ -239,7 +239,10 @@ class ControllerPasses:
             if not is_through:
                 self.pending_events.give_back(work.key, wake)
         work.came = self._follow(work.key, progress, call, outcome)
+        # Stalled only once the status says so: after a failed write the next pass calls again, and writes it.
+        self.pending_events.lives[work.key] = attrs.evolve(work.came.progress, stalled=False)
         await self._write_status(work, work.came, outcome)
+        self.pending_events.lives[work.key] = work.came.progress
         await self._emit_events(work.key, work.manifest, outcome)
 
     def _follow(

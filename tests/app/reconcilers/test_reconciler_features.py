@@ -7,10 +7,11 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
+from purekube.ports import KubeRequest
 from purekube.reconcilers import (
     Cause,
     Constant,
@@ -446,6 +447,24 @@ def test_a_terminal_error_is_told_by_an_event_too() -> None:
             (note,) = await site.events("SpecTooLarge")
             assert note.startswith("Stalled is True:")
             assert "abcdefgh1234" not in note + str(await site.get(ref)), "no secret in any output"
+
+    play(story)
+
+
+def test_a_terminal_error_is_told_on_the_object_although_the_first_status_write_failed() -> None:
+    shops = Shops([Terminal("TooMany", "at most 50")] * 9)
+
+    async def story(site: ControllerSite) -> None:
+        lost = [Unavailable("away")] * 3
+
+        def schedule(request: KubeRequest) -> Fault | None:
+            return Fault(lost.pop()) if request.subresource == "status" and lost else None
+
+        site.faults.schedule = schedule
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(60)
+            assert await site.condition(ref, "Stalled") == ("True", "TooMany", "at most 50")
 
     play(story)
 
