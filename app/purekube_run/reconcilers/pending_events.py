@@ -79,7 +79,7 @@ class PendingEvents:
             case ChangeType.DELETED:
                 progress = self.lives.get(change.ref)
                 uid = str(metadata(change.object).get("uid", ""))
-                if progress is not None and progress.uid == uid and progress.begun and not progress.cleaned:
+                if progress is not None and progress.uid == uid and not progress.cleaned:
                     self.vanished[change.ref] = change.object
             case ChangeType.UPDATED:
                 old = change.old_object

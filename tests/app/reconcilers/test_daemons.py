@@ -214,7 +214,7 @@ def test_a_daemon_ends_with_an_object_that_vanishes_during_its_first_call(replac
         cluster.delete(shop)
         if replaced:
             cluster.create(SHOP, "shop")
-        cluster.after(30)
+        cluster.after(50)  # the call for the deletion comes first
         assert shops.seen == ["on 1", "off", *(["on 1"] if replaced else [])]
 
 

@@ -135,6 +135,20 @@ def test_plain_without_finalizer_tells_a_deletion_as_long_as_the_process_sees_it
     ]
 
 
+def test_a_deletion_during_the_first_call_is_told_without_a_finalizer() -> None:
+    shops = without(Feature.FINALIZER)([(5.0, Result())])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(2)
+            await site.admin.delete(ref)
+            await site.clock.sleep(10)
+
+    play(story)
+    assert [request.deleting for request in shops.requests] == [False, True]
+
+
 def test_a_deletion_by_force_is_told_from_the_last_state() -> None:
     shops = Shops()
 
