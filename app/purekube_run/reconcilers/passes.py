@@ -5,7 +5,7 @@ outcome (PH-7). It raises nothing: errors of the API server are in its result, a
 outcome like any other.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Any, Final, assert_never
 
@@ -61,6 +61,7 @@ from purekube.reconcilers.progress import (
 )
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
+from purekube.reconcilers.watching import finalizers_of
 from purekube_run.controller.informers import StoredObject
 from purekube_run.controller.observer import DECISION
 from purekube_run.reconcilers.daemons import Daemons
@@ -220,11 +221,30 @@ class ControllerPasses:
 
     async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
         """Write the object's finalizers by a patch with its resourceVersion, so that no concurrent change is lost."""
-        version = metadata(work.manifest).get("resourceVersion")
-        patch = {"metadata": {"resourceVersion": version, "finalizers": list(step.finalizers)}}
-        manager = manager_of(self.controller)
-        answer = await self.api.patch(work.key, patch, patch_type=PatchType.MERGE, field_manager=manager)
+        answer = await self._patch_finalizers(work.key, work.manifest, step.finalizers)
         work.record("remove finalizer" if step.last else "add finalizer", answer)
+
+    async def _patch_finalizers(self, key: ObjectRef, manifest: Manifest, finalizers: Sequence[str]) -> Manifest:
+        version = metadata(manifest).get("resourceVersion")
+        patch = {"metadata": {"resourceVersion": version, "finalizers": list(finalizers)}}
+        return await self.api.patch(key, patch, patch_type=PatchType.MERGE, field_manager=manager_of(self.controller))
+
+    async def _release(self, key: ObjectRef, last: Manifest) -> None:
+        """Remove the controller's finalizers from an object that vanished from the cache only because its selectors no
+        longer match: its deletion would not be seen, and would wait for ever.
+
+        `last` is the object as it was in the cache.
+        """
+        watch = self.controller.watch
+        if not self.rules.has_finalizer or not (watch.label_selector or watch.field_selector):
+            return
+        # A list, since the roles of controllers have no `get` for this.
+        page = await self.api.list(key.kind, namespace=key.namespace, field_selector=f"metadata.name={key.name}")
+        for live in page.items:
+            present = finalizers_of(live)
+            left = [name for name in present if name not in (self.rules.begun, self.rules.kept)]
+            if metadata(live).get("uid") == metadata(last).get("uid") and len(left) < len(present):
+                await self._patch_finalizers(key, live, left)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -332,7 +352,7 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
-        """Call the cleanup of user code for an object that disappeared before its cleanup.
+        """Call the cleanup of user code for an object that disappeared before its cleanup, or is no longer selected.
 
         `last` is its last known state. Then requeue the key, since a new object of that name may exist.
         """
@@ -345,6 +365,13 @@ class ControllerPasses:
             await self._emit_events(key, last, outcome)
         if came is not None and not came.progress.cleaned and not came.progress.stalled and came.requeue != Requeue.NO:
             return ReconcileResult(error=came.error, requeue=came.requeue, is_reported=True)
+        if came is None or came.progress.cleaned:
+            try:
+                await self._release(key, last)
+            except NotFound:
+                pass  # it was deleted
+            except OperatorError as unreleased:
+                return ReconcileResult(error=unreleased)
         self.pending_events.vanished.pop(key, None)
         self.pending_events.lives.pop(key, None)
         error = None if came is None else came.error

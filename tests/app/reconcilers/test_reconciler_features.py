@@ -11,7 +11,7 @@ from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
-from purekube.ports import KubeRequest
+from purekube.ports import KubeRequest, KubeVerb
 from purekube.reconcilers import (
     Cause,
     Constant,
@@ -25,6 +25,7 @@ from purekube.reconcilers import (
     Request,
     Result,
     Terminal,
+    Watch,
     Watcher,
 )
 from purekube_run.simulation.faults import Fault
@@ -162,6 +163,28 @@ def test_a_deletion_by_force_is_told_from_the_last_state() -> None:
 
     play(story)
     assert shops.requests[-1].deleting
+
+
+def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
+    shops = Shops()
+    shops.watch = Watch(label_selector="ours=yes")
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            lost = [Unavailable("away")]
+            for chosen in ("yes", "no", "yes", "no"):
+                await site.edit(ref, {"metadata": {"labels": {"ours": chosen}}})
+                await site.clock.sleep(30)
+                assert bool(await site.finalizers(ref)) is (chosen == "yes")
+                site.faults.schedule = lambda request: (
+                    Fault(lost.pop()) if request.verb is KubeVerb.PATCH and lost else None
+                )
+            await site.admin.delete(ref)
+            assert await site.get(ref) is None
+
+    play(story)
+    assert [request.deleting for request in shops.requests] == [False, True, False, True]
 
 
 def test_a_finalizer_that_somebody_takes_off_comes_back() -> None:
