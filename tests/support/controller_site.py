@@ -17,6 +17,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
+from purekube.controller.shard import WHOLE, Shard
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube.reconcilers import Resource, resource
 from purekube_kit.kube_apiserver import OPERATOR_USER
@@ -62,13 +63,15 @@ class ControllerSite:
     server: ApiServer
 
     @asynccontextmanager
-    async def running(self, *controllers: Any, elected_after: float = 0.0) -> AsyncIterator[ExtensionManager]:
+    async def running(
+        self, *controllers: Any, elected_after: float = 0.0, shard: Shard = WHOLE
+    ) -> AsyncIterator[ExtensionManager]:
         """Controllers at work while the block runs: a process that starts, and is gone without a word after it.
 
         It may write once it is elected, after so many seconds.
         """
         events = BackgroundEvents(self.api, self.clock, instance="test", field_manager=FIELD_MANAGER)
-        options = ManagerOptions(Random(0).random)
+        options = ManagerOptions(Random(0).random, shard=shard)
         made = ExtensionManager(self.api, self.clock, events, options, controllers=controllers)
         async with anyio.create_task_group() as group:
             group.start_soon(events.run)

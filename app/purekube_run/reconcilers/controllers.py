@@ -13,6 +13,7 @@ import structlog
 
 from purekube.apimachinery.manifest import Kind
 from purekube.controller.reconcile_error import standard_words
+from purekube.controller.shard import Shard
 from purekube.ports import Clock, EventSink, KubeApi
 from purekube.reconcilers.controllers import (
     AnyController,
@@ -53,17 +54,24 @@ def python_reconcilers(
     controllers: Iterable[GivenController],
     events: EventSink,
     random: Callable[[], float],
+    shard: Shard,
 ) -> tuple[ControllerPasses, ...]:
     """Return the reconcilers that run `controllers` (written in Python), with caches that the controllers share.
 
     `events` receives the Events of the controllers. Controllers with a field `api` get `api`, limited to the verbs that
-    they declare. Raises CommandError for controllers that cannot run together.
+    they declare. Only objects in namespaces of `shard` are reconciled. Raises CommandError for controllers that cannot
+    run together.
     """
     bound = [bind(controller, api) for controller in controllers]
     refuse_problems(bound)
     return tuple(
         ControllerPasses(
-            controller, api, watches, clock, events, PendingEvents(controller, rules_of(controller), watches.own.store)
+            controller,
+            api,
+            watches,
+            clock,
+            events,
+            PendingEvents(controller, rules_of(controller), watches.own.store, shard),
         )
         for controller, watches in zip(bound, watches_of(api, clock, random, bound), strict=True)
     )

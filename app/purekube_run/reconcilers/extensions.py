@@ -57,7 +57,7 @@ class Extensions:
 
         return cls(
             tuple(composite_reconcilers(api, clock, composites, options, shared)),
-            python_reconcilers(api, clock, controllers, events, options.random),
+            python_reconcilers(api, clock, controllers, events, options.random, options.shard),
         )
 
     def controllers(self, events: EventSink, options: ManagerOptions) -> Iterator[ControllerDefinition]:

@@ -16,6 +16,7 @@ from purekube.controller.event_series import Once
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.informer.outline import owners
 from purekube.controller.informer.store import ObjectStore
+from purekube.controller.shard import WHOLE, Shard
 from purekube.reconcilers.controllers import (
     AnyController,
     Controller,
@@ -45,11 +46,15 @@ class _Arrived:
 class PendingEvents:
     """The changes that one controller's user code has not seen yet, collected by object.
 
-    `vanished` keeps the last states of objects that disappeared before user code could clean up after them.
+    `vanished` keeps the last states of objects that disappeared before user code could clean up after them. Nothing is
+    collected for objects of other shards, since no pass would ever take it.
     """
 
-    def __init__(self, controller: AnyController, rules: ProgressRules, store: ObjectStore) -> None:
+    def __init__(
+        self, controller: AnyController, rules: ProgressRules, store: ObjectStore, shard: Shard = WHOLE
+    ) -> None:
         self._controller = controller
+        self._shard = shard
         self._kind = kind_of(controller)
         self.rules = rules
         self._store = store
@@ -153,13 +158,13 @@ class PendingEvents:
         return True
 
     def _arrive(self, key: ObjectRef, arrived: _Arrived) -> None:
-        kept = self._arrived.setdefault(key, [])
-        if len(kept) < _MOST:
+        if self._shard.owns(key.namespace) and len(kept := self._arrived.setdefault(key, [])) < _MOST:
             kept.append(arrived)
 
     def resync(self, key: ObjectRef) -> None:
         """Record that an object's resync interval has elapsed, as a pending change for the next call of user code."""
-        self._kept[key] = attrs.evolve(self._kept.get(key, NOTHING), resynced=True)
+        if self._shard.owns(key.namespace):
+            self._kept[key] = attrs.evolve(self._kept.get(key, NOTHING), resynced=True)
 
     # --- calls by passes ---------------------------------------------------------------------------------------------
 

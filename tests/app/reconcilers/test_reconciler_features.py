@@ -11,6 +11,7 @@ from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
+from purekube.controller.shard import Shard, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube.reconcilers import (
     Cause,
@@ -28,6 +29,7 @@ from purekube.reconcilers import (
     Watch,
     Watcher,
 )
+from purekube.reconcilers.progress import NOTHING
 from purekube_run.simulation.faults import Fault
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
 
@@ -166,8 +168,11 @@ def test_a_deletion_by_force_is_told_from_the_last_state() -> None:
 
 
 def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
-    shops = Shops()
-    shops.watch = Watch(label_selector="ours=yes")
+    class Chosen(Shops):
+        name = "shops"
+        watch = Watch(label_selector="ours=yes")
+
+    shops = Chosen()
 
     async def story(site: ControllerSite) -> None:
         async with site.running(shops):
@@ -248,6 +253,28 @@ def test_updates_that_change_nothing_that_counts_are_dropped(plain: Collection[F
 
     play(story)
     assert len(shops.requests) == calls
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_changes_of_objects_of_other_shards_are_not_kept(is_ours: bool) -> None:
+    class Resynced(Shops):
+        resync = 20.0
+
+    shops = Resynced()
+    mine = shard_of(NS, 2)
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops, shard=Shard(mine if is_ours else 1 - mine, 2)) as manager:
+            (passes,) = manager.extensions.python
+            ref = await site.create()
+            await site.clock.sleep(30)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.clock.sleep(5)
+            passes.pending_events.begin(ref)
+            assert passes.pending_events.wake(ref) == NOTHING
+            assert bool(shops.requests) is is_ours
+
+    play(story)
 
 
 def test_filters_choose_what_counts_and_a_deletion_always_does() -> None:
