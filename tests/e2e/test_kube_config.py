@@ -407,6 +407,24 @@ async def test_a_token_is_read_again_when_it_is_old_even_without_a_401(tmp_path:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("content", ["", None])
+async def test_a_token_file_that_is_just_being_replaced_fails_no_request(tmp_path: Path, content: str | None) -> None:
+    token = tmp_path / "token"
+    token.write_text("first")
+    async with wire(reply(FOUND)) as peer:
+        loaded = load_config(written(tmp_path, served_by(peer, user(tokenFile="token"))))
+        async with KubeApiClient(loaded, credential_max_age=0.0) as api:
+            await api.get(RELEASE)
+            token.write_text(content) if content is not None else token.unlink()
+            await api.get(RELEASE)
+            token.write_text("second")
+            await api.get(RELEASE)
+
+    sent = [request.headers["authorization"] for request in peer.requests]
+    assert sent == ["Bearer first", "Bearer first", "Bearer second"]
+
+
+@pytest.mark.anyio
 async def test_a_file_that_vanished_between_loading_and_asking_is_unauthorized(tmp_path: Path) -> None:
     (tmp_path / "token").write_text(TOKEN)
     content = user(tokenFile="token")

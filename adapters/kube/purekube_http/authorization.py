@@ -89,9 +89,17 @@ class TokenFile:
         self._read_at = float("-inf")
 
     async def current(self) -> str:
-        """Return the header's value. The file is read again if the last read is more than `max_age` seconds ago."""
+        """Return the header's value. The file is read again if the last read is more than `max_age` seconds ago.
+
+        If the file is then unusable, the former token is used, as in client-go: it is valid for longer than that, and
+        the file may be just being written.
+        """
         if self._monotonic() - self._read_at > self._max_age:
-            self._read()
+            try:
+                self._read()
+            except ConfigError:
+                if not self._bearer:
+                    raise
         return self._bearer
 
     async def renewed(self, refused: str) -> str:
