@@ -1,5 +1,6 @@
 """Where the cluster is and who we are: every problem is one clear error that says what to do and shows no token."""
 
+import asyncio
 import base64
 import datetime
 import gzip
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 import yaml
 from cryptography import x509
@@ -22,7 +24,7 @@ from purekube.apimachinery.errors import Permanent, Unauthorized, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_http import KubeApiClient, load_config
-from tests.support.scripted_server import Wire, answer, reply, status, wire
+from tests.support.scripted_server import Request, Wire, answer, reply, status, wire
 
 TOKEN = "sekret-t0ken"
 RELEASE = ObjectRef(HELM_RELEASE, "n", "a")
@@ -276,6 +278,25 @@ async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_it
 
     shown = [request.headers["authorization"].removeprefix("Bearer token-") for request in peer.requests]
     assert shown == ["1", "1", "1", "2", "2", "3"], "one more try for each refusal"
+
+
+@pytest.mark.anyio
+async def test_requests_that_need_a_token_together_run_the_plugin_once(tmp_path: Path) -> None:
+    content = plugin(tmp_path, COUNTING.format(python=sys.executable, count=str(tmp_path / "count")))
+
+    async def knows_the_second(request: Request, writer: asyncio.StreamWriter) -> None:
+        is_known = request.headers["authorization"] == "Bearer token-2"
+        await (reply(FOUND) if is_known else status(401, "Unauthorized", "expired"))(request, writer)
+
+    async with (
+        wire(knows_the_second) as peer,
+        KubeApiClient(load_config(written(tmp_path, served_by(peer, content)))) as api,
+        anyio.create_task_group() as group,
+    ):
+        for _ in range(5):
+            group.start_soon(api.get, RELEASE)
+
+    assert (tmp_path / "count").read_text() == "xx", "at the first request, and after the 401"
 
 
 @pytest.mark.anyio

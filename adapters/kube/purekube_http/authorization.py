@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import anyio
 import attrs
 import httpx2
 from lightkube.config.client_adapter import ExecAuth
@@ -124,22 +125,28 @@ class TokenFile:
 class ExecPlugin:
     """A source that runs an exec credential plugin, which prints a token.
 
-    The plugin runs at the first request and after a 401.
+    The plugin runs at the first request and after a 401, but only once for requests that need a token together.
     """
 
     def __init__(self, command: UserExec) -> None:
         self._auth = ExecAuth(command)
+        self._running = anyio.Lock()
 
     async def current(self) -> str:
         """Return the header's value with the token that the plugin printed last.
 
         Run the plugin if it has not run yet.
         """
-        return await self._flow(refused=False)
+        async with self._running:
+            return await self._flow(refused=False)
 
     async def renewed(self, refused: str) -> str:
-        """Run the plugin again, and return the header's value with the new token. `refused` is not used."""
-        return await self._flow(refused=True)
+        """Return the header's value with a new token. Run the plugin, unless it has replaced the token in `refused`
+        already.
+        """
+        async with self._running:
+            present = await self._flow(refused=False)
+            return await self._flow(refused=True) if present == refused else present
 
     async def _flow(self, *, refused: bool) -> str:
         """Return the Authorization header that lightkube's authentication flow sets. The flow runs the plugin.
