@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, TextIO, cast
 
 import attrs
 import structlog
@@ -113,7 +114,7 @@ def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _BestEffort(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.clear_contextvars()
@@ -121,6 +122,23 @@ def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs
     _take_over_defects()
     logs.always(**fields)
     return logs
+
+
+@attrs.frozen(eq=False)
+class _BestEffort:
+    """A text stream that loses what cannot be written, as on a full disk: a log line must not end what it is about."""
+
+    _file: TextIO
+
+    def write(self, text: str) -> None:
+        """Write a text, if that is possible."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Flush the stream, if that is possible."""
+        with suppress(OSError):
+            self._file.flush()
 
 
 def _is_json(form: str) -> bool:

@@ -293,3 +293,15 @@ def test_the_hint_for_a_missing_credential_can_be_copied_from_the_log() -> None:
     assert (
         " --from-literal=cluster-id=ID --from-file=token=./token (or: vworkspace-operator register;" in line["create"]
     )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_line_that_cannot_be_written_is_lost_and_ends_nothing(form: str) -> None:
+    with (
+        open("/dev/full", "wb", buffering=0) as full,
+        contextlib.redirect_stderr(io.TextIOWrapper(full, write_through=True)),
+    ):
+        logs.configure(form=form)
+        structlog.get_logger("a").warning("ours")
+        logging.getLogger("some.library").warning("theirs")
