@@ -6,6 +6,7 @@ Errors that stop a reconcile are reported to users. A key is the reference of an
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NoReturn
+from weakref import WeakKeyDictionary
 
 import anyio
 import attrs
@@ -81,7 +82,8 @@ class Runner:
             run_id=options.run_id,
             admits=lambda key: options.shard.owns(key.namespace),
         )
-        self._subscribed: list[tuple[InformerRunner, Callable[[CacheChange], None]]] = []
+        # Weak, since background tasks subscribe to informers that come and go.
+        self._subscribed: WeakKeyDictionary[InformerRunner, list[Callable[[CacheChange], None]]] = WeakKeyDictionary()
         self.subscribe(controller.own)
         for watches in controller.watches:
             self.subscribe(watches)
@@ -132,12 +134,13 @@ class Runner:
 
         for informer in watches.informers:
             informer.subscribe(wake)
-            self._subscribed.append((informer, wake))
+            self._subscribed.setdefault(informer, []).append(wake)
 
     def close(self) -> None:
         """Unsubscribe from all informers, so that their changes enqueue no more keys."""
-        for informer, wake in self._subscribed:
-            informer.unsubscribe(wake)
+        for informer, handlers in self._subscribed.items():
+            for wake in handlers:
+                informer.unsubscribe(wake)
         self._subscribed.clear()
 
     async def _reconcile(self, key: ObjectRef) -> ReconcileResult:

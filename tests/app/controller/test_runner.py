@@ -1,6 +1,8 @@
 """RUN-3, REC-8, REC-13: one runner serves the objects of every kind, under virtual time on the embedded API server."""
 
-from collections.abc import Awaitable, Callable, Sequence
+import gc
+import weakref
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from itertools import pairwise
@@ -20,18 +22,21 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SERVICE_ACCOUNT
 from purekube.controller.execute import OnWrite
 from purekube.controller.managed_fields import StatusOwner
+from purekube.controller.queue.event_handlers import same_object
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import PatchType
-from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager
+from purekube_run.composites.further_watches import AccountWatches
+from purekube_run.controller.controller import ControllerDefinition, For, Queue, StatusManager, Watches
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers, StoredObject
 from purekube_run.controller.manager import ControllerManager
 from purekube_run.controller.runner import ManagerOptions
+from purekube_run.process.signals import run_in_background
 from tests.support.controller_site import NS, SHOP
 from tests.support.effort import effort
 from tests.support.virtual_time import run
@@ -299,3 +304,26 @@ def test_a_standby_reconciles_nothing_and_a_leader_begins_with_every_object_RUN_
         assert sorted(pass_.key for pass_ in site.script.passes) == ["a", "b", "c"]
 
     play(story, elected_after=100.0)
+
+
+def test_informers_of_an_account_that_nobody_names_any_more_are_let_go() -> None:
+    async def story(site: Site) -> None:
+        (runner,) = site.manager.runners
+        made: list[weakref.ref[InformerRunner]] = []
+
+        def informers_of(account: ObjectRef) -> Iterator[InformerRunner]:
+            informer = InformerRunner(site.admin, SHOP.kind, clock=site.clock, random=Random(0).random)
+            made.append(weakref.ref(informer))
+            yield informer
+
+        accounts = AccountWatches(informers_of)
+        async with run_in_background(
+            partial(accounts.run, lambda informers: runner.subscribe(Watches(informers, same_object)))
+        ):
+            for number in range(3):
+                accounts.record(ObjectRef(SHOP.kind, NS, "a"), ObjectRef(SERVICE_ACCOUNT, NS, f"account-{number}"))
+                await site.clock.sleep(5.0)
+            gc.collect()
+            assert [informer() is None for informer in made] == [True, True, False]
+
+    play(story)
