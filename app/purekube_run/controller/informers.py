@@ -81,6 +81,15 @@ async def one_pass() -> AsyncIterator[None]:
             _PASS.reset(reset)
 
 
+async def let_others_read() -> None:
+    """Release the lock of `LargeObjects` if the present pass holds it.
+
+    This is for a step that may take long, such as a call of user code: until then other passes would wait for the lock.
+    """
+    if (ending := _PASS.get()) is not None:
+        await ending.aclose()
+
+
 class LargeObjects:
     """A lock that limits memory: only one pass at a time may hold full copies of large objects.
 

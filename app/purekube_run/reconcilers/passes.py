@@ -62,7 +62,7 @@ from purekube.reconcilers.progress import (
 from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube.reconcilers.watching import finalizers_of
-from purekube_run.controller.informers import StoredObject
+from purekube_run.controller.informers import StoredObject, let_others_read
 from purekube_run.controller.observer import DECISION
 from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.reconcilers.declared_rights import ON_WRITE
@@ -280,6 +280,7 @@ class ControllerPasses:
             hint = "; it goes once it fits, or once the finalizer is taken off by hand" if call.deleting else ""
             return Unread(given.problems + hint)
         limit = self.controller.timeout if Feature.LIMIT in self.rules.features else None
+        await let_others_read()
         match await isolated(partial(self._told, given, progress, call, wake), limit=limit):
             case CallReturned(result):
                 return self._checked(result)

@@ -11,6 +11,7 @@ from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
+from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.shard import Shard, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube.reconcilers import (
@@ -253,6 +254,19 @@ def test_updates_that_change_nothing_that_counts_are_dropped(plain: Collection[F
 
     play(story)
     assert len(shops.requests) == calls
+
+
+def test_a_slow_call_for_a_large_object_delays_no_other() -> None:
+    shops = Shops([(8.0, Result())] * 4)
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            large = [await site.create(f"large-{number}", spec={"image": "x" * HELD_WHOLE}) for number in range(4)]
+            await site.clock.sleep(10)
+            assert [(await site.condition(ref))[0] for ref in large] == ["True"] * 4
+            assert [len(request.object.spec.image) for request in shops.requests] == [HELD_WHOLE] * 4
+
+    play(story)
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
