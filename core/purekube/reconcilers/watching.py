@@ -6,6 +6,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata, same_json
+from purekube.controller.informer.outline import OUTLINE, is_outline
 
 Predicate: TypeAlias = Callable[[Manifest, Manifest], bool]
 """A function of the old and the new object that returns True if the change must be handled."""
@@ -61,7 +62,8 @@ class Filters:
     changes anything except metadata and status. `labels` and `annotations` select the names whose change lets an update
     pass: True selects all, False none. `finalizers` are names whose addition or removal lets an update pass, in
     addition to the controller's own finalizers. `predicate` is called last with the old and the new object, and lets
-    the update pass by returning True; if it raises, the update passes.
+    the update pass by returning True; if it raises, or if only an outline of a large object is in memory, the update
+    passes.
     """
 
     generation: bool = True
@@ -79,7 +81,7 @@ class Filters:
             or _differs(self.labels, before.get("labels"), now.get("labels"))
             or _differs(self.annotations, before.get("annotations"), now.get("annotations"))
             or any((name in finalizers_of(old)) != (name in finalizers_of(new)) for name in self.finalizers)
-            or (self.predicate is not None and _generation_changed(self.predicate, old, new))
+            or (self.predicate is not None and _satisfies(self.predicate, old, new))
         )
 
 
@@ -113,11 +115,12 @@ def _differs(desired: bool | Collection[str], old: Any, new: Any) -> bool:
     before, now = (found if isinstance(found, Mapping) else {} for found in (old, new))
     if desired is True:
         return dict(before) != dict(now)
-    return any(before.get(name) != now.get(name) for name in desired)
+    return any(before.get(name) != now.get(name) for name in (*desired, OUTLINE))
 
 
-def _generation_changed(predicate: Predicate, old: Manifest, new: Manifest) -> bool:
+def _satisfies(predicate: Predicate, old: Manifest, new: Manifest) -> bool:
     try:
-        return bool(predicate(old, new))
+        # A predicate cannot judge outlines: what it compares may be missing from both.
+        return is_outline(old) or is_outline(new) or bool(predicate(old, new))
     except Exception:
         return True

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Manifest
+from purekube.controller.informer.outline import outline_of
 from purekube.reconcilers.watching import METADATA_ONLY, Filters, Watch, finalizers_of, has_new_content
 
 
@@ -122,6 +123,19 @@ def test_a_predicate_is_asked_last_with_old_and_new(answer: Any) -> None:
 
 def test_a_predicate_that_raises_loses_no_update() -> None:
     assert Filters(predicate=lambda old, new: bool(1 / 0)).passes(BARE, BARE)
+
+
+def test_of_large_objects_no_update_is_lost_that_their_outlines_do_not_show() -> None:
+    def large(note: str, size: int = 9000) -> Manifest:
+        manifest = one({"generation": 1, "annotations": {"applied": "x" * size, "note": note}}, spec={"text": "x"})
+        return outline_of(manifest, note.encode())
+
+    for filters in (Filters(), Filters(annotations={"note"})):
+        assert filters.passes(large("a"), large("b"))
+        assert not filters.passes(large("a"), large("a"))
+    assert not Filters(annotations=False).passes(large("a"), large("b"))
+    assert not Filters().passes(large("a", 9), large("a", 9))
+    assert Filters(predicate=lambda old, new: False).passes(large("a"), large("a"))
 
 
 def test_finalizers_are_those_of_a_list() -> None:

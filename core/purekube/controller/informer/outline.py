@@ -27,13 +27,17 @@ def outline_of(manifest: Manifest, raw: bytes) -> dict[str, Any]:
     """Return the outline of a large object: the small fields of its metadata and spec, and its status unless that is
     large.
 
-    `raw` is the object's JSON. The outline has the hash of this JSON in the field `OUTLINE`.
+    `raw` is the object's JSON. The outline has the hash of this JSON in the field `OUTLINE`. Annotations that are large
+    in sum are replaced by one with their hash, so that their change can be noticed.
     """
-    status = manifest.get("status")
+    status, meta = manifest.get("status"), metadata(manifest)
+    small = _small(meta, _LARGEST_METADATA)
+    if "annotations" in meta and "annotations" not in small:
+        small["annotations"] = {OUTLINE: hashlib.sha256(_encode(meta["annotations"])).hexdigest()}
     parts = {
         "apiVersion": manifest.get("apiVersion"),
         "kind": manifest.get("kind"),
-        "metadata": _small(metadata(manifest), _LARGEST_METADATA),
+        "metadata": small,
         "spec": _small(manifest.get("spec"), _LARGEST_MEMBER),
         "status": status if len(_encode(status)) <= _LARGEST_STATUS else None,
     }
