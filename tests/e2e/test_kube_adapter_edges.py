@@ -432,6 +432,11 @@ ANSWERS: list[tuple[str, Script, OperatorError]] = [
         status(504, "Timeout", "too large RV", details={"retryAfterSeconds": 1}),
         Unavailable("", retry_after=1.0, status=504),
     ),
+    (
+        "odd details",
+        status(503, "X", "", details={"retryAfterSeconds": "1s", "causes": 5}),
+        Unavailable("", status=503),
+    ),
     ("a gateway's page", answer(502, b"<html>Bad Gateway</html>", "text/html"), Unavailable("", status=502)),
     ("no content type", answer(503, b"", None), Unavailable("", status=503)),
     ("a login page", answer(200, b"<html>please log in</html>", "text/html"), Unavailable("")),

@@ -95,7 +95,7 @@ class ServerResponse:
     def causes(self) -> tuple[Mapping[str, Any], ...]:
         """The field `details.causes` of the Status."""
         causes = get_path(self.status, "details", "causes")
-        return tuple(cause for cause in causes or () if isinstance(cause, Mapping))
+        return tuple(cause for cause in causes if isinstance(cause, Mapping)) if isinstance(causes, list) else ()
 
 
 def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
@@ -234,8 +234,10 @@ def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
     """
     # The API server writes both from one number (apiserver: endpoints/handlers/responsewriters/writers.go,
     # ErrorNegotiated); a gateway before it writes the header only.
-    seconds = header if header.isascii() and header.isdigit() else get_path(status, "details", "retryAfterSeconds")
-    return float(seconds) if seconds else None
+    if header.isascii() and header.isdigit():
+        return float(header)
+    seconds = get_path(status, "details", "retryAfterSeconds")
+    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
 def _excerpt(body: bytes) -> str:
