@@ -13,6 +13,7 @@ from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE
 from purekube.controller.health import HealthReport, Vitals, healthy, ready
+from purekube.controller.informer.messages import InformerPolicy
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import KubeApi, KubeRequest, Send, Watch, WatchEvent
 from purekube_run.controller.informer import InformerRunner
@@ -164,3 +165,19 @@ def test_a_driver_that_has_not_begun_is_a_standby_and_healthy() -> None:
         return healthy(Vitals(worker_pools=(driver.vitals("instance"),)), 0.0)
 
     assert run(main).ok
+
+
+@pytest.mark.parametrize("optional", [True, False])
+def test_a_kind_that_may_not_be_listed_and_is_not_needed_keeps_nobody_unready(optional: bool) -> None:
+    async def main() -> None:
+        network = Network(InProcessKube(ApiServer(now=CLOCK.now)))
+        network.error = Forbidden('User "sa" cannot list resource "configmaps" in API group "" at the cluster scope')
+        policy = InformerPolicy(optional=optional)
+        informer = InformerRunner(network, CONFIG_MAP, clock=CLOCK, random=lambda: 0.5, policy=policy)
+        async with anyio.create_task_group() as group:
+            group.start_soon(informer.run)
+            await CLOCK.sleep(2000.0)
+            assert ready(Vitals(started=True, informers=(informer.vitals(),)), 0.0).ok is optional
+            group.cancel_scope.cancel()
+
+    run(main)

@@ -428,7 +428,8 @@ def test_readers_can_do_without_an_optional_kind_that_they_may_not_list(
 ) -> None:
     changes, effects = moved(LISTING, ListFailed(error), optional=optional)
 
-    assert changes == failed(4.8, continue_token="", **({"has_synced": True} if has_synced else {}))
+    synced: dict[str, Any] = {"has_synced": True, "heard_at": NOW} if has_synced else {}
+    assert changes == failed(4.8, continue_token="", **synced)
     assert close(effects) == (DiscardPages(), told(error), Wait(4.8))
 
 

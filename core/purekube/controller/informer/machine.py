@@ -275,7 +275,9 @@ def _list_failed(state: InformerState, error: OperatorError, moment: InformerCon
             # storage/etcd3/errors.go, handleCompactedErrorForPaging): begin again instead.
             return relist(state, RelistCause.EXPIRED, moment, trouble)
         case Forbidden() if moment.policy.optional and error.right is not None:
-            return pause(attrs.evolve(state, continue_token="", has_synced=True), moment, DiscardPages(), trouble)
+            # An answer with which readers can do: the cache counts as recent, too, or the process would become unready.
+            done_without = attrs.evolve(state, continue_token="", has_synced=True, heard_at=moment.now)
+            return pause(done_without, moment, DiscardPages(), trouble)
         case _:
             return pause(attrs.evolve(state, continue_token=""), moment, DiscardPages(), trouble)
 
