@@ -167,7 +167,7 @@ class ControllerPasses:
             except Unavailable as error:
                 return ReconcileResult(error=error, requeue=requeue_for(error), is_reported=True)
         if key in self.pending_events.vanished:
-            return await self._tell_vanished(key, self.pending_events.vanished[key])
+            return await self._tell_vanished(key, self.pending_events.vanished[key], is_cached=stored is not None)
         if stored is None:
             self.pending_events.forget(key)
             return ReconcileResult()
@@ -352,11 +352,21 @@ class ControllerPasses:
                 _log.error("the controller failed", controller=name_of(self.controller), exc_info=error, error=what)
         return outcome
 
-    async def _tell_vanished(self, key: ObjectRef, last: Manifest) -> ReconcileResult:
+    async def _tell_vanished(self, key: ObjectRef, last: Manifest, *, is_cached: bool) -> ReconcileResult:
         """Call the cleanup of user code for an object that disappeared before its cleanup, or is no longer selected.
 
-        `last` is its last known state. Then requeue the key, since a new object of that name may exist.
+        `last` is its last known state. Then requeue the key, since a new object of that name may exist. `is_cached`
+        says that the cache has an object of that name again.
         """
+        try:
+            live = await self.watches.own.read(key)
+        except OperatorError as unread:
+            return ReconcileResult(error=unread, requeue=requeue_for(unread).no_later_than(SLOW_SECONDS))
+        if live is not None and metadata(live).get("uid") == metadata(last).get("uid"):
+            # It is not deleted: its kind was not served for a while, which empties the cache.
+            if is_cached:
+                self.pending_events.vanished.pop(key, None)
+            return ReconcileResult(requeue=Requeue.at_latest(0.0 if is_cached else SLOW_SECONDS))
         progress = self.pending_events.lives.get(key, ObjectProgress())
         call = vanished(progress, observed_facts_of(last))
         came = None

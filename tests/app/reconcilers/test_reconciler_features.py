@@ -168,6 +168,28 @@ def test_a_deletion_by_force_is_told_from_the_last_state() -> None:
     assert shops.requests[-1].deleting
 
 
+@pytest.mark.parametrize("plain", [(), (Feature.FINALIZER,)])
+def test_a_version_that_is_not_served_for_a_while_is_no_deletion(plain: Collection[Feature]) -> None:
+    shops = without(*plain)()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.until_ready(ref)
+            definition = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, SHOP.kind.crd_name)
+            (version,) = (await site.admin.get(definition))["spec"]["versions"]
+            for served in (False, True):
+                await site.edit(definition, {"spec": {"versions": [{**version, "served": served}]}})
+                await site.clock.sleep(600)
+            assert shops.causes == [Cause.CREATED, Cause.RESYNCED]
+            await site.admin.delete(ref)
+            await site.clock.sleep(10)
+            assert await site.get(ref) is None
+
+    play(story)
+    assert [request.deleting for request in shops.requests] == [False, False, True]
+
+
 def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
     class Chosen(Shops):
         name = "shops"
