@@ -10,7 +10,7 @@ from purekube.apimachinery.problems import NoPlaces, Places, index, join
 from purekube.apimachinery.resources import KNOWN_KINDS
 from purekube.cel import ITEM, CelType
 from purekube.schema import Schema, SchemaError, compile_schema
-from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names, built_in_schema
+from purekube.schema.builtin import UNTYPED, built_in_kinds, built_in_names, built_in_schema
 from purekube.schema.celtypes import type_of_schema
 from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import JsonType
@@ -142,14 +142,14 @@ class Schemas:
     def similar(self, kind: str) -> tuple[str, ...]:
         """Return the apiVersions that have a kind with this name."""
         found = [key for key, known in self._found.items() if known is not None]
-        return tuple(sorted({version for version, name in (*found, *BUILT_IN, *UNTYPED) if name == kind}))
+        return tuple(sorted({version for version, name in (*found, *built_in_kinds(), *UNTYPED) if name == kind}))
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all kinds that the compiler knows, such as `Deployment`, sorted."""
         return tuple(
             sorted(
                 {name for (_, name), known in self._found.items() if known is not None}
-                | {name for _, name in (*BUILT_IN, *UNTYPED)}
+                | {name for _, name in (*built_in_kinds(), *UNTYPED)}
             )
         )
 

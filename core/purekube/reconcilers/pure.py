@@ -19,7 +19,7 @@ from purekube.apimachinery.secret_material import REDACTED
 from purekube.reconcilers.desired import Children, Desired, Node, Object, Spec, Status
 from purekube.reconcilers.resource import Resource
 from purekube.schema import Schema
-from purekube.schema.builtin import BUILT_IN, UNTYPED, built_in_names
+from purekube.schema.builtin import UNTYPED, built_in_kinds, built_in_names
 
 _SHORTEST: Final = 4
 """The length of the shortest value that is masked: masking shorter ones would make the message unreadable."""
@@ -201,6 +201,6 @@ def as_kind(given: AnyKind) -> Kind:
     if ours is None:
         raise ValueError(
             f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"
-            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in (*BUILT_IN, *UNTYPED)))}"
+            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in (*built_in_kinds(), *UNTYPED)))}"
         )
     return ours

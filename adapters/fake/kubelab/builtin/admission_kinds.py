@@ -12,10 +12,7 @@ from purekube.apimachinery.manifest import Kind
 from purekube.cel import CelSyntaxError
 from purekube.schema.builtin.schema_parts import (
     BYTES,
-    INT32,
-    LABEL_SELECTOR,
     STRING,
-    STRINGS,
     BuiltIn,
     OpenApi,
     items,
@@ -28,27 +25,16 @@ from purekube.schema.causes import invalid_value, required
 Manifest = Mapping[str, Any]
 
 
-_CLIENT: Final = obj(
-    caBundle=BYTES,
-    service=obj("namespace", "name", name=STRING, namespace=STRING, path=STRING, port=INT32),
-    url=STRING,
+_CLIENT: Final = obj("url", caBundle=BYTES, service=obj("namespace! name! path port:int32"))
+_RULE: Final = obj("scope apiGroups:strings apiVersions:strings operations:strings resources:strings")
+_CONDITIONS: Final = keyed(obj("name! expression!"), "name")
+_WEBHOOK: Final = obj(
+    "name! clientConfig! sideEffects! admissionReviewVersions!:strings failurePolicy matchPolicy timeoutSeconds:int32 "
+    "namespaceSelector:selector objectSelector:selector",
+    clientConfig=_CLIENT,
+    matchConditions=_CONDITIONS,
+    rules=items(_RULE),
 )
-_RULE: Final = obj(apiGroups=STRINGS, apiVersions=STRINGS, operations=STRINGS, resources=STRINGS, scope=STRING)
-_CONDITIONS: Final = keyed(obj("name", "expression", expression=STRING, name=STRING), "name")
-_FIELDS: Final[dict[str, Any]] = {
-    "admissionReviewVersions": STRINGS,
-    "clientConfig": _CLIENT,
-    "failurePolicy": STRING,
-    "matchConditions": _CONDITIONS,
-    "matchPolicy": STRING,
-    "name": STRING,
-    "namespaceSelector": LABEL_SELECTOR,
-    "objectSelector": LABEL_SELECTOR,
-    "rules": items(_RULE),
-    "sideEffects": STRING,
-    "timeoutSeconds": INT32,
-}
-_REQUIRED: Final = ("name", "clientConfig", "sideEffects", "admissionReviewVersions")
 
 
 def _webhook(webhook: Any, mutating: bool) -> Any:
@@ -100,8 +86,8 @@ def _check(manifest: Manifest) -> list[StatusCause]:
 
 
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
-    fields = {**_FIELDS, **({"reinvocationPolicy": STRING} if mutating else {})}
-    schema = obj(webhooks=keyed(obj(*_REQUIRED, **fields), "name"))
+    fields = {**_WEBHOOK["properties"], **({"reinvocationPolicy": STRING} if mutating else {})}
+    schema = obj(webhooks=keyed({**_WEBHOOK, "properties": fields}, "name"))
     return _kind(kind, plural, schema, _reader(mutating), _check)
 
 
@@ -153,14 +139,9 @@ def _check_mutations(spec: Manifest) -> Iterator[StatusCause]:
             yield required(path, "the embedded API server knows mutations of the patchType JSONPatch only")
 
 
-_RESOURCES: Final = obj(
-    matchPolicy=STRING,
-    namespaceSelector=LABEL_SELECTOR,
-    objectSelector=LABEL_SELECTOR,
-    resourceRules=items(_RULE),
-)
-_VALIDATION: Final = obj("expression", expression=STRING, message=STRING, reason=STRING)
-_MUTATION: Final = obj("patchType", patchType=STRING, jsonPatch=obj("expression", expression=STRING))
+_RESOURCES: Final = obj("matchPolicy namespaceSelector:selector objectSelector:selector", resourceRules=items(_RULE))
+_VALIDATION: Final = obj("expression! message reason")
+_MUTATION: Final = obj("patchType!", jsonPatch=obj("expression!"))
 _POLICY: Final = {"failurePolicy": STRING, "matchConditions": _CONDITIONS, "matchConstraints": _RESOURCES}
 
 
@@ -195,11 +176,11 @@ def _policy_kind(
     **defaults: Any,
 ) -> Any:
     plural = f"{kind.lower()}s" if field == "matchResources" else f"{kind.lower().removesuffix('y')}ies"
-    return _kind(kind, plural, obj("spec", spec=spec), partial(_with_resources, field=field, **defaults), check)
+    return _kind(kind, plural, obj("spec!", spec=spec), partial(_with_resources, field=field, **defaults), check)
 
 
 def _binding_kind(kind: str, **fields: OpenApi) -> Any:
-    spec = obj("policyName", matchResources=_RESOURCES, policyName=STRING, **fields)
+    spec = obj("policyName!", matchResources=_RESOURCES, **fields)
     return _policy_kind(kind, spec, lambda manifest: [], "matchResources")
 
 
@@ -210,7 +191,7 @@ POLICIES: Final = (
     _binding_kind("ValidatingAdmissionPolicyBinding", validationActions=unique(STRING)),
     _policy_kind(
         "MutatingAdmissionPolicy",
-        obj("reinvocationPolicy", mutations=items(_MUTATION), reinvocationPolicy=STRING, **_POLICY),
+        obj("reinvocationPolicy!", mutations=items(_MUTATION), **_POLICY),
         _check_mutating,
         failurePolicy="Fail",
     ),

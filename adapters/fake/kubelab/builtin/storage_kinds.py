@@ -9,7 +9,7 @@ from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
-from purekube.schema.builtin import storage_schemas as schemas
+from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
 

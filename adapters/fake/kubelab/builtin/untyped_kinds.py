@@ -4,8 +4,8 @@ from typing import Final
 
 from kubelab.builtin.definition_builder import built_in
 from kubelab.model.definition import Behaviour, Generation
+from purekube.schema.builtin import UNTYPED
 from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
-from purekube.schema.builtin.untyped import UNTYPED
 
 _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
 """The API groups that are left out here, since other modules serve their kinds (of `autoscaling` only version v2)."""

@@ -1,71 +1,81 @@
 """Schemas of built-in kinds, for the types of CEL expressions and for the embedded API server.
 
-They are loaded on demand, since they are large: most contain a pod template.
+They are loaded on demand, since they are large: most contain a pod template. `UNTYPED` are the kinds without a schema
+here, by their names in the discovery of kube-apiserver 1.36 (PH-5). A test compares these names with what a
+kube-apiserver serves. CEL expressions about such kinds are not typed, which `box check` reports; everything else works
+as for any kind.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib import import_module
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.schema_parts import BuiltIn
-from purekube.schema.builtin.untyped import UNTYPED
 from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.node import Schema
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
-__all__ = ["BUILT_IN", "UNTYPED", "BuiltIn", "built_in_kind", "built_in_names", "built_in_schema"]
+__all__ = ["UNTYPED", "BuiltIn", "built_in_kind", "built_in_kinds", "built_in_names", "built_in_schema"]
 
-BUILT_IN: Final[Mapping[tuple[str, str], tuple[str, str]]] = {
-    ("v1", "Namespace"): ("basic_schemas", "NAMESPACE"),
-    ("v1", "ConfigMap"): ("basic_schemas", "CONFIG_MAP"),
-    ("v1", "Secret"): ("basic_schemas", "SECRET"),
-    ("v1", "ServiceAccount"): ("basic_schemas", "SERVICE_ACCOUNT"),
-    ("v1", "Event"): ("basic_schemas", "CORE_EVENT"),
-    ("events.k8s.io/v1", "Event"): ("basic_schemas", "EVENT"),
-    ("v1", "Pod"): ("workload_schemas", "POD"),
-    ("v1", "Service"): ("network_schemas", "SERVICE"),
-    ("networking.k8s.io/v1", "NetworkPolicy"): ("network_schemas", "NETWORK_POLICY"),
-    ("networking.k8s.io/v1", "Ingress"): ("network_schemas", "INGRESS"),
-    ("v1", "PersistentVolumeClaim"): ("storage_schemas", "PERSISTENT_VOLUME_CLAIM"),
-    ("v1", "PersistentVolume"): ("storage_schemas", "PERSISTENT_VOLUME"),
-    ("storage.k8s.io/v1", "StorageClass"): ("storage_schemas", "STORAGE_CLASS"),
-    ("policy/v1", "PodDisruptionBudget"): ("storage_schemas", "POD_DISRUPTION_BUDGET"),
-    ("v1", "ResourceQuota"): ("capacity_schemas", "RESOURCE_QUOTA"),
-    ("v1", "LimitRange"): ("capacity_schemas", "LIMIT_RANGE"),
-    ("autoscaling/v2", "HorizontalPodAutoscaler"): ("capacity_schemas", "HORIZONTAL_POD_AUTOSCALER"),
-    ("scheduling.k8s.io/v1", "PriorityClass"): ("capacity_schemas", "PRIORITY_CLASS"),
-    ("networking.k8s.io/v1", "IngressClass"): ("network_schemas", "INGRESS_CLASS"),
-    ("apps/v1", "ReplicaSet"): ("workload_schemas", "REPLICA_SET"),
-    ("apps/v1", "ControllerRevision"): ("workload_schemas", "CONTROLLER_REVISION"),
-    ("apps/v1", "Deployment"): ("workload_schemas", "DEPLOYMENT"),
-    ("apps/v1", "StatefulSet"): ("workload_schemas", "STATEFUL_SET"),
-    ("apps/v1", "DaemonSet"): ("workload_schemas", "DAEMON_SET"),
-    ("batch/v1", "Job"): ("workload_schemas", "JOB"),
-    ("batch/v1", "CronJob"): ("workload_schemas", "CRON_JOB"),
-    ("coordination.k8s.io/v1", "Lease"): ("basic_schemas", "LEASE"),
-    ("rbac.authorization.k8s.io/v1", "Role"): ("basic_schemas", "ROLE"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"): ("basic_schemas", "CLUSTER_ROLE"),
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): ("basic_schemas", "ROLE_BINDING"),
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): ("basic_schemas", "CLUSTER_ROLE_BINDING"),
-    ("apiextensions.k8s.io/v1", "CustomResourceDefinition"): ("basic_schemas", "CUSTOM_RESOURCE_DEFINITION"),
+_UNTYPED: Final[Mapping[str, str]] = {
+    "admissionregistration.k8s.io/v1": (
+        "MutatingAdmissionPolicy/mutatingadmissionpolicies* "
+        "MutatingAdmissionPolicyBinding/mutatingadmissionpolicybindings* "
+        "MutatingWebhookConfiguration/mutatingwebhookconfigurations* "
+        "ValidatingAdmissionPolicy/validatingadmissionpolicies* "
+        "ValidatingAdmissionPolicyBinding/validatingadmissionpolicybindings* "
+        "ValidatingWebhookConfiguration/validatingwebhookconfigurations*"
+    ),
+    "apiregistration.k8s.io/v1": "APIService/apiservices*",
+    "autoscaling/v1": "HorizontalPodAutoscaler/horizontalpodautoscalers",
+    "certificates.k8s.io/v1": "CertificateSigningRequest/certificatesigningrequests*",
+    "discovery.k8s.io/v1": "EndpointSlice/endpointslices",
+    "flowcontrol.apiserver.k8s.io/v1": (
+        "FlowSchema/flowschemas* PriorityLevelConfiguration/prioritylevelconfigurations*"
+    ),
+    "networking.k8s.io/v1": "IPAddress/ipaddresses* ServiceCIDR/servicecidrs*",
+    "node.k8s.io/v1": "RuntimeClass/runtimeclasses*",
+    "resource.k8s.io/v1": (
+        "DeviceClass/deviceclasses* ResourceClaim/resourceclaims ResourceClaimTemplate/resourceclaimtemplates "
+        "ResourceSlice/resourceslices*"
+    ),
+    "storage.k8s.io/v1": (
+        "CSIDriver/csidrivers* CSINode/csinodes* CSIStorageCapacity/csistoragecapacities "
+        "VolumeAttachment/volumeattachments* VolumeAttributesClass/volumeattributesclasses*"
+    ),
+    "v1": ("Endpoints/endpoints Node/nodes* PodTemplate/podtemplates ReplicationController/replicationcontrollers"),
 }
-"""The module that defines each built-in kind, and the name of its constant in that module, by apiVersion and kind."""
+"""Kinds and plurals (`Kind/plurals`) by apiVersion; a star follows the plural of cluster-scoped kinds."""
+
+
+def _untyped() -> Iterator[Kind]:
+    for api_version, names in _UNTYPED.items():
+        group, _, version = api_version.rpartition("/")
+        for name in names.split():
+            kind, _, plural = name.partition("/")
+            yield Kind(group, version, kind, plural.rstrip("*"), namespaced=not plural.endswith("*"))
+
+
+UNTYPED: Final[Mapping[tuple[str, str], Kind]] = {(kind.api_version, kind.kind): kind for kind in _untyped()}
+"""The built-in kinds without a schema here, by apiVersion and kind."""
 
 _COMPILED: Final[Compiled] = {}
 """Compiled parts that several kinds share."""
 
 
 @cache
+def built_in_kinds() -> Mapping[tuple[str, str], BuiltIn]:
+    """Return all built-in kinds that have a schema here, by apiVersion and kind."""
+    from purekube.schema.builtin import basic_schemas, cluster_schemas, workload_schemas
+
+    values = (value for module in (basic_schemas, cluster_schemas, workload_schemas) for value in vars(module).values())
+    return {(value.kind.api_version, value.kind.kind): value for value in values if isinstance(value, BuiltIn)}
+
+
 def built_in_kind(api_version: str, kind: str) -> BuiltIn | None:
     """Return a built-in kind with its OpenAPI schema; None if the kind is not built in or has no schema here."""
-    place = BUILT_IN.get((api_version, kind))
-    if place is None:
-        return None
-    definition = getattr(import_module(f"{__name__}.{place[0]}"), place[1])
-    assert isinstance(definition, BuiltIn)
-    return definition
+    return built_in_kinds().get((api_version, kind))
 
 
 @cache

@@ -5,23 +5,14 @@ from typing import Final
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.schema_parts import (
-    ANY,
-    BOOL,
     BYTES,
-    CONDITIONS,
-    INT32,
-    INT64,
     LABEL_SELECTOR,
     MICRO_TIME,
     OBJECT_REFERENCE,
-    STRING,
-    STRING_MAP,
-    STRINGS,
     TIME,
     BuiltIn,
     atomic_object,
     choice,
-    each,
     items,
     keyed,
     obj,
@@ -29,31 +20,26 @@ from purekube.schema.builtin.schema_parts import (
 )
 
 NAMESPACE: Final = BuiltIn(
-    known.NAMESPACE, obj(spec=obj(finalizers=STRINGS), status=obj(phase=STRING, conditions=CONDITIONS))
+    known.NAMESPACE, obj(spec=obj("finalizers:strings"), status=obj("phase conditions:conditions"))
 )
-CONFIG_MAP: Final = BuiltIn(known.CONFIG_MAP, obj(binaryData=table(BYTES), data=STRING_MAP, immutable=BOOL))
-SECRET: Final = BuiltIn(known.SECRET, obj(data=table(BYTES), immutable=BOOL, stringData=STRING_MAP, type=STRING))
+CONFIG_MAP: Final = BuiltIn(known.CONFIG_MAP, obj("immutable:bool data:string-map", binaryData=table(BYTES)))
+SECRET: Final = BuiltIn(known.SECRET, obj("type immutable:bool stringData:string-map", data=table(BYTES)))
 SERVICE_ACCOUNT: Final = BuiltIn(
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
     obj(
-        automountServiceAccountToken=BOOL,
-        imagePullSecrets={
-            "type": "array",
-            "items": atomic_object(obj(name=STRING)),
-            "x-kubernetes-patch-merge-key": "name",
-        },
+        "automountServiceAccountToken:bool",
+        imagePullSecrets={"type": "array", "items": atomic_object(obj("name")), "x-kubernetes-patch-merge-key": "name"},
         secrets=keyed({**OBJECT_REFERENCE, "required": ["name"]}, "name"),
     ),
 )
 
 
-_SERIES: Final = obj(count=INT32, lastObservedTime=MICRO_TIME)
-_SOURCE: Final = obj(component=STRING, host=STRING)
+_SERIES: Final = obj("count:int32 lastObservedTime:micro-time")
+_SOURCE: Final = obj("component host")
 CORE_EVENT: Final = BuiltIn(
     Kind("", "v1", "Event", "events"),
     obj(
-        **each(STRING, "action message reason reportingComponent reportingInstance type"),
-        count=INT32,
+        "action message reason reportingComponent reportingInstance type count:int32",
         eventTime={**MICRO_TIME, "nullable": True},
         firstTimestamp={**TIME, "nullable": True},
         involvedObject=OBJECT_REFERENCE,
@@ -66,8 +52,7 @@ CORE_EVENT: Final = BuiltIn(
 EVENT: Final = BuiltIn(
     known.EVENT,
     obj(
-        **each(STRING, "action note reason reportingController reportingInstance type"),
-        deprecatedCount=INT32,
+        "action note reason reportingController reportingInstance type deprecatedCount:int32",
         deprecatedFirstTimestamp={**TIME, "nullable": True},
         deprecatedLastTimestamp={**TIME, "nullable": True},
         deprecatedSource=_SOURCE,
@@ -83,23 +68,18 @@ LEASE: Final = BuiltIn(
     known.LEASE,
     obj(
         spec=obj(
-            acquireTime=MICRO_TIME,
-            **each(STRING, "holderIdentity preferredHolder strategy"),
-            leaseDurationSeconds=INT32,
-            leaseTransitions=INT32,
-            renewTime=MICRO_TIME,
+            "holderIdentity preferredHolder strategy leaseDurationSeconds:int32 leaseTransitions:int32 "
+            "acquireTime:micro-time renewTime:micro-time"
         )
     ),
 )
 
 
 _RULES: Final = items(
-    obj("verbs", apiGroups=STRINGS, nonResourceURLs=STRINGS, resourceNames=STRINGS, resources=STRINGS, verbs=STRINGS)
+    obj("verbs!:strings apiGroups:strings nonResourceURLs:strings resourceNames:strings resources:strings")
 )
-_ROLE_REF: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
-_SUBJECTS: Final = items(
-    atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING, namespace=STRING))
-)
+_ROLE_REF: Final = atomic_object(obj("kind! name! apiGroup"))
+_SUBJECTS: Final = items(atomic_object(obj("kind! name! apiGroup namespace")))
 ROLE: Final = BuiltIn(known.ROLE, obj(rules=_RULES))
 CLUSTER_ROLE: Final = BuiltIn(
     known.CLUSTER_ROLE,
@@ -112,60 +92,29 @@ CLUSTER_ROLE_BINDING: Final = BuiltIn(
 )
 
 
-_NAMES: Final = obj(
-    "plural",
-    "kind",
-    categories=STRINGS,
-    **each(STRING, "kind listKind plural singular"),
-    shortNames=STRINGS,
-)
-_COLUMN: Final = obj(
-    "name",
-    "type",
-    "jsonPath",
-    **each(STRING, "description format jsonPath name type"),
-    priority=INT32,
-)
+_NAMES: Final = obj("plural! kind! listKind singular categories:strings shortNames:strings")
+_COLUMN: Final = obj("name! type! jsonPath! description format priority:int32")
 _VERSION: Final = obj(
-    "name",
-    "served",
-    "storage",
+    "name! served!:bool storage!:bool deprecationWarning deprecated:bool",
     additionalPrinterColumns=items(_COLUMN),
-    **each(BOOL, "deprecated served storage"),
-    deprecationWarning=STRING,
-    name=STRING,
     schema=obj(openAPIV3Schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
-    selectableFields=items(obj("jsonPath", jsonPath=STRING)),
+    selectableFields=items(obj("jsonPath!")),
     subresources=obj(
-        scale=obj(
-            "specReplicasPath",
-            "statusReplicasPath",
-            **each(STRING, "labelSelectorPath specReplicasPath statusReplicasPath"),
-        ),
+        scale=obj("specReplicasPath! statusReplicasPath! labelSelectorPath"),
         status={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     ),
 )
 CUSTOM_RESOURCE_DEFINITION: Final = BuiltIn(
     known.CUSTOM_RESOURCE_DEFINITION,
     obj(
-        "spec",
+        "spec!",
         spec=obj(
-            "group",
-            "names",
-            "scope",
-            "versions",
-            conversion=obj("strategy", strategy=choice("None", "Webhook"), webhook=ANY),
-            group=STRING,
+            "group! names! scope! versions! preserveUnknownFields:bool",
+            conversion=obj("strategy! webhook:any", strategy=choice("None", "Webhook")),
             names=_NAMES,
-            preserveUnknownFields=BOOL,
             scope=choice("Cluster", "Namespaced"),
             versions=items(_VERSION),
         ),
-        status=obj(
-            acceptedNames=_NAMES,
-            conditions=CONDITIONS,
-            observedGeneration=INT64,
-            storedVersions=STRINGS,
-        ),
+        status=obj("observedGeneration:int64 storedVersions:strings conditions:conditions", acceptedNames=_NAMES),
     ),
 )

@@ -1,8 +1,7 @@
 """Helpers to write the OpenAPI schemas of built-in kinds concisely, and `BuiltIn`, a kind with its schema.
 
-`obj` is an object with named fields, `each` gives the same schema to several fields, `items` is an atomic list, `keyed`
-a map list, `unique` a set, `table` a map from strings to values of one schema. `merging` is a list that only strategic
-merge patches merge.
+`obj` is an object with named fields, `items` an atomic list, `keyed` a map list, `unique` a set, `table` a map from
+strings to values of one schema. `merging` is a list that only strategic merge patches merge.
 """
 
 from collections.abc import Mapping
@@ -37,22 +36,25 @@ QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 
 
-def obj(*required: str, **fields: OpenApi) -> OpenApi:
-    """Return the schema of an object with these fields; `required` names the required fields.
+def obj(words: str = "", /, **fields: OpenApi) -> OpenApi:
+    """Return the schema of an object. `words` lists its fields, separated by spaces.
 
-    A trailing underscore in a field's name is dropped (`from_`, `continue_`).
+    A word is the name of a field, which holds a text, or `name:type` with another type of `_TYPES`. A `!` after the
+    name makes the field required. `fields` are the fields with other schemas; a trailing underscore in a name there is
+    dropped (`from_`).
     """
+    given = {name.rstrip("_"): schema for name, schema in fields.items()}
+    properties: dict[str, OpenApi] = {}
+    required = []
+    for word in words.split():
+        text, _, kind = word.partition(":")
+        name = text.removesuffix("!")
+        properties[name] = given.get(name) or _TYPES[kind]
+        required += [name] if name != text else []
     out: dict[str, Any] = {"type": "object"}
-    if fields:
-        out["properties"] = {name.rstrip("_"): schema for name, schema in fields.items()}
-    if required:
-        out["required"] = list(required)
-    return out
-
-
-def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
-    """Return a mapping from each of the field names in `names`, which are separated by spaces, to the same schema."""
-    return dict.fromkeys(names.split(), schema)
+    if properties or given:
+        out["properties"] = {**properties, **given}
+    return {**out, "required": required} if required else out
 
 
 def items(schema: OpenApi) -> OpenApi:
@@ -100,38 +102,45 @@ def defaulted(schema: OpenApi, value: Any) -> OpenApi:
     return {**schema, "default": value}
 
 
-def choice(*values: str, default: str = "") -> OpenApi:
-    """Return the schema of a string that must be one of `values`; `default` "" means no default."""
-    out: dict[str, Any] = {"type": "string", "enum": list(values)}
-    return {**out, "default": default} if default else out
+def choice(*values: str) -> OpenApi:
+    """Return the schema of a string that must be one of `values`."""
+    return {"type": "string", "enum": list(values)}
 
 
 STRINGS: Final = items(STRING)
 STRING_MAP: Final = table(STRING)
+_TYPES: Final[dict[str, OpenApi]] = {
+    "": STRING,
+    "bool": BOOL,
+    "int32": INT32,
+    "int64": INT64,
+    "time": TIME,
+    "micro-time": MICRO_TIME,
+    "any": ANY,
+    "quantity": QUANTITY,
+    "quantities": table(QUANTITY),
+    "int-or-string": INT_OR_STRING,
+    "strings": STRINGS,
+    "string-map": STRING_MAP,
+}
+"""The types that the words of `obj` name."""
 
+_REQUIREMENTS: Final = items(obj("key! operator! values:strings"))
 
-_REQUIREMENT: Final = obj("key", "operator", key=STRING, operator=STRING, values=STRINGS)
-
-LABEL_SELECTOR: Final = atomic_object(obj(matchLabels=STRING_MAP, matchExpressions=items(_REQUIREMENT)))
-NODE_SELECTOR_TERM: Final = atomic_object(obj(matchExpressions=items(_REQUIREMENT), matchFields=items(_REQUIREMENT)))
-LOCAL_REFERENCE: Final = atomic_object(obj(name=STRING))
-OBJECT_REFERENCE: Final = atomic_object(
-    obj(
-        **each(STRING, "apiVersion fieldPath kind name namespace resourceVersion uid"),
-    )
-)
-TYPED_REFERENCE: Final = atomic_object(obj("kind", "name", apiGroup=STRING, kind=STRING, name=STRING))
+LABEL_SELECTOR: Final = atomic_object(obj("matchLabels:string-map", matchExpressions=_REQUIREMENTS))
+NODE_SELECTOR_TERM: Final = atomic_object(obj(matchExpressions=_REQUIREMENTS, matchFields=_REQUIREMENTS))
+LOCAL_REFERENCE: Final = atomic_object(obj("name"))
+OBJECT_REFERENCE: Final = atomic_object(obj("apiVersion fieldPath kind name namespace resourceVersion uid"))
+TYPED_REFERENCE: Final = atomic_object(obj("kind! name! apiGroup"))
 
 CONDITIONS: Final = keyed(
     obj(
-        "type",
-        "status",
-        **each(STRING, "type status reason message"),
-        **each(TIME, "lastTransitionTime lastUpdateTime lastProbeTime lastHeartbeatTime"),
-        observedGeneration=INT64,
+        "type! status! reason message lastTransitionTime:time lastUpdateTime:time lastProbeTime:time "
+        "lastHeartbeatTime:time observedGeneration:int64"
     ),
     "type",
 )
+_TYPES.update({"selector": LABEL_SELECTOR, "conditions": CONDITIONS})
 
 EMBEDDED_META: Final = OBJECT_META_OPENAPI
 """The schema of the metadata of a template inside another object, such as a pod template."""
