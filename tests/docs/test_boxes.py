@@ -20,7 +20,8 @@ from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube.boxes.when_conditions import AFTER, OPERATORS
 from purekube.composites.decisions import NO_ACCOUNT
 from purekube.composites.rights import HIDDEN
-from purekube.graph import GraphReason
+from purekube.graph.account import GraphReason
+from purekube.graph.node import OnImmutable, PruneTime, Removal
 from purekube_run.simulation.extensions.scenario import ENDINGS, SERVERS
 from purekube_run.simulation.extensions.scenario_file import QUALIFIERS, STEPS
 from tests.docs.markdown import ROOT
@@ -194,7 +195,7 @@ def test_every_word_of_a_box_is_on_the_page(heading: str, described: type[Any]) 
 
 @pytest.mark.parametrize(
     "values",
-    [model.PhaseOn, model.ApplyMode, model.OnDelete, model.PruneMode, model.ImmutableMode, model.OwnerMode],
+    [model.PhaseOn, model.ApplyMode, Removal, PruneTime, OnImmutable, model.OwnerMode],
 )
 def test_every_value_is_on_the_page(values: type[StrEnum]) -> None:
     text = section("Of a phase") + section("Of a resource") + section("Of the box")

@@ -9,7 +9,7 @@ from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, NAMESPACE, S
 from purekube.composites.composite import Composite
 from purekube.composites.parent import Parent, kinds_annotation
 from purekube.controller.decision import Decision
-from purekube.graph import Marks
+from purekube.graph.owner import Marks
 
 SHOP: Final = Kind("example.com", "v1", "Shop", "shops")
 PLANET: Final = Kind("example.com", "v1", "Planet", "planets", namespaced=False)

@@ -13,19 +13,10 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.decision import Failure, Snapshot
-from purekube.graph import (
-    ApplyPolicy,
-    Edge,
-    Graph,
-    GraphNode,
-    Item,
-    Marks,
-    Owner,
-    Plan,
-    Rendered,
-    Scope,
-    plan,
-)
+from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Item, Rendered, Scope
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import Marks, Owner
+from purekube.graph.plan import Plan, plan
 from purekube.graph.states import Observation
 
 SHOP: Final = Kind("tests.example", "v1", "Shop", "shops")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import CONFIG_MAP
-from purekube.graph import ApplyPolicy, Until
+from purekube.graph.node import ApplyPolicy, Until
 from tests.support.graph_world import EXTRA, PART, NodeSpec
 
 IDS = "abcde"

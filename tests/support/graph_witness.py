@@ -4,7 +4,7 @@ import attrs
 
 from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.graph import ApplyPolicy, Until
+from purekube.graph.node import ApplyPolicy, Until
 from purekube_run.simulation.faults import Crash
 from tests.support.graph_world import MARKS, SHOP, GraphWorld, NodeSpec
 

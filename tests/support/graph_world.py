@@ -23,31 +23,25 @@ from purekube.controller.decision import Decision, Finalizer, Snapshot
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.controller.status import LiveStatus, status_change
-from purekube.graph import (
+from purekube.graph.account import conditions_of, conditions_of_teardown
+from purekube.graph.node import (
     ApplyPolicy,
-    CreateRecord,
     Edge,
-    Graph,
     GraphNode,
     Hold,
     HoldCause,
-    Hooks,
     Item,
-    Marks,
     OnImmutable,
-    Owner,
-    Plan,
     PruneTime,
     Removal,
     Rendered,
     Scope,
-    Teardown,
     Until,
-    conditions_of,
-    conditions_of_teardown,
-    plan,
-    teardown,
 )
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import CreateRecord, Marks, Owner
+from purekube.graph.plan import Plan, plan
+from purekube.graph.teardown import Hooks, Teardown, teardown
 from purekube.ports import KubeApi, KubeRequest, KubernetesEvent, PatchType, Propagation, Send
 from purekube.schema import compile_schema
 from tests.support.apiserver_world import crd

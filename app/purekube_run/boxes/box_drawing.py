@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from purekube.boxes.box import Box, BoxNode
-from purekube.graph import Edge, Until
+from purekube.graph.node import Edge, Until
 
 _LABELS: Final = {
     Until.APPLIED: "applied",

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from purekube.apimachinery.resources import Access, resources
 from purekube.boxes.box import Box, BoxNode
 from purekube.boxes.decision.decide import access_of, owners
-from purekube.boxes.model import ApplyMode, OnDelete
+from purekube.boxes.model import ApplyMode
+from purekube.graph.node import Removal
 from purekube.schema.node import MISSING, JsonType, Schema
 from purekube_run.boxes.box_drawing import mermaid
 
@@ -98,7 +99,7 @@ def _special(node: BoxNode) -> Iterator[str]:
         yield f"drawn: {', '.join(field.path for field in node.generate)}"
     if node.ready:
         yield "ready when " + " and ".join(f"`{one.program.text}`" for one in node.ready)
-    if node.on_delete is OnDelete.ORPHAN:
+    if node.on_delete is Removal.ORPHAN:
         yield "stays when its owner goes"
 
 

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.graph import NodeState
+from purekube.graph.states import NodeState
 from vworkspace_app.page.rendering import clip
 from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk

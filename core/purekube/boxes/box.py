@@ -14,20 +14,10 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.problems import Place
 from purekube.boxes.expressions import BoxExpression
-from purekube.boxes.model import (
-    ApplyMode,
-    GeneratedField,
-    ImmutableMode,
-    KeptIn,
-    OnDelete,
-    OperatorBox,
-    OwnerMode,
-    PruneMode,
-    ReadinessRule,
-)
+from purekube.boxes.model import ApplyMode, GeneratedField, KeptIn, OperatorBox, OwnerMode, ReadinessRule
 from purekube.boxes.templates import Template
 from purekube.composites.composite import SecretUse
-from purekube.graph import Edge
+from purekube.graph.node import Edge, OnImmutable, PruneTime, Removal
 from purekube.schema import Schema
 
 
@@ -100,9 +90,9 @@ class BoxNode:
     readiness: ReadinessRule = ReadinessRule.KIND
     edges: tuple[Edge, ...] = ()
     apply: ApplyMode = ApplyMode.ALWAYS
-    on_delete: OnDelete = OnDelete.DELETE
-    prune: PruneMode = PruneMode.WHEN_READY
-    on_immutable: ImmutableMode = ImmutableMode.FAIL
+    on_delete: Removal = Removal.DELETE
+    prune: PruneTime = PruneTime.WHEN_READY
+    on_immutable: OnImmutable = OnImmutable.FAIL
     owner: OwnerMode = OwnerMode.REFERENCE
     generate: tuple[GeneratedField, ...] = ()
     roll_on: tuple[str, ...] = ()

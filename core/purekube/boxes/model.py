@@ -16,6 +16,7 @@ from purekube.apimachinery.formats import DNS_LABEL, GO_DURATION, IDENTIFIER
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy
 from purekube.boxes.when_conditions import AFTER, OPERATORS, WhenCondition, read_when_condition
+from purekube.graph.node import OnImmutable, PruneTime, Removal
 
 API_VERSION: Final = OPERATOR_BOX.api_version
 KIND: Final = OPERATOR_BOX.kind
@@ -67,29 +68,6 @@ class ReadinessRule(StrEnum):
 
     KIND = "Kind"
     EXISTS = "Exists"
-
-
-class OnDelete(StrEnum):
-    """The treatment of a child when its parent is deleted: the child is deleted too, or stays as an orphan."""
-
-    DELETE = "Delete"
-    ORPHAN = "Orphan"
-
-
-class PruneMode(StrEnum):
-    """The moment when a child that the box no longer wants is deleted: once all others are ready, or at once."""
-
-    WHEN_READY = "WhenReady"
-    AT_ONCE = "AtOnce"
-
-
-class ImmutableMode(StrEnum):
-    """The value of `onImmutable`: the reaction when the API server refuses to change a field of an object. The box
-    either reports the failure, or deletes the object and creates it again.
-    """
-
-    FAIL = "Fail"
-    RECREATE = "Recreate"
 
 
 class OwnerMode(StrEnum):
@@ -425,10 +403,10 @@ class BoxResource:
     roll_on: tuple[str, ...] = schema_field(
         "Ids whose content is hashed into the annotations of the pod template.", default=(), schema=_TEXTS
     )
-    on_delete: OnDelete = schema_field("What becomes of it when its parent goes.", default=OnDelete.DELETE)
-    prune: PruneMode = schema_field("When it goes once it is no longer wanted.", default=PruneMode.WHEN_READY)
-    on_immutable: ImmutableMode = schema_field(
-        "What is done about a change that the API server refuses.", default=ImmutableMode.FAIL
+    on_delete: Removal = schema_field("What becomes of it when its parent goes.", default=Removal.DELETE)
+    prune: PruneTime = schema_field("When it goes once it is no longer wanted.", default=PruneTime.WHEN_READY)
+    on_immutable: OnImmutable = schema_field(
+        "What is done about a change that the API server refuses.", default=OnImmutable.FAIL
     )
     generate: GeneratedFields = schema_field("Fields filled with random text at creation.", default=GeneratedFields())
     owner: OwnerMode = schema_field("How it says whose it is.", default=OwnerMode.REFERENCE)

@@ -18,7 +18,9 @@ from purekube.composites.status_writers import StatusWriter
 from purekube.controller.decision import Decision, Delete, Snapshot
 from purekube.controller.execute import PassRules
 from purekube.controller.managed_fields import StatusOwner, with_written_annotations, written_annotation
-from purekube.graph import Graph, Marks, Owner, Plan
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import Marks, Owner
+from purekube.graph.plan import Plan
 from purekube.ports import Entropy
 
 MOST_ROUNDS: Final = 16

@@ -33,16 +33,10 @@ from purekube.composites.parent import (
 from purekube.composites.rights import hidden_message, with_remedies
 from purekube.controller.decision import REFUSED_SECONDS, Decision, Finalizer, Requeue, Snapshot
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
-from purekube.graph import (
-    CreateRecord,
-    GraphReason,
-    Hooks,
-    Plan,
-    Teardown,
-    TeardownStep,
-    conditions_of_teardown,
-    teardown,
-)
+from purekube.graph.account import GraphReason, conditions_of_teardown
+from purekube.graph.owner import CreateRecord
+from purekube.graph.plan import Plan
+from purekube.graph.teardown import Hooks, Teardown, TeardownStep, teardown
 from purekube.ports import KubernetesEvent
 
 NOT_SELECTED: Final = "NamespaceNotSelected"

@@ -16,8 +16,7 @@ from purekube.apimachinery.definitions import CONTROLLER_DOMAIN as DOMAIN
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
-from purekube.graph import CreateRecord
-from purekube.graph.owner import Marks
+from purekube.graph.owner import CreateRecord, Marks
 
 MARKS: Final = Marks(DOMAIN)
 

@@ -4,7 +4,7 @@ A node is a resource that should exist for an owner: any number of child objects
 """
 
 from collections.abc import Callable, Mapping, Set
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
@@ -135,35 +135,35 @@ class ApplyPolicy(Enum):
     NEVER = "it is somebody else's: looked at, never written, never deleted"
 
 
-class Removal(Enum):
+class Removal(StrEnum):
     """The handling of an object that is no longer desired, or whose owner is being deleted.
 
     DELETE: the object is deleted. ORPHAN: the object stays, and no longer belongs to the owner.
     """
 
-    DELETE = "it is deleted"
-    ORPHAN = "it is let go of, and stays"
+    DELETE = "Delete"
+    ORPHAN = "Orphan"
 
 
-class PruneTime(Enum):
+class PruneTime(StrEnum):
     """The moment at which an object that is no longer desired is pruned.
 
     WHEN_READY: once all desired objects are ready. AT_ONCE: as soon as it is known that the object is not desired.
     """
 
-    WHEN_READY = "once everything that is wanted is ready"
-    AT_ONCE = "as soon as it is known that it is not wanted"
+    WHEN_READY = "WhenReady"
+    AT_ONCE = "AtOnce"
 
 
-class OnImmutable(Enum):
+class OnImmutable(StrEnum):
     """The reaction when the API server refuses to change an immutable field of an object.
 
     FAIL: the refusal is reported, and only a changed manifest can help. RECREATE: the object is deleted, and created
     again once it is gone.
     """
 
-    FAIL = "it is told, and only another content can help"
-    RECREATE = "the object is deleted, and made again once it is gone"
+    FAIL = "Fail"
+    RECREATE = "Recreate"
 
 
 class HoldCause(Enum):

@@ -15,7 +15,7 @@ from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.problems import Problem
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Fill
-from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Validator
 from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher, controller_access
 from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject

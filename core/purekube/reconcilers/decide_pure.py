@@ -36,21 +36,11 @@ from purekube.composites.decisions import (
 )
 from purekube.composites.parent import DELETING, MARKS, READY, RECONCILING, STALLED, Parent, as_stored
 from purekube.controller.decision import Decision, Fill, Requeue, Snapshot
-from purekube.graph import (
-    ApplyPolicy,
-    Edge,
-    Graph,
-    GraphError,
-    GraphNode,
-    Hold,
-    HoldCause,
-    Hooks,
-    Item,
-    Rendered,
-    Scope,
-    conditions_of,
-    plan,
-)
+from purekube.graph.account import conditions_of
+from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Item, Rendered, Scope
+from purekube.graph.node_order import Graph, GraphError
+from purekube.graph.plan import plan
+from purekube.graph.teardown import Hooks
 from purekube.reconcilers.desired import Children, Desired, Node, NodeOrId, Object, UnreadableObject
 from purekube.reconcilers.pure import AnyPureReconciler, Read, without_secrets
 from purekube.reconcilers.request import Terminal

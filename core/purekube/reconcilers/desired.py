@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.controller.decision import Fill
-from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.graph.owner import label_text
 from purekube.readiness import State, readiness
 from purekube.schema import Schema

@@ -18,7 +18,8 @@ from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot
 from purekube.controller.managed_fields import is_held_by_others
-from purekube.graph import GraphReason, NodeState, Observation
+from purekube.graph.account import GraphReason
+from purekube.graph.states import NodeState, Observation
 from vworkspace_core.overview.remedy import commands_in
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch

@@ -17,7 +17,8 @@ from purekube.apimachinery.resources import POD
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite, Explanation
 from purekube.controller.decision import Snapshot
-from purekube.graph import Graph, NodeState, Observation
+from purekube.graph.node_order import Graph
+from purekube.graph.states import NodeState, Observation
 from vworkspace_core.overview.object_list import redacted_summary
 from vworkspace_core.overview.origin import ObjectOrigin, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node, urgency

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
-from purekube.graph import NodeState
+from purekube.graph.states import NodeState
 from vworkspace_core.overview.summary import OverviewState
 
 

@@ -13,7 +13,7 @@ from purekube.boxes.compiler.compile import BoxExamination
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.boxes.when_conditions import OPERATORS
-from purekube.graph import Until
+from purekube.graph.node import Until
 from tests.support.boxes import box_of, config, crd, deployment, examined, secret, told
 from tests.support.effort import effort
 

@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import Place
-from purekube.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
+from purekube.graph.node import Edge, GraphNode, Rendered, Until
+from purekube.graph.node_order import Cycle, DuplicateNode, Graph, UnknownNode
 from tests.support.graph_world import PART
 
 IDS = "abcdefg"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.ownership import UNRECORDED
-from purekube.graph import ApplyPolicy, Until
+from purekube.graph.node import ApplyPolicy, Until
 from purekube_run.simulation.faults import Crash
 from tests.support.graph_strategies import DEEDS, IDS, Deed, graphs
 from tests.support.graph_witness import Witness

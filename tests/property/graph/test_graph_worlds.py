@@ -14,7 +14,10 @@ from hypothesis import strategies as st
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import canonical_json, metadata
 from purekube.controller.decision import as_data
-from purekube.graph import Edge, Graph, GraphNode, Hold, Item, Rendered, Scope, Until, conditions_of, plan
+from purekube.graph.account import conditions_of
+from purekube.graph.node import Edge, GraphNode, Hold, Item, Rendered, Scope, Until
+from purekube.graph.node_order import Graph
+from purekube.graph.plan import plan
 from tests.support.graph_strategies import FAULTS, IDS, LISTS, graphs
 from tests.support.graph_world import MANAGER, PART, GraphWorld, NodeSpec, content, owner_of
 

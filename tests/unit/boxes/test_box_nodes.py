@@ -14,7 +14,7 @@ from purekube.boxes.decision.nodes import drains_of, graph_of
 from purekube.boxes.model import Power
 from purekube.composites.parent import Parent
 from purekube.controller.decision import ALPHANUMERIC, Fill, Snapshot
-from purekube.graph import (
+from purekube.graph.node import (
     ApplyPolicy,
     Child,
     GraphNode,

@@ -17,7 +17,7 @@ from purekube.boxes.templates import TextPart, compile_template, renders, text_p
 from purekube.cel import BOOL, DYN, INT, STRING, CelSyntaxError, CelType, list_of, optional_of
 from purekube.cel.values import ABSENT
 from purekube.controller.decision import Snapshot
-from purekube.graph import Child, Hold, HoldCause, NodeChildren, NodeKnowledge, Scope
+from purekube.graph.node import Child, Hold, HoldCause, NodeChildren, NodeKnowledge, Scope
 from purekube.schema import compile_schema
 from purekube.schema.node import Schema
 from tests.support import boxes

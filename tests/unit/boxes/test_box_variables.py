@@ -9,7 +9,7 @@ from purekube.boxes.compiler.ordering import Target, descendants, inferred, wait
 from purekube.boxes.compiler.scoping import Variables, names_in
 from purekube.cel import DYN, INT, LIMITS, STRING
 from purekube.cel.parser import parse
-from purekube.graph import Edge, Until
+from purekube.graph.node import Edge, Until
 from tests.support.boxes import SPEC, box_of, config, crd, deployment, examined, secret
 
 RAW = {"apiVersion": "v1", "metadata": {"name": "a", "labels": "${x}"}, "spec": {"list": [1], "plain": "text"}}

@@ -34,7 +34,10 @@ from purekube.composites.parent import (
 from purekube.composites.rights import hidden_message
 from purekube.composites.status_writers import StatusWriter, other_writer, refusal, shared_statuses
 from purekube.controller.decision import Decision, Delete, Finalizer, Requeue, Snapshot
-from purekube.graph import CreateRecord, Graph, Plan, Scope
+from purekube.graph.node import Scope
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import CreateRecord
+from purekube.graph.plan import Plan
 from tests.support.composites import (
     FINALIZER,
     GADGET,

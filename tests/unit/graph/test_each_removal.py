@@ -10,26 +10,12 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.problems import Place
 from purekube.controller.decision import Decision, Delete, MergePatch, Requeue, Snapshot
 from purekube.controller.ownership import UNRECORDED
-from purekube.graph import (
-    ApplyPolicy,
-    CreateRecord,
-    Edge,
-    Graph,
-    Hold,
-    HoldCause,
-    Hooks,
-    Item,
-    Owner,
-    PruneTime,
-    Removal,
-    Rendered,
-    Scope,
-    Teardown,
-    TeardownStep,
-    plan,
-    teardown,
-)
+from purekube.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Item, PruneTime, Removal, Rendered, Scope
+from purekube.graph.node_order import Graph
+from purekube.graph.owner import CreateRecord, Owner
+from purekube.graph.plan import plan
 from purekube.graph.states import NodeState, Observation
+from purekube.graph.teardown import Hooks, Teardown, TeardownStep, teardown
 from purekube.readiness.result import failed, progressing
 from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, planned, refused, written
 

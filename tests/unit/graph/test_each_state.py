@@ -11,7 +11,8 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.decision import Requeue
-from purekube.graph import ApplyPolicy, CreateRecord, Edge, GraphNode, Hold, HoldCause, Item, Owner, Rendered, Until
+from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Item, Rendered, Until
+from purekube.graph.owner import CreateRecord, Owner
 from purekube.graph.states import NodeState, Observation
 from purekube.readiness.result import failed, progressing
 from tests.support.graph_snapshots import LINE, MARKS, OWNER, SHOP, live, named, node, of, planned, refused, written

@@ -8,25 +8,22 @@ import pytest
 from purekube.apimachinery.manifest import content_hash
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.controller.decision import Snapshot
-from purekube.graph import (
+from purekube.graph.node import (
     ApplyPolicy,
     Child,
-    CreateRecord,
     Edge,
-    Graph,
     GraphNode,
     Hold,
     HoldCause,
     Item,
     NodeChildren,
     NodeKnowledge,
-    Owner,
     Rendered,
     Scope,
-    UnknownNode,
     Until,
 )
-from purekube.graph.owner import label_text
+from purekube.graph.node_order import Graph, UnknownNode
+from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.required_objects import WantedItem, WantedNode, evaluate
 from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, written
 

@@ -11,7 +11,8 @@ from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.decision import Apply, Create, Delete, Fill, MergePatch, Requeue
 from purekube.controller.ownership import UNRECORDED
-from purekube.graph import ApplyPolicy, CreateRecord, Edge, Hold, HoldCause, Item, OnImmutable, Owner, Rendered, Until
+from purekube.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Item, OnImmutable, Rendered, Until
+from purekube.graph.owner import CreateRecord, Owner
 from purekube.graph.states import NodeState, Observation
 from purekube.readiness import Readiness
 from purekube.readiness.result import failed, progressing, unknown

@@ -13,8 +13,8 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
 from purekube.controller.decision import MergePatch, Snapshot
 from purekube.controller.ownership import UNRECORDED
-from purekube.graph import ApplyPolicy, Item, Marks, Removal
-from purekube.graph.owner import label_text
+from purekube.graph.node import ApplyPolicy, Item, Removal
+from purekube.graph.owner import Marks, label_text
 from tests.support.graph_snapshots import MARKS, OWNER, REFERENCE, SHOP, named, node, written
 
 A = named("a")

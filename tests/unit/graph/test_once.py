@@ -7,7 +7,8 @@ import pytest
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.controller.ownership import UNRECORDED
-from purekube.graph import ApplyPolicy, CreateRecord, Until
+from purekube.graph.node import ApplyPolicy, Until
+from purekube.graph.owner import CreateRecord
 from purekube.ports import KubeRequest, KubeVerb, Send
 from purekube_run.simulation.faults import Crash
 from tests.support.graph_witness import Witness

@@ -10,10 +10,9 @@ from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unav
 from purekube.apimachinery.manifest import ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.decision import RequeuePace
-from purekube.graph import (
+from purekube.graph.node import (
     ApplyPolicy,
     Edge,
-    Graph,
     GraphNode,
     Hold,
     HoldCause,
@@ -24,8 +23,9 @@ from purekube.graph import (
     Rendered,
     Scope,
     Until,
-    plan,
 )
+from purekube.graph.node_order import Graph
+from purekube.graph.plan import plan
 from purekube.ports import PatchType
 from tests.support.graph_world import EXTRA, MARKS, NS, PART, GraphWorld, NodeSpec, owner_of
 

@@ -7,7 +7,10 @@ import pytest
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.problems import Place
-from purekube.graph import Edge, Graph, GraphNode, Hold, HoldCause, Item, Rendered, Scope, Until, conditions_of, plan
+from purekube.graph.account import conditions_of
+from purekube.graph.node import Edge, GraphNode, Hold, HoldCause, Item, Rendered, Scope, Until
+from purekube.graph.node_order import Graph
+from purekube.graph.plan import plan
 from purekube.graph.states import NodeState
 from tests.support.graph_world import MANAGER, PART, GraphWorld, owner_of
 

@@ -5,7 +5,7 @@ import pytest
 from purekube.apimachinery.errors import Forbidden, Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
-from purekube.graph import Until
+from purekube.graph.node import Until
 from purekube.ports import Propagation
 from tests.support.graph_world import EXTRA, NS, PART, SHOP, GraphWorld, NodeSpec
 

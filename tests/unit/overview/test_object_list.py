@@ -18,7 +18,7 @@ from purekube.apimachinery.resources import (
     POD,
 )
 from purekube.apimachinery.secret_material import safe
-from purekube.graph import NodeState
+from purekube.graph.states import NodeState
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID

@@ -9,7 +9,7 @@ from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSITORY
 from purekube.boxes.rollouts.reasons import ACCEPTED, PERMITTED, SERVING, RolloutPhase
-from purekube.graph import GraphReason
+from purekube.graph.account import GraphReason
 from tests.support.builders import NAME, NAMESPACE, cluster_manifest, condition, instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, MANAGED_BY, MANAGED_BY_VALUE

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.graph import NodeState
+from purekube.graph.states import NodeState
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.overview.severity import Severity, needs_person, severity_of, severity_of_node, urgency
 from vworkspace_core.overview.summary import OverviewState

@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, JOB, SECRET
 from purekube.composites.parent import Parent, read_parent
 from purekube.controller.decision import Decision, Fill, Finalizer, Requeue, RequeuePace, Snapshot
-from purekube.graph import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
+from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.graph.owner import label_text
 from purekube.reconcilers import (
     Children,

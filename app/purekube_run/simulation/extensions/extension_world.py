@@ -20,9 +20,9 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.resources import LEASE, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.labels import MARKS
-from purekube.boxes.model import OnDelete
 from purekube.boxes.webhooks.kind_webhooks import converter_of
 from purekube.controller.lease.record import LeasePolicy
+from purekube.graph.node import Removal
 from purekube.reconcilers import PureReconciler
 from purekube_run.controller.candidacy import Candidacy
 from purekube_run.examples.data_source import Seeded
@@ -174,7 +174,7 @@ class ExtensionLaws(Laws):
             for runnable in world.runnables
             if isinstance(runnable, Box)
             for node in runnable.nodes
-            if node.on_delete is OnDelete.ORPHAN
+            if node.on_delete is Removal.ORPHAN
         }
         for kind in dict.fromkeys(map(kind_of, world.runnables)):
             self.keep_notes(kind, "REC-8", "annotations of others stay")

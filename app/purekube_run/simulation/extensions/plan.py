@@ -24,7 +24,9 @@ from purekube.composites.observe import observe_live
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Decision, Snapshot
 from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.graph import Hooks, NodeState, Observation, plan, teardown
+from purekube.graph.plan import plan
+from purekube.graph.states import NodeState, Observation
+from purekube.graph.teardown import Hooks, teardown
 from purekube.ports import KubernetesEvent
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.cluster import MemoryCluster, ready_of

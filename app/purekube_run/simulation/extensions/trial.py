@@ -20,8 +20,9 @@ from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.labels import MARKS
-from purekube.boxes.model import ApplyMode, OnDelete
+from purekube.boxes.model import ApplyMode
 from purekube.composites.parent import STANDARD
+from purekube.graph.node import Removal
 from purekube.reconcilers import PureReconciler
 from purekube_run.simulation.cluster import SIMULATED, condition_of, ready_of
 from purekube_run.simulation.connection import ObservedWrite, WatchTrouble
@@ -343,7 +344,7 @@ class Trial:
     def _may_stay(self, ref: ObjectRef, live: Manifest) -> bool:
         """Report whether an object that the controller made may outlive its owner."""
         nodes = self.controller.nodes if isinstance(self.controller, Box) else ()
-        orphans = {node.id for node in nodes if node.on_delete is OnDelete.ORPHAN}
+        orphans = {node.id for node in nodes if node.on_delete is Removal.ORPHAN}
         return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
 
     def _early(self, tried: _Tried, random: Random) -> None:

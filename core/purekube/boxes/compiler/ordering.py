@@ -8,17 +8,11 @@ import attrs
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.problems import Place
 from purekube.boxes.box import BoxNode
-from purekube.boxes.model import DependencyUntil
 from purekube.boxes.read import Findings
 from purekube.boxes.templates import renders
 from purekube.cel import ITEM, VariablePath
-from purekube.graph import Cycle, Edge, Graph, GraphNode, Rendered, Until
-
-UNTIL: Final[Mapping[DependencyUntil, Until]] = {
-    DependencyUntil.APPLIED: Until.APPLIED,
-    DependencyUntil.OBSERVED: Until.OBSERVED,
-    DependencyUntil.READY: Until.READY,
-}
+from purekube.graph.node import Edge, GraphNode, Rendered, Until
+from purekube.graph.node_order import Cycle, Graph
 
 
 @attrs.frozen(eq=False)

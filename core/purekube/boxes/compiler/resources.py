@@ -25,7 +25,7 @@ from purekube.boxes.compiler.entries import (
 )
 from purekube.boxes.compiler.form_checks import FormChecks
 from purekube.boxes.compiler.impersonation import ImpersonationRules
-from purekube.boxes.compiler.ordering import UNTIL, Target, descendants, inferred, known_nodes, ordered
+from purekube.boxes.compiler.ordering import Target, descendants, inferred, known_nodes, ordered
 from purekube.boxes.compiler.scoping import ExpressionCompiler, Variables, paths_of, read_by
 from purekube.boxes.compiler.taint import TRUSTED, taint_of
 from purekube.boxes.compiler.template_compiler import TemplateCompiler
@@ -37,7 +37,7 @@ from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
 from purekube.boxes.templates import Template
 from purekube.cel import DYN, ITEM, STRING, CelType, VariablePath, list_of
 from purekube.composites.composite import SecretUse
-from purekube.graph import Edge
+from purekube.graph.node import Edge, Until
 from purekube.schema.node import Schema
 
 
@@ -308,7 +308,7 @@ class Resources:
             place = self.findings.place(where)
             if entry.id in ids and dependency.id == entry.id:
                 self.findings.problem(where, f"{entry.id} cannot wait for itself")
-            yield from (Edge(to, UNTIL[dependency.until], place, declared=True) for to in ids if to != entry.id)
+            yield from (Edge(to, Until[dependency.until.name], place, declared=True) for to in ids if to != entry.id)
 
     def check_status_circles(self, fields: Mapping[str, Template], conditions: Sequence[StatusCondition]) -> None:
         """Report each resource, status field or condition that reads a value computed from itself: it would change

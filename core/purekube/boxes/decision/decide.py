@@ -15,7 +15,7 @@ from purekube.boxes.decision.evaluation import Evaluation, report, with_faults
 from purekube.boxes.decision.labels import MARKS, child_kinds, child_labels, child_selector, finalizer
 from purekube.boxes.decision.nodes import drains_of, external_name, graph_of
 from purekube.boxes.expressions import ExpressionFailure
-from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete, OwnerMode
+from purekube.boxes.model import ApplyMode, OwnerMode
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.boxes.templates import Template
 from purekube.composites.composite import Composite, Explanation
@@ -32,7 +32,10 @@ from purekube.composites.decisions import (
 from purekube.composites.parent import Parent
 from purekube.composites.rights import CompositeAccess, child_rights, owner_access, parent_rights, shared_access
 from purekube.controller.decision import Decision, Snapshot
-from purekube.graph import Hooks, conditions_of, plan
+from purekube.graph.account import conditions_of
+from purekube.graph.node import OnImmutable, Removal
+from purekube.graph.plan import plan
+from purekube.graph.teardown import Hooks
 
 _LONGEST_NAME: Final = 253
 
@@ -207,9 +210,9 @@ def _changed(node: BoxNode) -> tuple[str, ...]:
     object needs both create and patch.
     """
     verbs = ["get", "create"]
-    if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is OnDelete.ORPHAN:
+    if node.apply is not ApplyMode.IF_ABSENT or node.on_delete is Removal.ORPHAN:
         verbs.append("patch")
-    if node.on_delete is OnDelete.DELETE or node.on_immutable is ImmutableMode.RECREATE:
+    if node.on_delete is Removal.DELETE or node.on_immutable is OnImmutable.RECREATE:
         verbs.append("delete")
     return tuple(verbs)
 

@@ -19,7 +19,8 @@ from purekube.cel import LIMITS, Budget
 from purekube.cel.values import ABSENT, OptionalValue
 from purekube.composites.parent import READY, STALLED
 from purekube.controller.decision import Snapshot
-from purekube.graph import Child, GraphReason, Hold, HoldCause, NodeKnowledge, Scope
+from purekube.graph.account import GraphReason
+from purekube.graph.node import Child, Hold, HoldCause, NodeKnowledge, Scope
 
 PASS_STEPS: Final = 1_000_000
 """The limit of evaluation steps for all expressions of one decision together."""

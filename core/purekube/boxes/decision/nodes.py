@@ -17,27 +17,14 @@ from purekube.boxes.box import Box, BoxNode, ExternalNode, Iteration
 from purekube.boxes.decision.evaluation import Evaluation, evaluation_of, hold_of, together, variables, when_test
 from purekube.boxes.decision.labels import MARKS, READERS
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
-from purekube.boxes.model import ApplyMode, GeneratedField, ImmutableMode, OnDelete, OwnerMode, PruneMode, ReadinessRule
+from purekube.boxes.model import GeneratedField, OwnerMode, ReadinessRule
 from purekube.cel.syntax import Binary, Call, Conditional, Expression, children
 from purekube.composites.composite import peers_annotation
 from purekube.composites.parent import as_stored
 from purekube.controller.decision import ALPHANUMERIC, Fill
 from purekube.controller.managed_fields import kubectl_name
-from purekube.graph import (
-    ApplyPolicy,
-    Edge,
-    Graph,
-    GraphNode,
-    Hold,
-    HoldCause,
-    Item,
-    OnImmutable,
-    PruneTime,
-    Removal,
-    Rendered,
-    Scope,
-    Until,
-)
+from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Item, Rendered, Scope, Until
+from purekube.graph.node_order import Graph
 from purekube.readiness import Readiness, State
 
 
@@ -96,12 +83,6 @@ def _quoted(ref: ObjectRef) -> str:
 
 MOST_ITEMS: Final = 100
 """The largest number of objects that `forEach` may make of one resource."""
-
-_POLICIES: Final = {
-    ApplyMode.ALWAYS: ApplyPolicy.ALWAYS,
-    ApplyMode.IF_ABSENT: ApplyPolicy.IF_ABSENT,
-    ApplyMode.ONCE: ApplyPolicy.ONCE,
-}
 
 
 @lru_cache(maxsize=256)
@@ -200,10 +181,10 @@ def _resource(box: Box, node: BoxNode) -> GraphNode:
         ready=_ready(node),
         readiness=_exists if node.readiness is ReadinessRule.EXISTS else None,
         schema=node.schema,
-        policy=_POLICIES[node.apply],
-        removal=Removal.ORPHAN if node.on_delete is OnDelete.ORPHAN else Removal.DELETE,
-        prune=PruneTime.AT_ONCE if node.prune is PruneMode.AT_ONCE else PruneTime.WHEN_READY,
-        on_immutable=OnImmutable.RECREATE if node.on_immutable is ImmutableMode.RECREATE else OnImmutable.FAIL,
+        policy=ApplyPolicy[node.apply.name],
+        removal=node.on_delete,
+        prune=node.prune,
+        on_immutable=node.on_immutable,
         refers=node.owner is OwnerMode.REFERENCE,
         generate=tuple(_fill(node.kind, field) for field in node.generate),
         roll_on=node.roll_on,

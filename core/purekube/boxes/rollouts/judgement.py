@@ -10,7 +10,7 @@ from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, OperatorE
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.composites.parent import STALLED
 from purekube.controller.decision import Decision, Failure
-from purekube.graph import GraphReason
+from purekube.graph.account import GraphReason
 
 AGAIN_SECONDS: Final = 60.0
 """The delay before an object whose dry run was refused gets a new dry run, unless it changes earlier."""
