@@ -9,8 +9,8 @@ import pytest
 from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.boxes.box import MARKS
 from purekube.boxes.decision.decide import composite_of
-from purekube.boxes.decision.labels import MARKS
 from purekube.composites.observe import observe_live
 from purekube.ports import PatchType
 from tests.support.box_site import NS, QUICK, BoxSite, in_process

@@ -9,12 +9,11 @@ from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, JOB, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.compiler.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_run.simulation.cluster import plain_definition
 from tests.support.box_site import FACES, NS, BoxSite, Face, example, play
-from tests.support.boxes import config, crd, document
+from tests.support.boxes import compile_box, config, crd, document
 
 WEB = ObjectRef(DEPLOYMENT, NS, "shop")
 SVC = ObjectRef(SERVICE, NS, "shop-svc")

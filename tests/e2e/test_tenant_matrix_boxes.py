@@ -18,7 +18,6 @@ from purekube.apimachinery.errors import Invalid, KindMissing, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.model import Power
 from purekube_run.boxes.load import load_text, runnable
 from tests.e2e.test_box_rights import grant, grant_all
@@ -62,7 +61,7 @@ async def prepare(site: BoxSite, box: Box) -> None:
     """Set up the tenant's namespace and another's, each with Secrets that have agreed to nothing."""
     await site.namespace(**{"managed-by": "vworkspace"})
     await site.namespace(VICTIM)
-    await site.install(box.crd, *(flux_crds() if any("fluxcd" in kind.group for kind in child_kinds(box)) else ()))
+    await site.install(box.crd, *(flux_crds() if any("fluxcd" in kind.group for kind in box.child_kinds) else ()))
     await grant(site, box)
     for namespace in (NS, VICTIM):
         for name in (VICTIM, ADMIN, "given"):
@@ -90,7 +89,7 @@ async def outcome(site: BoxSite, box: Box, parents: Iterator[dict[str, Any]]) ->
 
     await site.until(have_a_word)
     await site.clock.sleep(2.0)
-    return [line for kind in child_kinds(box) for one in await all_of(site, kind) for line in judged(box, kind, one)]
+    return [line for kind in box.child_kinds for one in await all_of(site, kind) for line in judged(box, kind, one)]
 
 
 async def all_of(site: BoxSite, kind: Kind) -> list[Manifest]:
@@ -175,7 +174,7 @@ def acting(name: str) -> Box:
 
 async def made(site: BoxSite, box: Box) -> list[str]:
     """Return the names of everything that the box has made."""
-    found = [one for kind in child_kinds(box) for one in await all_of(site, kind)]
+    found = [one for kind in box.child_kinds for one in await all_of(site, kind)]
     return [str(metadata(one)["name"]) for one in found if box.field_manager in managers_of(one)]
 
 

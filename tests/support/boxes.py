@@ -8,7 +8,8 @@ import attrs
 
 from purekube.apimachinery.problems import Place
 from purekube.boxes.box import Box
-from purekube.boxes.compiler.compile import BoxExamination, compile_box, examine
+from purekube.boxes.compiler.compile import BoxExamination, examine
+from purekube.boxes.model import OperatorBox
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 
@@ -153,6 +154,13 @@ def box_of(*resources: Mapping[str, Any], kind: Mapping[str, Any] | None = None,
     """A box that can be run."""
     versions = CrdVersions.of(crd() if kind is None else kind)
     return compile_box(read_box(document(*resources, **spec)), versions, Schemas([versions]))
+
+
+def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas) -> Box:
+    """The box, which has no problems."""
+    found = examine(model, crd, schemas)
+    assert found.box is not None, "; ".join(map(str, found.problems))
+    return found.box
 
 
 def told(found: BoxExamination) -> Sequence[str]:

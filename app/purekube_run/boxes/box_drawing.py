@@ -23,8 +23,8 @@ def mermaid(box: Box) -> str:
     """Return the graph of a box's resources and their dependencies as a Mermaid flowchart, for Markdown pages."""
     lines = ["flowchart TD"]
     lines += [f"  {_id(external.id)}[/{_label(external.id, external.kind.kind)}/]" for external in box.externals]
-    lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in _all(box)]
-    for node in _all(box):
+    lines += [f'  {_id(node.id)}["{_label(node.id, node.kind.kind)}{_stack(node)}"]' for node in box.all_nodes]
+    for node in box.all_nodes:
         for edge in _edges(node):
             arrow = "-.->" if edge.until in _DASHED else "-->"
             lines.append(f'  {_id(edge.to)} {arrow}|"{_condition_text(edge)}"| {_id(node.id)}')
@@ -42,8 +42,8 @@ def dot(box: Box) -> str:
         f'  "{external.id}" [label="{_label(external.id, external.kind.kind)}", style=dashed];'
         for external in box.externals
     ]
-    lines += [f'  "{node.id}" [label="{_label(node.id, node.kind.kind)}{_stack(node)}"];' for node in _all(box)]
-    for node in _all(box):
+    lines += [f'  "{node.id}" [label="{_label(node.id, node.kind.kind)}{_stack(node)}"];' for node in box.all_nodes]
+    for node in box.all_nodes:
         for edge in _edges(node):
             style = ", style=dashed" if edge.until in _DASHED else ""
             lines.append(f'  "{edge.to}" -> "{node.id}" [label="{_condition_text(edge)}"{style}];')
@@ -52,10 +52,6 @@ def dot(box: Box) -> str:
             lines.append(f'  "{name}" [label="{_quoted(gate)}", shape=diamond];')
             lines.append(f'  "{name}" -> "{node.id}" [style=dotted];')
     return "\n".join([*lines, "}"]) + "\n"
-
-
-def _all(box: Box) -> list[BoxNode]:
-    return [*box.nodes, *(node for phase in box.drains for node in phase)]
 
 
 def _edges(node: BoxNode) -> Iterator[Edge]:

@@ -22,7 +22,6 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import EVENT, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
-from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.definition import crd_of
 from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
@@ -62,7 +61,7 @@ class BoxScene:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The box's own kind, then the kinds of its children, in the order of the file."""
-        return (self.box.kind, *child_kinds(self.box))
+        return (self.box.kind, *self.box.child_kinds)
 
 
 @asynccontextmanager
@@ -91,7 +90,7 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
         options = ManagerOptions(random.random)
         boxes = ExtensionManager(api, clock, events, options, composites=[composite_of(box)])
         attach(components_of_extensions(boxes, events))
-        spectator = Spectator(watcher, started, (box.kind, *child_kinds(box), EVENT))
+        spectator = Spectator(watcher, started, (box.kind, *box.child_kinds, EVENT))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await open_group(stack)
         working.start_soon(spectator.run)

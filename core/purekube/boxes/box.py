@@ -6,19 +6,32 @@ for a resource with `forEach`. `children.<kind>[*]` is the list of all children 
 the scope, resources whose expressions read it wait.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.definitions import BOX_DOMAIN
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.problems import Place
 from purekube.boxes.expressions import BoxExpression
-from purekube.boxes.model import ApplyMode, GeneratedField, KeptIn, OperatorBox, OwnerMode, ReadinessRule
+from purekube.boxes.model import ApplyMode, DeclaredKind, GeneratedField, KeptIn, OperatorBox, OwnerMode, ReadinessRule
 from purekube.boxes.templates import Template
 from purekube.composites.composite import SecretUse
 from purekube.graph.node import Edge, OnImmutable, PruneTime, Removal
+from purekube.graph.owner import Marks
 from purekube.schema import Schema
+
+MARKS: Final = Marks(BOX_DOMAIN)
+"""The labels and annotations of children, by which alone they are found again (PH-3)."""
+READERS: Final = f"{BOX_DOMAIN}/readers"
+"""The annotation of a Secret with the kinds, such as `webapps.example.com`, whose objects may refer to it (RUN-12)."""
+
+
+def finalizer_named(name: str) -> str:
+    """Return the finalizer by which a box called `name` keeps its parents until their children have been removed."""
+    return f"{BOX_DOMAIN}/{name}"
 
 
 @attrs.frozen(eq=False)
@@ -218,17 +231,30 @@ class Box:
     secrets: SecretUse = SecretUse.CONTENT
     """The part of Secrets among the children that must be read, for expressions or to detect changes."""
 
+    @cached_property
+    def all_nodes(self) -> tuple[BoxNode, ...]:
+        """The resources of the box, followed by those that run before a deletion."""
+        return (*self.nodes, *(node for phase in self.drains for node in phase))
+
+    @cached_property
+    def child_kinds(self) -> tuple[Kind, ...]:
+        """The kinds of all children that the box may have created.
+
+        They include kinds that the box only declares, since an earlier version of the file may have created such
+        objects.
+        """
+        read = {external.kind for external in self.externals}
+        declared = (kind for kind in map(_declared, self.model.spec.kinds) if kind not in read)
+        return tuple(dict.fromkeys((*(node.kind for node in self.all_nodes), *declared)))
+
     @property
     def asks_namespaces(self) -> bool:
         """Report whether an expression computes the namespace of any object of the box.
 
         Such an object may be in another namespace than its parent (object of the box's kind).
         """
-        drains = (node for phase in self.drains for node in phase)
-        asked = [node.asks_namespace for node in (*self.nodes, *drains)] + [
-            external.asks_namespace for external in self.externals
-        ]
-        return self.kind.namespaced and any(asked)
+        asking: Iterable[BoxNode | ExternalNode] = (*self.all_nodes, *self.externals)
+        return self.kind.namespaced and any(each.asks_namespace for each in asking)
 
     @property
     def field_manager(self) -> str:
@@ -242,8 +268,11 @@ class Box:
         """
         return self._by_id.get(identifier)
 
-    _by_id: Mapping[str, BoxNode] = attrs.field(init=False, repr=False)
+    @cached_property
+    def _by_id(self) -> Mapping[str, BoxNode]:
+        return {node.id: node for node in self.all_nodes}
 
-    @_by_id.default
-    def _index(self) -> Mapping[str, BoxNode]:
-        return {node.id: node for node in (*self.nodes, *(node for phase in self.drains for node in phase))}
+
+def _declared(declared_kind: DeclaredKind) -> Kind:
+    group, _, version = declared_kind.api_version.rpartition("/")
+    return Kind(group, version, declared_kind.kind, declared_kind.plural, declared_kind.namespaced)

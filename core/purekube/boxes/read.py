@@ -1,6 +1,6 @@
 """The reading of JSON into the classes of a box, and its problems, each with its place in the file (PH-6)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any, Final
@@ -30,14 +30,6 @@ class BoxProblem:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.message}" if str(self.place) else self.message
-
-
-class BoxProblems(ValueError):
-    """The error for a box that cannot run. It holds all problems in the order of the file."""
-
-    def __init__(self, problems: Sequence[BoxProblem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("; ".join(map(str, self.problems)))
 
 
 class Findings:

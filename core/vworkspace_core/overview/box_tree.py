@@ -13,7 +13,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.boxes.decision.labels import MARKS as BOXES
+from purekube.boxes.box import MARKS as BOXES
 from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.composites.parent import Parent
 from purekube.controller.decision import Snapshot

@@ -12,10 +12,10 @@ from kubelab.flux import flux_crds
 from purekube.apimachinery.manifest import Manifest, metadata
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box
-from purekube.boxes.compiler.compile import compile_box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_run.simulation.extensions.box_world import BoxWorld
+from tests.support.boxes import compile_box
 from vworkspace_core import (
     APPLICATION_INSTANCE,
     Context,

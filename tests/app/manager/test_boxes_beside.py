@@ -16,7 +16,6 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, RBAC_KINDS
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
-from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
@@ -117,7 +116,7 @@ def test_a_box_beside_the_operator_sees_the_namespaces_that_it_is_given_and_no_o
             assert await admin.get(ObjectRef(DEPLOYMENT, "n", "web"))
             assert get_path(await admin.get(ObjectRef(webapp.kind, "other", "web")), "status") is None
             group.cancel_scope.cancel()
-        kinds = [f"/{kind.plural}" for kind in (webapp.kind, *child_kinds(webapp))]
+        kinds = [f"/{kind.plural}" for kind in (webapp.kind, *webapp.child_kinds)]
         asked = [one.path for one in server.audit if one.user == "operator"]
         of_box = [path for path in asked if any(kind in path for kind in kinds)]
         assert of_box

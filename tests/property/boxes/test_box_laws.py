@@ -14,7 +14,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, canonical_json, content_hash, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decision.decide import BoxContext, composite_of, decide
+from purekube.boxes.decision.decide import composite_of, decide
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import STANDARD
 from purekube.controller.decision import as_data
@@ -117,7 +117,7 @@ def decided(data: str) -> Any:
     world.make({**SECRET.manifest("given", NS), "data": {"password": data}}, SECRET)
     parent = composite_of(TAINTED).read(world.get(world.ref) or {})
     observed = run_sync(observe_live(world.admin, composite_of(TAINTED), parent))
-    return as_data(decide(TAINTED, parent, observed, BoxContext(world.now)))
+    return as_data(decide(TAINTED, parent, observed, world.now))
 
 
 def untainted(decision: Any) -> bytes:

@@ -15,7 +15,7 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.timestamps import format_time
-from purekube.boxes.decision.labels import finalizer_named
+from purekube.boxes.box import finalizer_named
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.boxes.rollouts.applied import (

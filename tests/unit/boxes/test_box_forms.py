@@ -16,7 +16,7 @@ from purekube.boxes.model import (
     GeneratedFields,
     WhenEntry,
 )
-from purekube.boxes.read import MOST, BoxProblem, BoxProblems, Findings, joined_names, no_such, read_box
+from purekube.boxes.read import MOST, Findings, joined_names, no_such, read_box
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas, plural_of
 from purekube.boxes.when_conditions import (
     all_of,
@@ -216,13 +216,6 @@ def test_a_syntax_error_is_told_at_its_character(begin: int | None, column: int)
     findings.syntax("p", CelSyntaxError("odd", "ab\ncd", 3), "ab\ncd", begin)
     (problem,) = findings.problems
     assert (problem.message, problem.place.column) == ("odd", column)
-
-
-def test_all_problems_of_a_box_are_in_its_error() -> None:
-    problems = [BoxProblem(Place("a"), "one"), BoxProblem(Place(""), "two")]
-    error = BoxProblems(problems)
-    assert str(error) == "a: one; two"
-    assert error.problems == tuple(problems)
 
 
 def test_names_are_joined_in_order_and_one_that_is_alike_is_preferred() -> None:

@@ -7,9 +7,8 @@ import pytest
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
 from purekube.boxes.box import Box
-from purekube.boxes.decision.decide import BoxContext, account_of, composite_of, decide, external_refs
+from purekube.boxes.decision.decide import account_of, composite_of, decide, external_refs
 from purekube.boxes.decision.evaluation import PASS_STEPS, Evaluation
-from purekube.boxes.decision.labels import child_kinds
 from purekube.boxes.decision.nodes import drains_of, graph_of
 from purekube.boxes.model import Power
 from purekube.composites.parent import Parent
@@ -396,13 +395,13 @@ def test_kinds_of_children_are_those_of_resources_of_drains_and_declared_ones_th
     ]
     last = {"phases": [{"resources": [secret("s")]}]}
     box = box_of(deployment("web"), externals=[external("e", "ConfigMap")], kinds=declared, deletion=last)
-    assert [str(kind.crd_name) for kind in child_kinds(box)] == [
+    assert [str(kind.crd_name) for kind in box.child_kinds] == [
         "deployments.apps",
         "secrets.",
         "things.x.example.com",
         "odds.",
     ]
-    assert child_kinds(box)[2:] == (
+    assert box.child_kinds[2:] == (
         Kind("x.example.com", "v1", "Thing", "things"),
         Kind("", "v1", "Odd", "odds", namespaced=False),
     )
@@ -466,7 +465,7 @@ def test_an_account_is_a_name_in_the_namespace_of_the_parent(text: str, spec: di
 def test_a_parent_is_decided_once_its_account_has_a_name(image: str, row: bool) -> None:
     box = box_of(config("a"), serviceAccountName="${self.spec.image}")
     parent: Parent = composite_of(box).read(shop(image=image))
-    decision = decide(box, parent, Snapshot(), BoxContext(START))
+    decision = decide(box, parent, Snapshot(), START)
     assert ("NoServiceAccount" in decision.row) is row
     assert (decision.account is None) is row
 

@@ -6,7 +6,6 @@ import pytest
 
 from purekube.apimachinery.manifest import Kind
 from purekube.boxes.decision.decide import composite_of
-from purekube.boxes.decision.labels import child_labels
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube.boxes.templates import text_parts, whole_expression
 from purekube.cel import BOOL, Program
@@ -218,7 +217,7 @@ def test_the_children_of_a_box_are_found_by_a_label_that_each_has() -> None:
     box = box_of(config("a"))
     name, _, value = composite_of(box).selector.partition("=")
 
-    assert child_labels(box)[name] == value == box.name
+    assert composite_of(box).labels[name] == value == box.name
 
 
 def test_programs_of_a_box_say_what_they_read() -> None:

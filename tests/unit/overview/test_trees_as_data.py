@@ -17,7 +17,7 @@ from purekube.apimachinery.resources import (
     POD,
     SERVICE,
 )
-from purekube.boxes.decision.labels import MARKS as BOXES
+from purekube.boxes.box import MARKS as BOXES
 from purekube.composites.parent import MARKS as CONTROLLERS
 from purekube.controller.shard import Shard
 from tests.support.builders import instance_manifest, operation_manifest

@@ -15,9 +15,8 @@ from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE, SECRET
-from purekube.boxes.box import Box, ExternalNode
+from purekube.boxes.box import READERS, Box, ExternalNode
 from purekube.boxes.decision.decide import composite_of, external_refs
-from purekube.boxes.decision.labels import READERS, child_kinds
 from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.webhooks.kind_webhooks import converter_of
@@ -58,8 +57,8 @@ class _Simulated(TypedDict):
 
 def simulated_for(box: Box) -> _Simulated:
     """Return the keyword arguments of `MemoryCluster` for a box: the simulated controllers and converters it needs."""
-    kinds = {*child_kinds(box), *(external.kind for external in box.externals)}
-    makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in child_kinds(box))
+    kinds = {*box.child_kinds, *(external.kind for external in box.externals)}
+    makes_flux = any(kind.group.endswith(".toolkit.fluxcd.io") for kind in box.child_kinds)
     converter = converter_of(box)
     return {
         "simulated": kinds_with_work(kinds),
@@ -103,7 +102,7 @@ def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> Obje
 
 def children_of(cluster: MemoryCluster, box: Box) -> dict[ObjectRef, Manifest]:
     """Return every object of the kinds that a box creates, by reference."""
-    return {ref_of(live, kind): live for kind in child_kinds(box) for live in cluster.objects(kind)}
+    return {ref_of(live, kind): live for kind in box.child_kinds for live in cluster.objects(kind)}
 
 
 def create_externals(cluster: MemoryCluster, box: Box, ref: ObjectRef) -> None:

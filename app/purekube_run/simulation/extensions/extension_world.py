@@ -18,8 +18,7 @@ from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import LEASE, NAMESPACE
-from purekube.boxes.box import Box
-from purekube.boxes.decision.labels import MARKS
+from purekube.boxes.box import MARKS, Box
 from purekube.boxes.webhooks.kind_webhooks import converter_of
 from purekube.controller.lease.record import LeasePolicy
 from purekube.graph.node import Removal

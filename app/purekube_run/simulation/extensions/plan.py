@@ -15,10 +15,9 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import SECRET
-from purekube.boxes.box import Box
+from purekube.boxes.box import MARKS, Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.decision.evaluation import Evaluation
-from purekube.boxes.decision.labels import MARKS
 from purekube.boxes.decision.nodes import drains_of, graph_of
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import Parent

@@ -18,8 +18,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
-from purekube.boxes.box import Box
-from purekube.boxes.decision.labels import MARKS
+from purekube.boxes.box import MARKS, Box
 from purekube.boxes.model import ApplyMode
 from purekube.composites.parent import STANDARD
 from purekube.graph.node import Removal

@@ -13,7 +13,7 @@ from purekube.boxes.compiler import template_compiler
 from purekube.boxes.compiler.resources import Resources
 from purekube.boxes.compiler.scoping import Variables
 from purekube.boxes.model import BoxMutation, BoxValidation, BoxVersion, DeletionOrder, OperatorBox
-from purekube.boxes.read import BoxProblem, BoxProblems, Findings, joined_names
+from purekube.boxes.read import BoxProblem, Findings, joined_names
 from purekube.boxes.schemas import CrdVersions, KnownKind, Schemas
 from purekube.boxes.templates import OPENING, Template
 from purekube.cel import BOOL, ITEM, STRING, CelSyntaxError, Environment, VariablePath, compile_expression
@@ -305,14 +305,6 @@ class BoxExamination:
     expressions: int = 0
 
 
-def compile_box(model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None) -> Box:
-    """Compile a box so that it can run. It takes what `examine` takes. Raises BoxProblems with every problem."""
-    found = examine(model, crd, schemas, places)
-    if found.box is None:
-        raise BoxProblems(found.problems)
-    return found.box
-
-
 def examine(
     model: OperatorBox, crd: CrdVersions | None, schemas: Schemas, places: Places | None = None
 ) -> BoxExamination:
@@ -353,13 +345,12 @@ def examine(
         secrets=resources.use_of_secrets(),
     )
     resources.check_status_circles(own.fields, own.conditions)
-    all_nodes = (*nodes, *(node for phase in drains for node in phase))
     return BoxExamination(
         box=None if findings.problems else box,
         problems=findings.problems,
         warnings=findings.warnings,
         unchecked=_islands(resources.expressions.unchecked),
-        untyped=_untyped(all_nodes, [(external.kind, external.schema is None) for external in box.externals]),
+        untyped=_untyped(box.all_nodes, [(external.kind, external.schema is None) for external in box.externals]),
         expressions=len(resources.expressions.made),
     )
 

@@ -7,12 +7,12 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.formats import DNS_SUBDOMAIN, matches
-from purekube.apimachinery.manifest import Kind, ObjectRef
+from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SERVICE_ACCOUNT, Access
-from purekube.boxes.box import Box, BoxNode, ExternalNode
+from purekube.boxes.box import MARKS, Box, BoxNode, ExternalNode, finalizer_named
 from purekube.boxes.decision.evaluation import Evaluation, report, with_faults
-from purekube.boxes.decision.labels import MARKS, child_kinds, child_labels, child_selector, finalizer
 from purekube.boxes.decision.nodes import drains_of, external_name, graph_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.model import ApplyMode, OwnerMode
@@ -40,13 +40,6 @@ from purekube.graph.teardown import Hooks
 _LONGEST_NAME: Final = 253
 
 
-@attrs.frozen
-class BoxContext:
-    """The input of a box's decision (what to write for one object) that is not observed in the cluster: the time."""
-
-    now: datetime
-
-
 @lru_cache(maxsize=256)
 def composite_of(box: Box) -> Composite:
     """Return the box as a `Composite`, the description of a parent kind that a controller runs."""
@@ -56,18 +49,18 @@ def composite_of(box: Box) -> Composite:
         controller=f"box-{box.name}",
         kind=box.kind,
         manager=box.field_manager,
-        finalizer=finalizer(box),
+        finalizer=finalizer_named(box.name),
         marks=MARKS,
-        labels=child_labels(box),
-        selector=child_selector(box),
-        child_kinds=child_kinds(box),
+        labels={"app.kubernetes.io/managed-by": "vworkspace-box", BOX_NAME: box.name},
+        selector=f"{BOX_NAME}={box.name}",
+        child_kinds=box.child_kinds,
         fields=tuple(box.status_fields),
-        decide=lambda parent, observed, now: decide(box, parent, observed, BoxContext(now)),
+        decide=lambda parent, observed, now: decide(box, parent, observed, now),
         external_refs=lambda parent: external_refs(box, parent),
         role_command=f"vworkspace-operator box rbac {box.name}.yaml",
         conditions=tuple(condition.type for condition in box.conditions),
         externals=box.externals,
-        anywhere=frozenset(_anywhere(box)),
+        anywhere=frozenset(node.kind for node in box.all_nodes if node.owner is OwnerMode.LABEL),
         namespaces=box.namespaces,
         asks_namespaces=box.asks_namespaces,
         secrets=box.secrets,
@@ -90,11 +83,6 @@ def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
         return None
     is_name = isinstance(text, str) and len(text) <= _LONGEST_NAME and matches(DNS_SUBDOMAIN, text)
     return ObjectRef(SERVICE_ACCOUNT, parent.namespace, text) if is_name else None
-
-
-def _anywhere(box: Box) -> Iterator[Kind]:
-    nodes: tuple[BoxNode, ...] = (*box.nodes, *(node for phase in box.drains for node in phase))
-    return (node.kind for node in nodes if node.owner is OwnerMode.LABEL)
 
 
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
@@ -124,49 +112,45 @@ def explanation_of(box: Box, parent: Parent, observed: Snapshot, now: datetime) 
     return Explanation(graph_of(box), found, gates, {node.id: node.phase for node in box.nodes})
 
 
-def decide(box: Box, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+def decide(box: Box, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     """Return what to write for `parent`, an object of the box's kind: its children, its status and its finalizer.
 
-    The decision depends on the observed objects and the time in `context`.
+    The decision depends on the observed objects and the time.
     """
     composite = composite_of(box)
     going = parent.metadata.deletion_timestamp is not None
     if going and composite.finalizer not in parent.metadata.finalizers:
         return Decision()
     if not going and not is_in_scope(composite, observed):
-        return out_of_scope(composite, parent, context.now)
+        return out_of_scope(composite, parent, now)
     account = composite.account_of(parent)
     if box.account is not None and account is None:
-        return missing_account(composite, parent, box.account.raw, context.now)
+        return missing_account(composite, parent, box.account.raw, now)
     chosen = _terminating if going else _decide_present
-    return attrs.evolve(chosen(box, composite, parent, observed, context), account=account)
+    return attrs.evolve(chosen(box, composite, parent, observed, now), account=account)
 
 
-def _decide_present(
-    box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext
-) -> Decision:
-    evaluation = Evaluation(box, parent.manifest, context.now, observed)
+def _decide_present(box: Box, composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
+    evaluation = Evaluation(box, parent.manifest, now, observed)
     found = plan(graph_of(box), composite.owner_of(parent), observed, evaluation.scope())
     reported = report(box, evaluation, found.scope)
     decision = reconcile_children(composite, parent, observed, found)
-    requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, context.now))
+    requeue = decision.requeue.no_later_than(_seconds_until(evaluation.due, now))
     desired = with_faults((*conditions_of(found), *reported.conditions), reported.faults)
     decision = attrs.evolve(decision, requeue=requeue)
-    return with_status(decision, composite, parent, observed, desired, reported.fields, context.now)
+    return with_status(decision, composite, parent, observed, desired, reported.fields, now)
 
 
 def _seconds_until(due: datetime | None, now: datetime) -> float | None:
     return None if due is None else (due - now).total_seconds()
 
 
-def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snapshot, context: BoxContext) -> Decision:
+def _terminating(box: Box, composite: Composite, parent: Parent, observed: Snapshot, now: datetime) -> Decision:
     if orphans_children(parent):
-        return orphan_children(composite, parent, observed, context.now)
-    evaluation = Evaluation(box, parent.manifest, context.now, observed)
+        return orphan_children(composite, parent, observed, now)
+    evaluation = Evaluation(box, parent.manifest, now, observed)
     hooks = Hooks(drains_of(box), evaluation.scope()) if box.drains else None
-    return tear_down(
-        composite, parent, observed, hooks, context.now, lambda: _seconds_until(evaluation.due, context.now)
-    )
+    return tear_down(composite, parent, observed, hooks, now, lambda: _seconds_until(evaluation.due, now))
 
 
 def access_of(boxes: Iterable[Box]) -> CompositeAccess:
@@ -184,7 +168,7 @@ def access_of(boxes: Iterable[Box]) -> CompositeAccess:
             name = "" if box.account.expressions else box.account.raw
             tenant.append(Access(SERVICE_ACCOUNT, ("impersonate",), name=name))
             continue
-        for node in _nodes(box):
+        for node in box.all_nodes:
             (tenant if composite.is_near(node.kind) else everywhere).append(Access(node.kind, _changed(node)))
     return CompositeAccess(tuple(everywhere), tuple(tenant))
 
@@ -195,14 +179,10 @@ def access_of_account(box: Box) -> CompositeAccess:
     The result matters only if the box acts through ServiceAccounts.
     """
     composite = composite_of(box)
-    changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in _nodes(box)]
+    changed = [(composite.is_near(node.kind), Access(node.kind, _changed(node))) for node in box.all_nodes]
     everywhere = [*child_rights(composite, near=False), *(access for near, access in changed if not near)]
     tenant = [*child_rights(composite, near=True), *(access for near, access in changed if near)]
     return CompositeAccess(tuple(everywhere), tuple(tenant))
-
-
-def _nodes(box: Box) -> tuple[BoxNode, ...]:
-    return (*box.nodes, *(node for phase in box.drains for node in phase))
 
 
 def _changed(node: BoxNode) -> tuple[str, ...]:

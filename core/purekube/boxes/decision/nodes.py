@@ -13,9 +13,8 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from purekube.boxes.box import Box, BoxNode, ExternalNode, Iteration
+from purekube.boxes.box import MARKS, READERS, Box, BoxNode, ExternalNode, Iteration
 from purekube.boxes.decision.evaluation import Evaluation, evaluation_of, hold_of, together, variables, when_test
-from purekube.boxes.decision.labels import MARKS, READERS
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.model import GeneratedField, OwnerMode, ReadinessRule
 from purekube.cel.syntax import Binary, Call, Conditional, Expression, children

@@ -23,8 +23,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_ha
 from purekube.apimachinery.meta import APPLIED_HASH, Condition, ObjectMeta
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.apimachinery.structuring import read_meta, read_own_conditions
-from purekube.boxes.box import Box
-from purekube.boxes.decision.labels import finalizer_named
+from purekube.boxes.box import Box, finalizer_named
 from purekube.boxes.definition import crd_of
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.rollout_policy import BoxRollout, DeletionPolicy, RolloutFailure

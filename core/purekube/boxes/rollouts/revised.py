@@ -16,7 +16,7 @@ from purekube.apimachinery.definitions import BROUGHT_TO
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.boxes.box import Box
-from purekube.boxes.decision.decide import BoxContext, composite_of, decide, explanation_of
+from purekube.boxes.decision.decide import composite_of, decide, explanation_of
 from purekube.boxes.rollouts.revisions import CONDITION, Assignments, record_of
 from purekube.composites.composite import Composite, Explanation, External, SecretUse
 from purekube.composites.decisions import present_fields, unchanged
@@ -103,7 +103,7 @@ class RevisedBox:
         box, parent = self.boxes.get(name), attrs.evolve(parent, notes=(condition,))
         if box is None:
             return self._held(parent, name, now)
-        decision = decide(box, parent, observed, BoxContext(now))
+        decision = decide(box, parent, observed, now)
         if decision.finalizer is Finalizer.REMOVE or meta.deletion_timestamp or _recorded(parent) == name:
             return decision
         return attrs.evolve(decision, annotations={**decision.annotations, BROUGHT_TO: record_of(name, now)})
