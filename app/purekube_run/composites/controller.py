@@ -238,7 +238,7 @@ class CompositeReconciler:
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:
             for manifest in (change.object, change.old_object):
-                woken |= names_in(manifest, self.composite.peers_annotation)
+                woken |= names_in(manifest, self.composite.marks.peers)
         for one in sorted(woken) if self.composite.kind.namespaced else ():
             yield from self._parents("namespace", one)
 

@@ -7,7 +7,7 @@ Nothing is coerced: `"5"` is not an integer and `1` not a boolean. Three convert
 * `STRICT` is `TOLERANT` that also collects unknown fields.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from types import NoneType, UnionType
@@ -139,20 +139,28 @@ def _mapping_hook(cls: Any, converter: Converter) -> Hook:
         return {name: hook(item, inner) for name, item in _free_object(value, _).items()}
 
     def checked_members(value: Any, _: Any) -> dict[str, Any]:
-        results, errors = {}, []
-        for name, item in _free_object(value, _).items():
-            try:
-                results[name] = hook(item, inner)
-            except Exception as error:
-                error.add_note(IterableValidationNote(f"member {name}", name, inner))
-                errors.append(error)
-                if len(errors) == MOST_PROBLEMS:
-                    break
-        if errors:
-            raise IterableValidationError("mapping", errors, cls)
-        return results
+        return _each(hook, _free_object(value, _).items(), "member", cls, inner)
 
     return checked_members if converter.detailed_validation else members
+
+
+def _each(hook: Hook, items: Iterable[tuple[Any, Any]], word: str, cls: Any, inner: Any) -> dict[Any, Any]:
+    """Return the `items` of a list or mapping, each read by `hook`, under their indexes or names.
+
+    Raises IterableValidationError with the first `MOST_PROBLEMS` errors, each with a note of the item's place.
+    """
+    results, errors = {}, []
+    for name, item in items:
+        try:
+            results[name] = hook(item, inner)
+        except Exception as error:
+            error.add_note(IterableValidationNote(f"{word} {name}", name, inner))
+            errors.append(error)
+            if len(errors) == MOST_PROBLEMS:
+                break
+    if errors:
+        raise IterableValidationError("mapping" if word == "member" else "list", errors, cls)
+    return results
 
 
 def _tuple_hook(cls: Any, converter: Converter) -> Hook:
@@ -167,18 +175,7 @@ def _tuple_hook(cls: Any, converter: Converter) -> Hook:
     def checked_items(value: Any, _: Any) -> tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise _must_be("a list", value)
-        results, errors = [], []
-        for position, item in enumerate(value):
-            try:
-                results.append(hook(item, inner))
-            except Exception as error:
-                error.add_note(IterableValidationNote(f"item {position}", position, inner))
-                errors.append(error)
-                if len(errors) == MOST_PROBLEMS:
-                    break
-        if errors:
-            raise IterableValidationError("list", errors, cls)
-        return tuple(results)
+        return tuple(_each(hook, enumerate(value), "item", cls, inner).values())
 
     return checked_items if converter.detailed_validation else items
 
@@ -219,10 +216,6 @@ def _patient_class_hook(cls: type[Any], converter: Converter, *, strict: bool) -
     return hook
 
 
-def _is_optional(cls: Any) -> bool:
-    return inner_type(cls)[1]
-
-
 def _is_tuple(cls: Any) -> bool:
     return get_origin(cls) is tuple and len(get_args(cls)) == 2 and get_args(cls)[1] is Ellipsis
 
@@ -231,12 +224,12 @@ def _is_list(cls: Any) -> bool:
     return get_origin(cls) in (list, Sequence)
 
 
-def _is_mapping(cls: Any) -> bool:
-    return get_origin(cls) in (Mapping, dict)
-
-
 def _is_literal(cls: Any) -> bool:
     return get_origin(cls) is Literal
+
+
+def _is_mapping(cls: Any) -> bool:
+    return get_origin(cls) in (Mapping, dict)
 
 
 def _is_integer_or_string(cls: Any) -> bool:
@@ -256,7 +249,9 @@ def _converter(*, detailed: bool, strict: bool = False) -> Converter:
     converter.register_structure_hook_factory(_is_list, lambda cls: _list_hook(cls, converter))
     converter.register_structure_hook_func(lambda cls: cls in (Mapping[str, Any], dict[str, Any]), _free_object)
     converter.register_structure_hook_func(lambda cls: cls == Mapping[str, str], _string_map)
-    converter.register_structure_hook_factory(_is_optional, lambda cls: _optional_hook(cls, converter))
+    converter.register_structure_hook_factory(
+        lambda cls: inner_type(cls)[1], lambda cls: _optional_hook(cls, converter)
+    )
     converter.register_structure_hook_factory(_is_tuple, lambda cls: _tuple_hook(cls, converter))
     if detailed:
         converter.register_structure_hook_factory(

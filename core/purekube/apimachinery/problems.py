@@ -92,9 +92,8 @@ def index(path: str, position: int) -> str:
     return f"{path}[{position}]"
 
 
-def path_of(steps: Iterable[str | int]) -> str:
-    """Return the path through the fields and list indexes in `steps`, such as `spec.endpoints[0]`."""
-    path = ""
+def path_of(steps: Iterable[str | int], path: str = "") -> str:
+    """Return the path through the fields and list indexes in `steps`, such as `spec.endpoints[0]`, below `path`."""
     for step in steps:
         path = index(path, step) if isinstance(step, int) else join(path, step)
     return path

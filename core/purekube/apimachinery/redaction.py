@@ -115,23 +115,8 @@ RULES: Final = tuple(
 
 SIGNS: Final = (
     *("pass", "pwd", "secret", "token", "key", "credential", "auth", "cookie", "bearer", "://", "vws1.", "eyj"),
-    *(
-        "-u",
-        "-p",
-        "k_live_",
-        "k_test_",
-        "ghp_",
-        "gho_",
-        "ghu_",
-        "ghs_",
-        "ghr_",
-        "github_pat_",
-        "glpat-",
-        "xox",
-        "hvs.",
-        "akia",
-        "asia",
-    ),
+    *("-u", "-p", "k_live_", "k_test_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox"),
+    *("hvs.", "akia", "asia"),
 )
 """Lower-case substrings: every text that a rule matches contains at least one of them.
 

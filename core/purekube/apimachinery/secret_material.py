@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice, repeat
 from typing import Any, Final
 
-from purekube.apimachinery.problems import MOST_PROBLEMS, index, join
+from purekube.apimachinery.problems import MOST_PROBLEMS, path_of
 from purekube.apimachinery.redaction import LOUD_KEY, PLACEHOLDER, RULES, SIGNS
 
 REDACTED: Final = "***"
@@ -122,19 +122,14 @@ def _find(values: Any, path: str) -> Iterator[str]:
 
 
 def _members(value: Mapping[Any, Any]) -> Iterator[_Child]:
-    for key, is_secret in _keys(value):
-        yield str(key), value[key], is_secret
-
-
-def _keys(value: Mapping[Any, Any]) -> Iterator[tuple[Any, bool]]:
-    """Yield pairs: a key of the mapping, and whether its value is a secret.
+    """Yield each key of the mapping as text, with its value, and whether that is a secret.
 
     A value is a secret if its key names a secret. In `{name: DB_PASSWORD, value: …}` the value under `value` is one
     too.
     """
     named = _names_secret(value)
-    for key in value:
-        yield key, is_secret_key(str(key)) or (named and key == "value")
+    for key, item in value.items():
+        yield str(key), item, is_secret_key(str(key)) or (named and key == "value")
 
 
 def _names_secret(value: Mapping[Any, Any]) -> bool:
@@ -161,9 +156,7 @@ def _letter_forms(path: str, steps: _Steps) -> str:
     way.reverse()
     if len(way) > 2 * _SHOWN_STEPS:
         way[_SHOWN_STEPS:-_SHOWN_STEPS] = ["…"]
-    for step in way:
-        path = index(path, step) if isinstance(step, int) else join(path, step)
-    return path
+    return path_of(way, path)
 
 
 _USER: Final = re.compile(r"(?<=://)[^/?#\s]*@")

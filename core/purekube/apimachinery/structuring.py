@@ -87,11 +87,13 @@ def read_meta(manifest: Manifest) -> ObjectMeta:
         return structure(ObjectMeta, {"name": "", **{k: v for k, v in body.items() if k not in unreadable}})
 
 
-def read_own_conditions(manifest: Manifest, types: Container[str]) -> tuple[Condition, ...]:
-    """Read an object's status conditions of the types in `types`; malformed ones are left out. Never raises."""
+def read_own_conditions(manifest: Manifest, types: Container[str] | None = None) -> tuple[Condition, ...]:
+    """Read an object's status conditions of the types in `types`, or of all types if that is None. Malformed ones are
+    left out. Never raises.
+    """
     conditions = get_path(manifest, "status", "conditions")
     readable = map(_condition, conditions if isinstance(conditions, list) else ())
-    return tuple(condition for condition in readable if condition is not None and condition.type in types)
+    return tuple(condition for condition in readable if condition and (types is None or condition.type in types))
 
 
 def _condition(value: Any) -> Condition | None:

@@ -30,15 +30,6 @@ A pass needs a round for each wave (depth in the graph of children): a wave that
 """
 
 
-def peers_annotation(marks: Marks) -> str:
-    """Return the name of the annotation by which a namespace admits children of parents in other namespaces.
-
-    A parent is an object for which a controller creates others, its children. The annotation lists the namespaces of
-    the parents that may have children there. `marks` gives the domain of the name.
-    """
-    return f"{marks.domain}/peers"
-
-
 class SecretUse(StrEnum):
     """The part of child Secrets (Secrets that a controller creates for an object) that the controller reads: their
     metadata, their metadata and type, or everything.
@@ -174,21 +165,12 @@ class Composite:
         """The name of a parent's annotation that records the kinds of its children, even of an earlier definition."""
         return f"{self.marks.domain}/kinds"
 
-    @property
-    def peers_annotation(self) -> str:
-        """The name of the annotation by which a namespace admits children from elsewhere (RUN-12). The annotation lists
-        the other namespaces whose parents may have children there.
-        """
-        return peers_annotation(self.marks)
-
     def peers(self, namespaces: Iterable[Manifest], parent: Parent) -> frozenset[str]:
         """Return the names of the other namespaces that admit children of this parent.
 
         `namespaces` are the Namespace objects to choose from, whose annotations are read.
         """
-        letting = (
-            namespace for namespace in namespaces if parent.namespace in names_in(namespace, self.peers_annotation)
-        )
+        letting = (namespace for namespace in namespaces if parent.namespace in names_in(namespace, self.marks.peers))
         return frozenset(str(metadata(namespace)["name"]) for namespace in letting)
 
     @property

@@ -93,6 +93,13 @@ class Marks:
         return f"{self.domain}/owner"
 
     @cached_property
+    def peers(self) -> str:
+        """The name of the annotation by which a namespace admits objects of owners in other namespaces (RUN-12). It
+        lists the namespaces of these owners.
+        """
+        return f"{self.domain}/peers"
+
+    @cached_property
     def roll(self) -> str:
         """The name of the annotation on a pod template with a hash of other objects, such as a ConfigMap.
 

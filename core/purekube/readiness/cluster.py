@@ -20,9 +20,7 @@ def autoscaler(manifest: Manifest) -> Readiness:
         # ScalingDisabled: the target has zero replicas, which the autoscaler leaves alone (kubernetes:
         # pkg/controller/podautoscaler/horizontal.go).
         if conditions.status(kind) == "False" and conditions.reason(kind) != "ScalingDisabled":
-            return progressing(
-                conditions.reason(kind) or f"Not{kind}", conditions.message_or_reason(kind, f"{kind} is False")
-            )
+            return conditions.progressing(kind, f"{kind} is False", f"Not{kind}")
     if not conditions.by_type:
         return progressing("NoStatus", "its controller has not observed it yet")
     return ready("AbleToScale")
@@ -52,9 +50,7 @@ def custom_resource_definition(manifest: Manifest) -> Readiness:
     # A name conflict is no progress: it ends only when the other CRD goes or changes (apiextensions-apiserver:
     # pkg/controller/status/naming_controller.go).
     if conditions.status("NamesAccepted") == "False":
-        return failed(
-            conditions.reason("NamesAccepted") or "NamesNotAccepted", conditions.message_or_reason("NamesAccepted", "")
-        )
+        return conditions.failed("NamesAccepted", "", "NamesNotAccepted")
     if conditions.status("NonStructuralSchema") == "True":
         return failed(
             "NonStructuralSchema", conditions.message_or_reason("NonStructuralSchema", "its schema is not structural")
@@ -71,10 +67,7 @@ def api_service(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     if conditions.holds("Available"):
         return ready("Available")
-    return progressing(
-        conditions.reason("Available") or "NotAvailable",
-        conditions.message_or_reason("Available", "it does not answer"),
-    )
+    return conditions.progressing("Available", "it does not answer", "NotAvailable")
 
 
 def service_cidr(manifest: Manifest) -> Readiness:
@@ -82,9 +75,7 @@ def service_cidr(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     if conditions.holds("Ready"):
         return ready("Ready")
-    return progressing(
-        conditions.reason("Ready") or "NotReady", conditions.message_or_reason("Ready", "it is not in use yet")
-    )
+    return conditions.progressing("Ready", "it is not in use yet", "NotReady")
 
 
 def signing_request(manifest: Manifest) -> Readiness:
@@ -92,7 +83,7 @@ def signing_request(manifest: Manifest) -> Readiness:
     conditions = Conditions.of(manifest)
     for kind in ("Denied", "Failed"):
         if conditions.holds(kind):
-            return failed(conditions.reason(kind) or kind, conditions.message_or_reason(kind, f"the request is {kind}"))
+            return conditions.failed(kind, f"the request is {kind}")
     if text(mapping(manifest, "status"), "certificate"):
         return ready("Issued")
     return progressing("NotIssued", "no certificate was issued yet")

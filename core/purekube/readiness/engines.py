@@ -63,29 +63,18 @@ def replication(manifest: Manifest) -> Readiness:
     done = text(status, "lastManualSync") == manual if manual else bool(text(status, "lastSyncTime"))
     if done and result == "Successful":
         return ready("Synchronized")
-    conditions = Conditions.of(manifest)
-    return progressing(
-        conditions.reason("Synchronizing") or "SyncPending",
-        conditions.message_or_reason("Synchronizing", "no sync has ended yet"),
-    )
+    return Conditions.of(manifest).progressing("Synchronizing", "no sync has ended yet", "SyncPending")
 
 
 def _judged(manifest: Manifest) -> Readiness:
     conditions, generation = Conditions.of(manifest), number(mapping(manifest, "metadata"), "generation")
     if conditions.holds("Stalled"):
-        return failed(
-            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "Flux has given up")
-        )
+        return conditions.failed("Stalled", "Flux has given up")
     observed = conditions.observed("Ready")
     if conditions.holds("Ready") and (observed is None or generation is None or observed >= generation):
         return ready(conditions.reason("Ready") or "Ready")
-    reason = conditions.reason("Ready") or conditions.reason("Reconciling") or "Pending"
-    return progressing(
-        reason,
-        conditions.message_or_reason(
-            "Ready", conditions.message_or_reason("Reconciling", "Flux has not observed it yet")
-        ),
-    )
+    otherwise = conditions.message_or_reason("Reconciling", "Flux has not observed it yet")
+    return conditions.progressing("Ready", otherwise, conditions.reason("Reconciling") or "Pending")
 
 
 def _suspended(manifest: Manifest) -> bool:

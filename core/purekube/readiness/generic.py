@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.readiness import cluster, engines, workloads
-from purekube.readiness.result import Conditions, Readiness, failed, mapping, number, progressing, ready, text, unknown
+from purekube.readiness.result import Conditions, Readiness, mapping, number, progressing, ready, text, unknown
 
 if TYPE_CHECKING:
     from purekube.schema.node import Schema
@@ -95,13 +95,9 @@ def _generation(manifest: Manifest) -> Readiness | None:
         return None
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled") and conditions.observed("Stalled") == generation:
-        return failed(
-            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "it is stalled")
-        )
+        return conditions.failed("Stalled", "it is stalled")
     if conditions.status("Ready") == "False" and conditions.observed("Ready") == generation:
-        return progressing(
-            conditions.reason("Ready") or "NotReady", conditions.message_or_reason("Ready", "Ready is False")
-        )
+        return conditions.progressing("Ready", "Ready is False", "NotReady")
     # The CRDs of Flux default observedGeneration to -1: no controller has observed the object.
     text = f"its controller has observed generation {observed}, it is at {generation}"
     return progressing("GenerationNotObserved", text if observed >= 0 else "its controller has not observed it yet")
@@ -115,11 +111,9 @@ def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readin
     """
     conditions = Conditions.of(manifest)
     if conditions.holds("Stalled"):
-        return failed(
-            conditions.reason("Stalled") or "Stalled", conditions.message_or_reason("Stalled", "it is stalled")
-        )
+        return conditions.failed("Stalled", "it is stalled")
     if conditions.holds("Failed"):
-        return failed(conditions.reason("Failed") or "Failed", conditions.message_or_reason("Failed", "it has failed"))
+        return conditions.failed("Failed", "it has failed")
     if conditions.holds("Reconciling"):
         return progressing("Reconciling", conditions.message_or_reason("Reconciling", "it is being reconciled"))
     for kind in ("Ready", "Available"):
@@ -127,8 +121,7 @@ def by_conventions(manifest: Manifest, schema: "Schema | None" = None) -> Readin
         if status == "True":
             return _at_its_generation(manifest, conditions, kind)
         if status:  # as in kstatus (status.go, checkReadyCondition), Ready=False is progress and never a failure
-            reason = conditions.reason(kind) or f"Not{kind}"
-            return progressing(reason, conditions.message_or_reason(kind, f"{kind} is {status}"))
+            return conditions.progressing(kind, f"{kind} is {status}", f"Not{kind}")
     # kstatus calls an object without a status ready, even if its controller has yet to write one (flux2#5855;
     # fluxcd/cli-utils: pkg/kstatus/status/status.go, Compute).
     if not mapping(manifest, "status") and schema is not None and "status" in schema.properties:

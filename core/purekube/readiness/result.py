@@ -122,6 +122,16 @@ class Conditions:
         condition = self.by_type.get(kind, {})
         return text(condition, "message") or text(condition, "reason") or otherwise
 
+    def failed(self, kind: str, otherwise: str, reason: str = "") -> Readiness:
+        """Return that the object has failed, with reason and message of the condition of type `kind`. What the
+        condition lacks is replaced by `reason`, by default its type, and by `otherwise`.
+        """
+        return failed(self.reason(kind) or reason or kind, self.message_or_reason(kind, otherwise))
+
+    def progressing(self, kind: str, otherwise: str, reason: str = "") -> Readiness:
+        """Return that the object is progressing. The arguments are those of `failed`."""
+        return progressing(self.reason(kind) or reason or kind, self.message_or_reason(kind, otherwise))
+
     def reason(self, kind: str) -> str:
         """Return the reason of the condition of type `kind`; "" if the condition does not exist."""
         return text(self.by_type.get(kind, {}), "reason")

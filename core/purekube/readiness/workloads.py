@@ -31,8 +31,7 @@ def deployment(manifest: Manifest) -> Readiness:
     if conditions.reason("Progressing") == "ProgressDeadlineExceeded" and conditions.status("Progressing") == "False":
         return failed("ProgressDeadlineExceeded", conditions.message_or_reason("Progressing", "it makes no progress"))
     if conditions.holds("ReplicaFailure"):
-        reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
-        return progressing(reason, conditions.message_or_reason("ReplicaFailure", "pods cannot be made"))
+        return conditions.progressing("ReplicaFailure", "pods cannot be made")
     if not _has_observed_generation(manifest):
         return _unseen()
     updated, total = count(status, "updatedReplicas"), count(status, "replicas")
@@ -57,8 +56,7 @@ def replica_set(manifest: Manifest) -> Readiness:
     status, want = mapping(manifest, "status"), count(mapping(manifest, "spec"), "replicas", 1)
     conditions = Conditions.of(manifest)
     if conditions.holds("ReplicaFailure"):
-        reason = conditions.reason("ReplicaFailure") or "ReplicaFailure"
-        return progressing(reason, conditions.message_or_reason("ReplicaFailure", "pods cannot be made"))
+        return conditions.progressing("ReplicaFailure", "pods cannot be made")
     if not _has_observed_generation(manifest):
         return _unseen()
     total = count(status, "replicas")
@@ -163,9 +161,7 @@ def job(manifest: Manifest) -> Readiness:
     # kstatus calls a Job that has merely started Current; here it counts once it has ended (fluxcd/cli-utils:
     # pkg/kstatus/status/core.go, jobConditions).
     if conditions.holds("Failed"):
-        return failed(
-            conditions.reason("Failed") or "JobFailed", conditions.message_or_reason("Failed", "the Job has failed")
-        )
+        return conditions.failed("Failed", "the Job has failed", "JobFailed")
     if conditions.holds("Complete"):
         return ready("JobCompleted", "the Job has ended well")
     if conditions.holds("Suspended"):

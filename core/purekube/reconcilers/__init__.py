@@ -16,9 +16,18 @@ from purekube.apimachinery.problems import Problem
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Fill
 from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
-from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Validator
 from purekube.reconcilers.controllers import Controller, Feature, Reconciler, Watcher, controller_access
-from purekube.reconcilers.desired import Children, Desired, Node, Object, UnreadableObject
+from purekube.reconcilers.desired import (
+    Admission,
+    AdmissionWarning,
+    Children,
+    Defaulter,
+    Desired,
+    Node,
+    Object,
+    UnreadableObject,
+    Validator,
+)
 from purekube.reconcilers.kind_reviews import reviewed
 from purekube.reconcilers.kind_versions import KindConversion, conversion, versioned
 from purekube.reconcilers.pure import PureReconciler, Read, pure_reconciler

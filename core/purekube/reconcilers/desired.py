@@ -9,6 +9,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.problems import Problem
 from purekube.controller.decision import Fill
 from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.graph.owner import label_text
@@ -66,6 +67,47 @@ class UnreadableObject(_StoredObject):
     problems: str
     conditions: tuple[Condition, ...] = ()
     manifest: Manifest = attrs.field(factory=dict, eq=False, repr=False)
+
+
+# --- reviews of writes before they are stored (PH-8) -----------------------------------------------------------------
+
+
+@attrs.frozen
+class AdmissionWarning:
+    """A text that the API server shows to the author of a write. The write is admitted."""
+
+    message: str
+    path: str = ""
+    """The path of the field, such as `spec.quota`; empty for the whole object."""
+
+
+@attrs.frozen
+class Admission(Generic[Spec, Status]):
+    """One write that is about to be stored: the new object, the object that it replaces (None on create), and
+    the user.
+    """
+
+    object: Object[Spec, Status]
+    old: Object[Spec, Status] | None = None
+    user: str = ""
+
+
+Validator: TypeAlias = Callable[[Admission[Spec, Status]], Iterable[Problem | AdmissionWarning]]
+"""A function that returns the problems for which a write is refused, and warnings."""
+Defaulter: TypeAlias = Callable[[Object[Spec, Status]], Spec]
+"""A function that returns an object's spec with defaults filled in. From its own result it must return the same spec.
+"""
+
+
+@attrs.frozen(eq=False)
+class Reviews(Generic[Spec, Status]):
+    """The functions that review each write of a kind's objects: `validate` may refuse it, `default` fills in fields."""
+
+    validate: Validator[Spec, Status] | None = None
+    default: Defaulter[Spec, Status] | None = None
+
+
+# --- nodes -----------------------------------------------------------------------------------------------------------
 
 
 def _by_own_readiness(live: Manifest) -> bool:

@@ -14,8 +14,7 @@ import attrs
 from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
 from purekube.apimachinery.manifest import Manifest, metadata
 from purekube.apimachinery.problems import Problem, ValidationProblems
-from purekube.reconcilers.admission import Admission, AdmissionWarning, Defaulter, Reviews, Validator
-from purekube.reconcilers.desired import Spec, Status
+from purekube.reconcilers.desired import Admission, AdmissionWarning, Defaulter, Reviews, Spec, Status, Validator
 from purekube.reconcilers.resource import Resource
 
 

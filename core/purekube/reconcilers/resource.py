@@ -10,14 +10,13 @@ import attrs
 from purekube.apimachinery.converters import reporting_converter
 from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
 from purekube.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
-from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema, validations
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of, join
-from purekube.apimachinery.structuring import read_meta, structure, unstructure
-from purekube.reconcilers.admission import Reviews
-from purekube.reconcilers.desired import Object, Spec, Status, UnreadableObject
+from purekube.apimachinery.structuring import read_meta, read_own_conditions, structure, unstructure
+from purekube.reconcilers.desired import Object, Reviews, Spec, Status, UnreadableObject
 from purekube.schema import Schema, compile_schema, validate
 from purekube.schema.objectmeta import with_type_meta
 from purekube.versions import Conversion, Converter
@@ -129,7 +128,7 @@ class Resource(Generic[Spec, Status]):
             return self.read(manifest)
         except ValidationProblems as error:
             problems = "; ".join(map(str, error.problems))
-        return UnreadableObject(self.kind, read_meta(manifest), problems, _conditions(manifest), manifest)
+        return UnreadableObject(self.kind, read_meta(manifest), problems, read_own_conditions(manifest), manifest)
 
     def new(self, name: str, spec: Spec, *, namespace: str = "", **meta: Any) -> Object[Spec, Status]:
         """Return an object of the kind with this name and spec, which is not stored in a cluster yet.
@@ -371,14 +370,3 @@ def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) 
     except ValidationProblems as error:
         problems += (attrs.evolve(one, path=f"{name}.{one.path}" if one.path else name) for one in error.problems)
         return None
-
-
-def _conditions(manifest: Manifest) -> tuple[Condition, ...]:
-    conditions = get_path(manifest, "status", "conditions")
-    found = []
-    for value in conditions if isinstance(conditions, list) else ():
-        try:
-            found.append(structure(Condition, value))
-        except ValidationProblems:
-            continue
-    return tuple(found)

@@ -13,7 +13,7 @@ from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, NAMESPACE, SECRET
 from purekube.apimachinery.timestamps import format_time
-from purekube.composites.composite import Composite, Explanation, SecretUse, peers_annotation, status_writer
+from purekube.composites.composite import Composite, Explanation, SecretUse, status_writer
 from purekube.composites.decisions import (
     missing_account,
     orphan_children,
@@ -431,7 +431,7 @@ def test_names_of_a_composite_follow_from_its_word_and_its_domain() -> None:
     assert (BOX.title, BOX.told, other.title, other.told) == ("box shop", "shop", "reconciler r", "pure-r")
     assert BOX.kinds_annotation == "box.example.com/kinds"
     assert BOX.created_annotation == "box.example.com/created"
-    assert BOX.peers_annotation == peers_annotation(MARKS) == "box.example.com/peers"
+    assert MARKS.peers == "box.example.com/peers"
     assert composite(conditions=("Open",)).condition_types == ("Ready", "Reconciling", "Stalled", "Deleting", "Open")
     assert status_writer(BOX) == StatusWriter(SHOP, "box shop")
 

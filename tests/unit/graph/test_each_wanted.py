@@ -22,7 +22,7 @@ from purekube.graph.node import (
     Scope,
     Until,
 )
-from purekube.graph.node_order import Graph, UnknownNode
+from purekube.graph.node_order import Graph, GraphError
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.required_objects import WantedItem, WantedNode, evaluate
 from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, written
@@ -263,6 +263,6 @@ def test_a_wave_is_one_more_than_the_longest_way_below_it_PH_1() -> None:
 
 
 def test_what_pods_are_replaced_for_must_exist_PH_4() -> None:
-    with pytest.raises(UnknownNode, match="a depends on z, and there is no such resource") as raised:
+    with pytest.raises(GraphError, match="a depends on z, and there is no such resource") as raised:
         Graph.of([node(roll_on=("z",))])
     assert raised.value.place == LINE

@@ -18,7 +18,6 @@ from purekube.boxes.decision.evaluation import Evaluation, evaluation_of, hold_o
 from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.model import GeneratedField, OwnerMode, ReadinessRule
 from purekube.cel.syntax import Binary, Call, Conditional, Expression, children
-from purekube.composites.composite import peers_annotation
 from purekube.composites.parent import as_stored
 from purekube.controller.decision import ALPHANUMERIC, Fill
 from purekube.controller.managed_fields import kubectl_name
@@ -41,9 +40,8 @@ def closed_namespace(evaluation: Evaluation, scope: Scope, namespace: str | None
         or namespace in (own, *evaluation.observed.peers, *_created_namespaces(evaluation, scope))
     ):
         return None
-    annotation = peers_annotation(MARKS)
     live = evaluation.observed.objects.get(ObjectRef(NAMESPACE, None, namespace))
-    command = _annotate(ObjectRef(NAMESPACE, None, namespace), live, annotation, str(own))
+    command = _annotate(ObjectRef(NAMESPACE, None, namespace), live, MARKS.peers, str(own))
     return Hold(HoldCause.DENIED, f"namespace {namespace} has not let namespace {own} in: {command}", place)
 
 
