@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from purekube.cel import Budget
-from purekube.cel.limits import EvaluationError, no_overload
+from purekube.cel.limits import EvaluationError, no_overload, of_type
 from purekube.cel.signatures import built, function, list_cost, text_cost
 
 _SIGNS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -20,15 +20,7 @@ _PRIME: Final = 0x100000001B3
 
 
 def _text(value: Any) -> bytes:
-    if not isinstance(value, str):
-        raise no_overload()
-    return value.encode("utf-8", "surrogatepass")
-
-
-def _int(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise no_overload()
-    return int(value)
+    return of_type(str, value).encode("utf-8", "surrogatepass")
 
 
 def _fnv64a(value: Any) -> bytes:
@@ -47,17 +39,17 @@ def _seeded_string(budget: Budget, length: Any, seed: Any) -> str:
     """Return text of the given length that depends only on `seed`; as in kro, the text repeats after eight
     characters.
     """
-    if _int(length) <= 0:
+    if of_type(int, length) <= 0:
         raise EvaluationError("the length must be positive")
-    budget.build_text(_int(length))
+    budget.build_text(of_type(int, length))
     digest = hashlib.sha256(_text(seed)).digest()
     period = [_SIGNS[int.from_bytes(digest[at : at + 4], "big") % len(_SIGNS)] for at in range(0, len(digest), 4)]
-    return "".join(period[at % len(period)] for at in range(_int(length)))
+    return "".join(period[at % len(period)] for at in range(of_type(int, length)))
 
 
 def _seeded_int(least: Any, end: Any, seed: Any) -> int:
     """Return an integer that depends only on `seed`, at least `least` and less than `end`."""
-    if _int(least) >= _int(end):
+    if of_type(int, least) >= of_type(int, end):
         raise EvaluationError("the first number must be less than the second")
     drawn = int.from_bytes(hashlib.sha256(_text(seed)).digest()[:8], "big")
     return int(least) + drawn % (int(end) - int(least))
@@ -115,9 +107,7 @@ def _without_item(budget: Budget, items: Any, index: Any) -> Any:
 
 def _spliced(budget: Budget, items: Any, index: Any, removed: int, put: list[Any]) -> Any:
     """Return a copy of a list in which `put` replaces `removed` items from `index` on."""
-    if not isinstance(items, list):
-        raise no_overload()
-    if not 0 <= _int(index) <= len(items) - removed:
+    if not 0 <= of_type(int, index) <= len(of_type(list, items)) - removed:
         raise EvaluationError(f"index out of bounds: {index}")
     return built(budget, [*items[:index], *put, *items[index + removed :]])
 

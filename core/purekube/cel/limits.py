@@ -1,8 +1,10 @@
 """The errors of expressions, and the limits of their cost: in steps, not seconds, so the same on every machine."""
 
-from typing import Final
+from typing import Any, Final, TypeVar
 
 import attrs
+
+_T = TypeVar("_T")
 
 
 class CelSyntaxError(ValueError):
@@ -38,6 +40,13 @@ class LimitExceeded(CelError):
 def no_overload() -> EvaluationError:
     """Return the error for operands or arguments of types that the operator or function does not accept."""
     return EvaluationError("no such overload")
+
+
+def of_type(wanted: type[_T], value: Any) -> _T:
+    """Return `value` if it is of the type `wanted`; a boolean is no int here. Raises EvaluationError otherwise."""
+    if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
+        raise no_overload()
+    return value
 
 
 @attrs.frozen

@@ -4,20 +4,17 @@ import base64
 import binascii
 from typing import Any, Final
 
-from purekube.cel.limits import Budget, EvaluationError, no_overload
+from purekube.cel.limits import Budget, EvaluationError, of_type
 from purekube.cel.signatures import built, function, text_cost
 
 
 def _encode(budget: Budget, value: Any) -> str:
-    if not isinstance(value, bytes):
-        raise no_overload()
-    return str(built(budget, base64.b64encode(value).decode()))
+    return str(built(budget, base64.b64encode(of_type(bytes, value)).decode()))
 
 
 def _decode(budget: Budget, text: Any) -> bytes:
     """Decode base64 with or without its padding."""
-    if not isinstance(text, str):
-        raise no_overload()
+    text = of_type(str, text)
     try:
         padded = text if text.endswith("=") else text + "=" * (-len(text) % 4)
         return bytes(built(budget, base64.b64decode(padded.encode("ascii"), validate=True)))

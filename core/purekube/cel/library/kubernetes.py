@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.formats import is_quantity, parse_quantity
 from purekube.cel.library.standard import pattern_of, text_of
-from purekube.cel.limits import Budget, EvaluationError, no_overload
+from purekube.cel.limits import Budget, EvaluationError, no_overload, of_type
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import INT_MAX, INT_MIN, Semver, compare_values
 
@@ -32,11 +32,7 @@ def _is_quantity(text: Any) -> bool:
 
 
 def _decimal(value: Any) -> Decimal:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return Decimal(int(value))
-    if not isinstance(value, Decimal):
-        raise no_overload()
-    return value
+    return value if isinstance(value, Decimal) else Decimal(int(of_type(int, value)))
 
 
 def _is_integer(value: Any) -> bool:
@@ -84,12 +80,7 @@ def _semver(text: Any, generous: Any = False) -> Semver:
 
 
 def _part(name: str) -> Any:
-    def run(value: Any) -> int:
-        if not isinstance(value, Semver):
-            raise no_overload()
-        return int(getattr(value, name))
-
-    return run
+    return lambda value: int(getattr(of_type(Semver, value), name))
 
 
 def _compare(left: Any, right: Any) -> int:
@@ -107,11 +98,9 @@ def _find(budget: Budget, text: Any, pattern: Any) -> str:
 
 def _find_all(budget: Budget, text: Any, pattern: Any, most: Any = -1) -> list[str]:
     compiled, text = pattern_of(pattern), text_of(text)
-    if isinstance(most, bool) or not isinstance(most, int):
-        raise no_overload()
     out: list[str] = []
     at = 0
-    for match in compiled.find_all(text, int(most)):
+    for match in compiled.find_all(text, of_type(int, most)):
         at += len(match)
         budget.spend(1 + len(text) * compiled.size // 16)
         budget.build_items(1)

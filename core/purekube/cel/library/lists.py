@@ -5,7 +5,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Any, Final
 
-from purekube.cel.limits import Budget, EvaluationError, no_overload
+from purekube.cel.limits import Budget, EvaluationError, no_overload, of_type
 from purekube.cel.signatures import built, function, list_cost, square_cost
 from purekube.cel.values import Duration, Uint, cel_equal, compare_values, int64, is_number, uint64
 
@@ -13,22 +13,10 @@ _SORTED: Final = ("int", "uint", "double", "bool", "string", "bytes", "timestamp
 _SUMMED: Final = ("int", "uint", "double", "duration", "dyn")
 
 
-def _items(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise no_overload()
-    return value
-
-
-def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise no_overload()
-    return int(value)
-
-
 def _distinct(budget: Budget, items: Any) -> list[Any]:
     out: list[Any] = []
     seen = set[str]()
-    for item in _items(items):
+    for item in of_type(list, items):
         if type(item) is str:
             if item in seen:
                 continue
@@ -42,10 +30,10 @@ def _distinct(budget: Budget, items: Any) -> list[Any]:
 
 
 def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
-    if _count(depth) < 0:
+    if of_type(int, depth) < 0:
         raise EvaluationError("level must be non-negative")
     out: list[Any] = []
-    pending = [(item, int(depth)) for item in reversed(_items(items))]
+    pending = [(item, int(depth)) for item in reversed(of_type(list, items))]
     while pending:
         budget.spend(1)
         item, left = pending.pop()
@@ -57,17 +45,17 @@ def _flatten(budget: Budget, items: Any, depth: Any = 1) -> list[Any]:
 
 
 def _range(budget: Budget, count: Any) -> list[int]:
-    numbers = range(_count(count))
+    numbers = range(of_type(int, count))
     budget.build_items(len(numbers))
     return list(numbers)
 
 
 def _reverse(budget: Budget, items: Any) -> list[Any]:
-    return list(built(budget, _items(items)[::-1]))
+    return list(built(budget, of_type(list, items)[::-1]))
 
 
 def _slice(budget: Budget, items: Any, start: Any, end: Any) -> list[Any]:
-    if not 0 <= _count(start) <= _count(end) <= len(_items(items)):
+    if not 0 <= of_type(int, start) <= of_type(int, end) <= len(of_type(list, items)):
         raise EvaluationError(f"cannot slice {len(items)} items from {start} to {end}")
     return list(built(budget, items[start:end]))
 
@@ -78,7 +66,7 @@ def _compare(left: Any, right: Any) -> int:
 
 
 def _sort(budget: Budget, items: Any) -> list[Any]:
-    return sorted_by(budget, _items(items), _items(items))
+    return sorted_by(budget, of_type(list, items), of_type(list, items))
 
 
 def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
@@ -90,13 +78,13 @@ def sorted_by(budget: Budget, items: list[Any], keys: list[Any]) -> list[Any]:
 
 
 def _is_sorted(items: Any) -> bool:
-    values = _items(items)
+    values = of_type(list, items)
     return all(compare_values(left, right) <= 0 for left, right in pairwise(values))
 
 
 def _extreme(sign: int) -> Callable[[Any], Any]:
     def run(items: Any) -> Any:
-        values = _items(items)
+        values = of_type(list, items)
         if not values:
             raise EvaluationError("min and max need an item at the least")
         best = values[0]
@@ -109,7 +97,7 @@ def _extreme(sign: int) -> Callable[[Any], Any]:
 
 
 def _sum(items: Any) -> Any:
-    values = _items(items)
+    values = of_type(list, items)
     if all(isinstance(item, Duration) for item in values) and values:
         return Duration(int64(sum(item.nanos for item in values), "duration overflow"))
     if not all(is_number(item) for item in values) or len(set(map(type, values))) > 1:
@@ -121,19 +109,19 @@ def _sum(items: Any) -> Any:
 
 
 def _index_of(budget: Budget, items: Any, what: Any) -> int:
-    return next((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), -1)
+    return next((at for at, item in enumerate(of_type(list, items)) if cel_equal(item, what, budget)), -1)
 
 
 def _last_index_of(budget: Budget, items: Any, what: Any) -> int:
-    return max((at for at, item in enumerate(_items(items)) if cel_equal(item, what, budget)), default=-1)
+    return max((at for at, item in enumerate(of_type(list, items)) if cel_equal(item, what, budget)), default=-1)
 
 
 def _contains(budget: Budget, items: Any, part: Any) -> bool:
-    return all(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
+    return all(any(cel_equal(wanted, item, budget) for item in of_type(list, items)) for wanted in of_type(list, part))
 
 
 def _intersects(budget: Budget, items: Any, part: Any) -> bool:
-    return any(any(cel_equal(wanted, item, budget) for item in _items(items)) for wanted in _items(part))
+    return any(any(cel_equal(wanted, item, budget) for item in of_type(list, items)) for wanted in of_type(list, part))
 
 
 def _equivalent(budget: Budget, items: Any, part: Any) -> bool:

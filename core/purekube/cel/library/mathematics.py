@@ -4,23 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any, Final
 
-from purekube.cel.limits import EvaluationError, no_overload
+from purekube.cel.limits import EvaluationError, no_overload, of_type
 from purekube.cel.signatures import function, list_cost
 from purekube.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, compare_values, is_number
 
 _NUMBERS: Final = ("int", "uint", "double")
-
-
-def _double(value: Any) -> float:
-    if not isinstance(value, float):
-        raise no_overload()
-    return value
-
-
-def _integer(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise no_overload()
-    return value
 
 
 def _extreme(sign: int) -> Callable[..., Any]:
@@ -39,7 +27,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
 
 def _rounded(run: Callable[[float], float]) -> Callable[[Any], float]:
     def rounded(value: Any) -> float:
-        number = _double(value)
+        number = of_type(float, value)
         return math.copysign(run(number), number) if math.isfinite(number) else number  # a zero has a sign
 
     return rounded
@@ -74,7 +62,7 @@ def _sqrt(value: Any) -> float:
 
 
 def _pair(left: Any, right: Any) -> type[int]:
-    if isinstance(_integer(left), Uint) is not isinstance(_integer(right), Uint):
+    if isinstance(of_type(int, left), Uint) is not isinstance(of_type(int, right), Uint):
         raise no_overload()
     return type(left)
 
@@ -84,17 +72,17 @@ def _bitwise(run: Callable[[int, int], int]) -> Callable[[Any, Any], int]:
 
 
 def _not(value: Any) -> int:
-    return Uint(~_integer(value) & UINT_MAX) if isinstance(value, Uint) else ~int(_integer(value))
+    return Uint(~of_type(int, value) & UINT_MAX) if isinstance(value, Uint) else ~int(of_type(int, value))
 
 
 def _distance(value: Any) -> int:
-    if _integer(value) < 0:
+    if of_type(int, value) < 0:
         raise EvaluationError(f"negative offset: {value}")
     return min(int(value), 64)
 
 
 def _shift_left(value: Any, by: Any) -> int:
-    moved = (_integer(value) << _distance(by)) & UINT_MAX
+    moved = (of_type(int, value) << _distance(by)) & UINT_MAX
     if isinstance(value, Uint):
         return Uint(moved)
     return moved - 2**64 if moved > INT_MAX else moved
@@ -102,7 +90,7 @@ def _shift_left(value: Any, by: Any) -> int:
 
 def _right(value: Any, by: Any) -> int:
     """Shift right logically: the sign bit moves like any other bit, and zeros are shifted in."""
-    moved = (_integer(value) & UINT_MAX) >> _distance(by)
+    moved = (of_type(int, value) & UINT_MAX) >> _distance(by)
     if isinstance(value, Uint):
         return Uint(moved)
     return moved - 2**64 if moved > INT_MAX else moved
@@ -126,9 +114,9 @@ FUNCTIONS: Final = (
     function(_same("abs"), _abs),
     function(_same("sign"), _sign),
     function([f"math.sqrt({kind}) -> double" for kind in _NUMBERS], _sqrt),
-    function("math.isNaN(double) -> bool", lambda value: math.isnan(_double(value))),
-    function("math.isInf(double) -> bool", lambda value: math.isinf(_double(value))),
-    function("math.isFinite(double) -> bool", lambda value: math.isfinite(_double(value))),
+    function("math.isNaN(double) -> bool", lambda value: math.isnan(of_type(float, value))),
+    function("math.isInf(double) -> bool", lambda value: math.isinf(of_type(float, value))),
+    function("math.isFinite(double) -> bool", lambda value: math.isfinite(of_type(float, value))),
     function([f"math.bitAnd({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a & b)),
     function([f"math.bitOr({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a | b)),
     function([f"math.bitXor({kind}, {kind}) -> {kind}" for kind in ("int", "uint")], _bitwise(lambda a, b: a ^ b)),

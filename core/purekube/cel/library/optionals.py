@@ -3,19 +3,13 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.cel.limits import Budget, Missing, no_overload
+from purekube.cel.limits import Budget, Missing, of_type
 from purekube.cel.signatures import built, function, list_cost
 from purekube.cel.values import ABSENT, OptionalValue
 
 
-def _optional(value: Any) -> OptionalValue:
-    if not isinstance(value, OptionalValue):
-        raise no_overload()
-    return value
-
-
 def _value(value: Any) -> Any:
-    if not _optional(value).present:
+    if not of_type(OptionalValue, value).present:
         raise Missing("optional.none() dereference")
     return value.value
 
@@ -26,21 +20,15 @@ def _of_non_zero(value: Any) -> OptionalValue:
 
 
 def _first(items: Any) -> OptionalValue:
-    if not isinstance(items, list):
-        raise no_overload()
-    return OptionalValue(items[0], True) if items else ABSENT
+    return OptionalValue(items[0], True) if of_type(list, items) else ABSENT
 
 
 def _last(items: Any) -> OptionalValue:
-    if not isinstance(items, list):
-        raise no_overload()
-    return OptionalValue(items[-1], True) if items else ABSENT
+    return OptionalValue(items[-1], True) if of_type(list, items) else ABSENT
 
 
 def _unwrap(budget: Budget, items: Any) -> list[Any]:
-    if not isinstance(items, list):
-        raise no_overload()
-    return list(built(budget, [item.value for item in items if _optional(item).present]))
+    return list(built(budget, [item.value for item in of_type(list, items) if of_type(OptionalValue, item).present]))
 
 
 FUNCTIONS: Final = (
@@ -49,7 +37,7 @@ FUNCTIONS: Final = (
     function("optional.none() -> optional($A)", lambda: ABSENT),
     function("optional.unwrap(list(optional($A))) -> list($A)", _unwrap, cost=list_cost, with_budget=True),
     function("list(optional($A)).unwrapOpt() -> list($A)", _unwrap, cost=list_cost, with_budget=True),
-    function("optional($A).hasValue() -> bool", lambda value: _optional(value).present),
+    function("optional($A).hasValue() -> bool", lambda value: of_type(OptionalValue, value).present),
     function("optional($A).value() -> $A", _value),
     function("list($A).first() -> optional($A)", _first),
     function("list($A).last() -> optional($A)", _last),

@@ -8,7 +8,7 @@ from ipaddress import IPv4Address, IPv6Address
 from typing import Any, Final
 
 from purekube.apimachinery.durations import NANOS
-from purekube.cel.limits import Budget, EvaluationError, no_overload
+from purekube.cel.limits import Budget, EvaluationError, no_overload, of_type
 from purekube.cel.moments import duration_text, parse_duration, parse_timestamp, timestamp_of, timestamp_text
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import (
@@ -38,9 +38,7 @@ _EXPONENT_FROM: Final = 6
 
 def text_of(value: Any) -> str:
     """Return `value` if it is a string. Raises EvaluationError otherwise."""
-    if not isinstance(value, str):
-        raise no_overload()
-    return value
+    return of_type(str, value)
 
 
 def pattern_of(text: Any) -> Any:

@@ -6,7 +6,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from purekube.cel.library.standard import double_text, text_of
-from purekube.cel.limits import Budget, EvaluationError, no_overload
+from purekube.cel.limits import Budget, EvaluationError, of_type
 from purekube.cel.moments import duration_text, timestamp_text
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import Duration, Timestamp, TypeValue, is_number
@@ -20,9 +20,7 @@ _MOST_DIGITS: Final = 1_000
 
 
 def _index(value: Any, length: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise no_overload()
-    if not 0 <= value <= length:
+    if not 0 <= of_type(int, value) <= length:
         raise EvaluationError(f"index out of range: {value}")
     return int(value)
 
@@ -53,18 +51,14 @@ def _substring(text: Any, start: Any, end: Any = None) -> str:
 
 def _replace(budget: Budget, text: Any, old: Any, new: Any, most: Any = -1) -> str:
     text, old, new = text_of(text), text_of(old), text_of(new)
-    if not isinstance(most, int) or isinstance(most, bool):
-        raise no_overload()
-    count = text.count(old) if most < 0 else min(most, text.count(old))
+    count = text.count(old) if of_type(int, most) < 0 else min(most, text.count(old))
     budget.build_text(len(text) + count * (len(new) - len(old)))
     return str(text.replace(old, new, most if most >= 0 else -1))
 
 
 def _split(budget: Budget, text: Any, separator: Any, most: Any = -1) -> list[str]:
     text, separator = text_of(text), text_of(separator)
-    if not isinstance(most, int) or isinstance(most, bool):
-        raise no_overload()
-    if most == 0:
+    if of_type(int, most) == 0:
         return []
     budget.build_items(1 + (text.count(separator) if most < 0 else min(most, text.count(separator))))
     budget.build_text(len(text))
@@ -77,10 +71,8 @@ def _split(budget: Budget, text: Any, separator: Any, most: Any = -1) -> list[st
 
 
 def _join(budget: Budget, items: Any, separator: Any = "") -> str:
-    if not isinstance(items, list) or not all(isinstance(item, str) for item in items):
-        raise no_overload()
-    budget.spend(len(items))
-    budget.build_text(sum(map(len, items)) + len(text_of(separator)) * max(0, len(items) - 1))
+    budget.spend(len(of_type(list, items)))
+    budget.build_text(sum(len(text_of(item)) for item in items) + len(text_of(separator)) * max(0, len(items) - 1))
     return str(separator.join(items))
 
 
@@ -107,10 +99,9 @@ def _made(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _format(budget: Budget, text: Any, arguments: Any) -> str:
-    if not isinstance(arguments, list):
-        raise no_overload()
     out: list[str] = []
     taken, at, text = 0, 0, text_of(text)
+    arguments = of_type(list, arguments)
     while at < len(text):
         sign = text.find("%", at)
         if sign < 0:

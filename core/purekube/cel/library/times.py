@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from purekube.apimachinery.durations import NANOS
-from purekube.cel.limits import EvaluationError, no_overload
+from purekube.cel.limits import EvaluationError, of_type
 from purekube.cel.moments import zone_of
 from purekube.cel.signatures import Function, function
 from purekube.cel.values import Duration, Timestamp
@@ -14,11 +14,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _moment(value: Any, zone: Any = "UTC") -> datetime:
-    if not isinstance(value, Timestamp) or not isinstance(zone, str):
-        raise no_overload()
-    moment = _EPOCH + timedelta(seconds=value.nanos // NANOS)
+    moment = _EPOCH + timedelta(seconds=of_type(Timestamp, value).nanos // NANOS)
     try:
-        return moment.astimezone(zone_of(zone))
+        return moment.astimezone(zone_of(of_type(str, zone)))
     except OverflowError as error:
         raise EvaluationError("timestamp overflow") from error
 
