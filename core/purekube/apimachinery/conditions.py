@@ -8,11 +8,17 @@ that condition (PULL-6).
 
 from collections.abc import Container, Iterable, Sequence
 from datetime import timedelta
+from typing import Final
 
 import attrs
 
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import exact_time, time_or_none
+
+READY: Final = "Ready"
+RECONCILING: Final = "Reconciling"
+STALLED: Final = "Stalled"
+DELETING: Final = "Deleting"
 
 
 @attrs.frozen
@@ -39,6 +45,26 @@ class Transition:
 
     previous: Condition | None
     condition: Condition
+
+
+def progressing(reason: str, message: str, retrying: str = "") -> tuple[DesiredCondition, ...]:
+    """Return the conditions of an object that is not ready yet: Reconciling is True, with the reason `retrying` if that
+    is given.
+    """
+    return (
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.TRUE, retrying or reason, message),
+        DesiredCondition(STALLED, ConditionStatus.FALSE, reason),
+    )
+
+
+def stalled(reason: str, message: str) -> tuple[DesiredCondition, ...]:
+    """Return the conditions of an object that becomes ready only after a change from outside: Stalled is True."""
+    return (
+        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
+        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
+        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
+    )
 
 
 def merge_conditions(

@@ -1,6 +1,6 @@
 """Problems of an object, reported together and each with its path (RES-1, RES-6), and positions in a file."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from typing import Final, Protocol
 
@@ -21,6 +21,12 @@ class Place:
     def __str__(self) -> str:
         spot = ":".join(str(part) for part in (self.file, self.line, self.column) if part)
         return ": ".join(part for part in (spot, self.path) if part)
+
+
+def listed(texts: Sequence[str], most: int, separator: str = ", ") -> str:
+    """Return the first `most` of the texts in one line, and how many more there are: `a, b and 3 more`."""
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 class Places(Protocol):

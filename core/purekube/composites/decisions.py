@@ -15,21 +15,21 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from purekube.apimachinery.conditions import DesiredCondition, Transition
+from purekube.apimachinery.conditions import (
+    DELETING,
+    READY,
+    RECONCILING,
+    STALLED,
+    DesiredCondition,
+    Transition,
+    stalled,
+)
 from purekube.apimachinery.manifest import Kind, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus, condition_json, is_abandoned
 from purekube.apimachinery.timestamps import parse_time, time_or_none
 from purekube.composites.composite import Composite
 from purekube.composites.observe import selects
-from purekube.composites.parent import (
-    DELETING,
-    READY,
-    RECONCILING,
-    STALLED,
-    Parent,
-    created_annotation,
-    kinds_annotation,
-)
+from purekube.composites.parent import Parent, created_annotation, kinds_annotation
 from purekube.composites.rights import hidden_message, with_remedies
 from purekube.controller.decision import REFUSED_SECONDS, Decision, Finalizer, Requeue, Snapshot
 from purekube.controller.status import LiveStatus, Minor, event_of, status_change
@@ -137,12 +137,7 @@ def unchanged(
     In the parent's status, Ready becomes False and Stalled True, both with `reason` and `message`. `fields` are the
     other fields of the status.
     """
-    desired = (
-        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
-        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
-        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
-    )
-    return with_status(Decision(), composite, parent, Snapshot(), desired, fields, now)
+    return with_status(Decision(), composite, parent, Snapshot(), stalled(reason, message), fields, now)
 
 
 # --- deletion --------------------------------------------------------------------------------------------------------

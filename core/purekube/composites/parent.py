@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import DELETING, READY, RECONCILING, STALLED, DesiredCondition
 from purekube.apimachinery.definitions import CONTROLLER_DOMAIN as DOMAIN
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
@@ -34,10 +34,6 @@ def as_stored(secret: dict[str, Any]) -> dict[str, Any]:
     return secret
 
 
-READY: Final = "Ready"
-RECONCILING: Final = "Reconciling"
-STALLED: Final = "Stalled"
-DELETING: Final = "Deleting"
 STANDARD: Final = (READY, RECONCILING, STALLED, DELETING)
 """Condition types that every parent has, in addition to those that its box declares."""
 

@@ -10,13 +10,13 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery import resources as known
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import STALLED, DesiredCondition
 from purekube.apimachinery.errors import Right, refused_right
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import SERVICE_ACCOUNT_USERS, Access
 from purekube.composites.composite import Composite
-from purekube.composites.parent import STALLED, Parent, kinds_annotation
+from purekube.composites.parent import Parent, kinds_annotation
 
 FOLLOWED: Final = ("list", "watch")
 """The verbs that an informer needs on a kind."""

@@ -2,13 +2,14 @@
 
 import json
 import shlex
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from purekube.apimachinery.errors import Conflict, FieldConflict
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata, ref_of
+from purekube.apimachinery.problems import listed
 from purekube.controller.decision import Failure
 
 # An apply here writes no other metadata. Names, uids and the like are in no field set (apimachinery:
@@ -313,19 +314,11 @@ def conflict_message(failure: Failure, error: Conflict, manager: str) -> str:
     for conflict in _other_managers(error, manager):
         by_manager.setdefault(conflict.manager, []).append(conflict.field)
     held = "; ".join(
-        f'field manager "{manager}" holds {_first_paths(fields)}' for manager, fields in sorted(by_manager.items())
+        f'field manager "{manager}" holds {listed(fields, _MOST_FIELDS)}'
+        for manager, fields in sorted(by_manager.items())
     )
     command = _hand_back(failure, by_manager.keys())
     return f"{failure.ref}: {held}" + (f". To hand it back: {command}" if command else "")
-
-
-def _first_paths(fields: Sequence[str]) -> str:
-    """Return the first few of the field paths `fields` as text, and how many more there are.
-
-    The text stays short, so that a command fits into the same message.
-    """
-    named = ", ".join(fields[:_MOST_FIELDS])
-    return named if len(fields) <= _MOST_FIELDS else f"{named} and {len(fields) - _MOST_FIELDS} more"
 
 
 def _hand_back(failure: Failure, managers: Container[str]) -> str:

@@ -5,20 +5,15 @@ Their messages name the graph node (the child resource) that keeps the owner fro
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Final, assert_never
+from typing import assert_never
 
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import DELETING, READY, RECONCILING, STALLED, DesiredCondition
 from purekube.apimachinery.meta import ConditionStatus
+from purekube.apimachinery.problems import listed
 from purekube.graph.plan import Plan
 from purekube.graph.states import NodeState, Observation
-from purekube.graph.teardown import Teardown
+from purekube.graph.teardown import MOST_NAMES, Teardown, messages_of
 
-READY: Final = "Ready"
-RECONCILING: Final = "Reconciling"
-STALLED: Final = "Stalled"
-DELETING: Final = "Deleting"
-
-_MOST_NAMES: Final = 8
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
@@ -63,7 +58,7 @@ def _reconciling(plan: Plan, unready: Sequence[Observation], obstacles: Sequence
     if moving is not None:
         return DesiredCondition(RECONCILING, _TRUE, GraphReason.PROGRESSING, message_of(moving, unready))
     if plan.going:
-        return DesiredCondition(RECONCILING, _TRUE, GraphReason.PRUNING, _pruning(plan.going))
+        return DesiredCondition(RECONCILING, _TRUE, GraphReason.PRUNING, messages_of(plan.going))
     return DesiredCondition(RECONCILING, _FALSE, GraphReason.STABLE)
 
 
@@ -77,15 +72,7 @@ def _stalled(unready: Sequence[Observation], obstacles: Sequence[Observation]) -
 def _also(first: Observation, obstacles: Sequence[Observation]) -> str:
     """Return a sentence that names the stalled resources in `obstacles` other than `first`; "" if there are none."""
     others = [f"{one.name} ({one.state})" for one in obstacles if one.is_stalled and one is not first]
-    if not others:
-        return ""
-    more = f" and {len(others) - _MOST_NAMES} more" if len(others) > _MOST_NAMES else ""
-    return f". Also stalled: {', '.join(others[:_MOST_NAMES])}{more}"
-
-
-def _pruning(going: Sequence[Observation]) -> str:
-    told = "; ".join(f"{observation.name}: {observation.message}" for observation in going[:_MOST_NAMES])
-    return told + (f" and {len(going) - _MOST_NAMES} more" if len(going) > _MOST_NAMES else "")
+    return f". Also stalled: {listed(others, MOST_NAMES)}" if others else ""
 
 
 def message_of(obstacle: Observation, others: Iterable[Observation] = ()) -> str:
@@ -106,10 +93,7 @@ def _behind(obstacle: Observation, others: Iterable[Observation]) -> str:
     for observation in others:
         if any(target in held for target in observation.waits_for):
             held.setdefault(observation.node, None)
-    names = list(held)[1:]
-    return ", ".join(names[:_MOST_NAMES]) + (
-        f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    )
+    return listed(list(held)[1:], MOST_NAMES)
 
 
 def reason_of(obstacle: Observation) -> GraphReason:

@@ -11,7 +11,7 @@ import attrs
 
 from purekube.apimachinery.errors import AlreadyExists, Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.problems import Place
+from purekube.apimachinery.problems import Place, listed
 from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Requeue, Snapshot
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_own_history, kubectl_name
@@ -190,9 +190,7 @@ class _NodeJudgement:
                 return edge.until is not Until.READY and target.state in _IN_PLACE
 
     def _told(self, unmet: tuple[tuple[Edge, Observation], ...]) -> str:
-        names = [f"{one.name} ({one.state})" for _, one in unmet[:_MOST_NAMES]]
-        more = f" and {len(unmet) - _MOST_NAMES} more" if len(unmet) > _MOST_NAMES else ""
-        return f"it waits for {', '.join(names)}{more}"
+        return f"it waits for {listed([f'{one.name} ({one.state})' for _, one in unmet], _MOST_NAMES)}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
         """Report whether the graph node affects the owner's readiness.

@@ -6,13 +6,14 @@ step follows from the observed state, so it continues after a restart at any poi
 owner are orphaned first.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Final
 
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.problems import listed
 from purekube.controller.decision import Decision, Snapshot
 from purekube.graph.node import ApplyPolicy, GraphNode, Scope
 from purekube.graph.node_order import Graph
@@ -22,7 +23,7 @@ from purekube.graph.removal import BeforeDelete, Held, no_patch_before, removal_
 from purekube.graph.states import NodeState, Observation
 
 _GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
-_MOST_NAMES: Final = 8
+MOST_NAMES: Final = 8
 
 
 @attrs.frozen
@@ -134,12 +135,9 @@ def _remaining_text(going: tuple[Observation, ...]) -> str:
     """Return a text about the remaining objects `going`. Objects that block the deletion of others come first."""
     now = [observation for observation in going if observation.state is not NodeState.WAITING]
     behind = [observation.name for observation in going if observation.state is NodeState.WAITING]
-    told = "; ".join(f"{observation.name}: {observation.message}" for observation in now[:_MOST_NAMES])
-    more = f" and {len(now) - _MOST_NAMES} more" if len(now) > _MOST_NAMES else ""
-    then = f"; then {_joined_names(behind)}" if behind else ""
-    return told + more + then
+    return messages_of(now) + (f"; then {listed(behind, MOST_NAMES)}" if behind else "")
 
 
-def _joined_names(names: list[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+def messages_of(observations: Sequence[Observation]) -> str:
+    """Return the names and messages of the first few of the objects, and how many more there are, as text."""
+    return listed([f"{observation.name}: {observation.message}" for observation in observations], MOST_NAMES, "; ")

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, ClassVar, Final, Generic
 
 from purekube.apimachinery import resources as known
+from purekube.apimachinery.conditions import READY, RECONCILING, STALLED
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import Access
@@ -20,7 +21,7 @@ from purekube.reconcilers.watching import Filters, Watch, Watched
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _CONDITION: Final = re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}")
-STANDARD: Final = ("Ready", "Reconciling", "Stalled")
+STANDARD: Final = (READY, RECONCILING, STALLED)
 """The types of the conditions that the framework writes for each reconciler."""
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import attrs
 import msgspec
 
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import DELETING, DesiredCondition, progressing, stalled
 from purekube.apimachinery.definitions import CONTROLLER_NAME
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata
 from purekube.apimachinery.meta import ConditionStatus
@@ -34,7 +34,7 @@ from purekube.composites.decisions import (
     tear_down,
     with_status,
 )
-from purekube.composites.parent import DELETING, MARKS, READY, RECONCILING, STALLED, Parent, as_stored
+from purekube.composites.parent import MARKS, Parent, as_stored
 from purekube.controller.decision import Decision, Fill, Requeue, Snapshot
 from purekube.graph.account import conditions_of
 from purekube.graph.node import ApplyPolicy, Edge, GraphNode, Hold, HoldCause, Item, Rendered, Scope
@@ -223,12 +223,7 @@ def _stopped(composite: Composite, parent: Parent, reason: str, message: str, no
 
     The status reports that only a change of the object or of the code helps.
     """
-    desired = (
-        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
-        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
-        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
-        *_deleting(parent, reason, message),
-    )
+    desired = (*stalled(reason, message), *_deleting(parent, reason, message))
     return with_status(Decision(), composite, parent, Snapshot(), desired, present_fields(composite, parent), now)
 
 
@@ -237,12 +232,7 @@ def _failed(composite: Composite, parent: Parent, message: str, now: datetime) -
 
     The status reports a failure that may be temporary.
     """
-    desired = (
-        DesiredCondition(READY, ConditionStatus.FALSE, FAILED, message),
-        DesiredCondition(RECONCILING, ConditionStatus.TRUE, FAILED, message),
-        DesiredCondition(STALLED, ConditionStatus.FALSE, FAILED),
-        *_deleting(parent, FAILED, message),
-    )
+    desired = (*progressing(FAILED, message), *_deleting(parent, FAILED, message))
     fields = present_fields(composite, parent)
     return with_status(Decision(requeue=Requeue.BACKOFF), composite, parent, Snapshot(), desired, fields, now)
 

@@ -6,20 +6,26 @@ from typing import Any, Final, TypeAlias, assert_never
 
 import attrs
 
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import (
+    DELETING,
+    READY,
+    RECONCILING,
+    STALLED,
+    DesiredCondition,
+    progressing,
+    stalled,
+)
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.backoff import jitter_of
 from purekube.controller.decision import SLOW_SECONDS, Requeue, RequeuePace
-from purekube.reconcilers.controllers import STANDARD, Feature
+from purekube.reconcilers.controllers import Feature
 from purekube.reconcilers.progress import CallController, ObjectProgress, ProgressRules, after_failure, after_success
 from purekube.reconcilers.request import Result, RetryPolicy, Terminal, delay_of
 
-READY, RECONCILING, STALLED = STANDARD
 SUCCEEDED: Final = "Succeeded"
 PROGRESSING: Final = "Progressing"
-DELETING: Final = "Deleting"
 RETRYING: Final = "Retrying"
 FAILED: Final = "ReconcileFailed"
 TIMED_OUT: Final = "TimedOut"
@@ -149,15 +155,14 @@ def consequences_of(
             return _after_return(rules, progress, call, result)
         case Ended(reason, message):
             ended = Permanent(f"{reason}: {message}" if message else reason)
-            return Consequences(after_failure(progress, stalled=True), Requeue.NO, ended, _stalled(reason, message))
+            return Consequences(after_failure(progress, stalled=True), Requeue.NO, ended, stalled(reason, message))
         case Unread(problems):
             text = f"the object does not fit its classes: {problems}"
             return Consequences(
-                after_failure(progress, stalled=True), Requeue.NO, Permanent(text), _stalled(UNREADABLE, text)
+                after_failure(progress, stalled=True), Requeue.NO, Permanent(text), stalled(UNREADABLE, text)
             )
-        case Late(seconds):
-            text = f"the call was cancelled after {seconds:g} s"
-            return _after_failure(rules, progress, retry, TIMED_OUT, text, key)
+        case Late():
+            return _after_failure(rules, progress, retry, TIMED_OUT, failure_text(outcome), key)
         case Raised(text, retry_after):
             return _after_failure(rules, progress, retry, FAILED, text, key, retry_after)
         case _:
@@ -172,11 +177,12 @@ def _after_return(
     requeue = Requeue.at_latest(result.requeue_after)
     if result.waiting and result.requeue_after is None:
         requeue = Requeue.at_latest(SLOW_SECONDS)  # no watch may report that the waiting is over
+    waiting = safe(result.waiting, _LONGEST)
     if call.deleting:
-        conditions = None if result.is_complete else _under_way(DELETING, result.waiting)
+        conditions = None if result.is_complete else progressing(DELETING, waiting)
         return Consequences(after, requeue, None, conditions)
     if result.waiting:
-        return Consequences(after, requeue, None, (*_under_way(PROGRESSING, result.waiting), *result.conditions))
+        return Consequences(after, requeue, None, (*progressing(PROGRESSING, waiting), *result.conditions))
     return Consequences(after, requeue, None, (*_done(), *result.conditions))
 
 
@@ -193,9 +199,9 @@ def _after_failure(
     delay = delay_of(retry, attempt, jitter_of(key, attempt)) if Feature.RETRY in rules.features else None
     error = Unavailable(text)
     if delay is None:
-        return Consequences(after_failure(progress, stalled=False), Requeue.NO, error, _stalled(reason, text))
+        return Consequences(after_failure(progress, stalled=False), Requeue.NO, error, stalled(reason, text))
     requeue = Requeue(RequeuePace.TOLD, after=max(delay, retry_after))
-    return Consequences(after_failure(progress, stalled=False), requeue, error, _retried(reason, text))
+    return Consequences(after_failure(progress, stalled=False), requeue, error, progressing(reason, text, RETRYING))
 
 
 # --- conditions ------------------------------------------------------------------------------------------------------
@@ -206,29 +212,4 @@ def _done() -> tuple[DesiredCondition, ...]:
         DesiredCondition(READY, ConditionStatus.TRUE, SUCCEEDED),
         DesiredCondition(RECONCILING, ConditionStatus.FALSE, SUCCEEDED),
         DesiredCondition(STALLED, ConditionStatus.FALSE, SUCCEEDED),
-    )
-
-
-def _under_way(reason: str, message: str) -> tuple[DesiredCondition, ...]:
-    text = safe(message, _LONGEST)
-    return (
-        DesiredCondition(READY, ConditionStatus.FALSE, reason, text),
-        DesiredCondition(RECONCILING, ConditionStatus.TRUE, reason, text),
-        DesiredCondition(STALLED, ConditionStatus.FALSE, reason),
-    )
-
-
-def _retried(reason: str, message: str) -> tuple[DesiredCondition, ...]:
-    return (
-        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
-        DesiredCondition(RECONCILING, ConditionStatus.TRUE, RETRYING, message),
-        DesiredCondition(STALLED, ConditionStatus.FALSE, reason),
-    )
-
-
-def _stalled(reason: str, message: str) -> tuple[DesiredCondition, ...]:
-    return (
-        DesiredCondition(READY, ConditionStatus.FALSE, reason, message),
-        DesiredCondition(RECONCILING, ConditionStatus.FALSE, reason),
-        DesiredCondition(STALLED, ConditionStatus.TRUE, reason, message),
     )

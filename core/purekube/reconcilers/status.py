@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from purekube.apimachinery.conditions import DesiredCondition, Transition
+from purekube.apimachinery.conditions import READY, STALLED, DesiredCondition, Transition
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of, same_json
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.structuring import read_own_conditions
@@ -24,7 +24,7 @@ from purekube.reconcilers.controllers import (
     manager_of,
     resource_of,
 )
-from purekube.reconcilers.outcome import FAILED, READY, STALLED, TIMED_OUT
+from purekube.reconcilers.outcome import FAILED, TIMED_OUT
 from purekube.reconcilers.request import Result
 
 _ENGINE: Final = ("observedGeneration", "conditions")

@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kubelab.inprocess import run_sync
+from purekube.apimachinery.conditions import READY, STALLED
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.composites.decisions import condition_as_written
-from purekube.composites.parent import READY, STALLED
 from purekube.controller.reconcile_error import (
     ReconcileError,
     ReconcileErrorCause,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import DesiredCondition
+from purekube.apimachinery.conditions import READY, STALLED, DesiredCondition
 from purekube.apimachinery.manifest import Manifest, text_or_empty
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.timestamps import format_time, parse_time, shifted
@@ -17,7 +17,6 @@ from purekube.boxes.expressions import BoxExpression, ExpressionFailure
 from purekube.boxes.templates import Template
 from purekube.cel import LIMITS, Budget
 from purekube.cel.values import ABSENT, OptionalValue
-from purekube.composites.parent import READY, STALLED
 from purekube.controller.decision import Snapshot
 from purekube.graph.account import GraphReason
 from purekube.graph.node import Child, Hold, HoldCause, NodeKnowledge, Scope

@@ -11,6 +11,7 @@ from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.definitions import OPERATOR_BOX, PIN
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.problems import listed
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.rollout_policy import DeletionPolicy
 from purekube.boxes.rollouts.applied import AppliedBoxState, BoxState, decide_applied
@@ -281,18 +282,13 @@ def _way_back(state: BoxState) -> str:
 
 
 def _named(failed: tuple[RolloutMember, ...]) -> str:
-    return _first([f"{member.ref} failed: {member.obstacle}" for member in failed])
+    return listed([f"{member.ref} failed: {member.obstacle}" for member in failed], _MOST_NAMED, "; ")
 
 
 def _mispinned(parents: Sequence[BoxParent]) -> str:
     """Return the message that names objects that are pinned to a revision that the box does not have."""
     pins = [f"{parent.ref} is pinned to {parent.metadata.annotations[PIN]}" for parent in parents]
-    return f"{_first(pins)}, which the box does not have"
-
-
-def _first(texts: Sequence[str]) -> str:
-    named = "; ".join(texts[:_MOST_NAMED])
-    return f"{named} and {len(texts) - _MOST_NAMED} more" if len(texts) > _MOST_NAMED else named
+    return listed(pins, _MOST_NAMED, "; ") + ", which the box does not have"
 
 
 def _judging(state: BoxState) -> str:

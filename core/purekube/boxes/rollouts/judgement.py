@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import STALLED
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, OperatorError, Permanent
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.composites.parent import STALLED
 from purekube.controller.decision import Decision, Failure
 from purekube.graph.account import GraphReason
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.conditions import READY, STALLED
 from purekube.apimachinery.definitions import PIN
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
@@ -20,7 +21,6 @@ from purekube.boxes.rollouts.revisions import CONDITION, Assignments, BroughtTo
 from purekube.boxes.rollouts.rollout import Health, RolloutMember
 from purekube.composites.decisions import NOT_SELECTED
 from purekube.composites.observe import selects
-from purekube.composites.parent import READY, STALLED
 
 
 @attrs.frozen

@@ -71,8 +71,9 @@ def _split(budget: Budget, text: Any, separator: Any, most: Any = -1) -> list[st
 
 
 def _join(budget: Budget, items: Any, separator: Any = "") -> str:
-    budget.spend(len(of_type(list, items)))
-    budget.build_text(sum(len(text_of(item)) for item in items) + len(text_of(separator)) * max(0, len(items) - 1))
+    length = sum(len(text_of(item)) for item in of_type(list, items))
+    budget.spend(len(items))
+    budget.build_text(length + len(text_of(separator)) * max(0, len(items) - 1))
     return str(separator.join(items))
 
 
