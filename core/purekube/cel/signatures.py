@@ -92,11 +92,7 @@ FunctionTable: TypeAlias = Mapping[FunctionKey, Function]
 
 
 def function(
-    signatures: str | Iterable[str],
-    run: Callable[..., Any],
-    *,
-    cost: Cost | None = None,
-    with_budget: bool = False,
+    signatures: str | Iterable[str], run: Callable[..., Any], *, cost: Cost | None = None, with_budget: bool = False
 ) -> Function:
     """Make a function of the expression language from its overloads.
 

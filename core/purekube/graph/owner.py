@@ -11,13 +11,7 @@ from purekube.apimachinery.meta import APPLIED_HASH, ObjectMeta
 from purekube.apimachinery.names import is_label_value
 from purekube.controller.decision import MergePatch, Snapshot
 from purekube.controller.drift import stamp
-from purekube.controller.ownership import (
-    controller_of,
-    is_locked,
-    owner_reference,
-    owners_without,
-    unlocked_finalizers,
-)
+from purekube.controller.ownership import controller_of, is_locked, owner_reference, owners_without, unlocked_finalizers
 from purekube.graph.node import ApplyPolicy, GraphNode, Item, Removal
 
 

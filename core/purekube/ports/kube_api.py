@@ -161,13 +161,7 @@ class KubeApi:
         return await self.transport.send(self._about(KubeVerb.UPDATE, ref, params, body=manifest))
 
     async def apply(
-        self,
-        manifest: Manifest,
-        *,
-        kind: Kind,
-        field_manager: str,
-        force: bool = False,
-        dry_run: bool = False,
+        self, manifest: Manifest, *, kind: Kind, field_manager: str, force: bool = False, dry_run: bool = False
     ) -> Manifest:
         """Send a server-side apply, and return the resulting object; `dry_run` stores nothing.
 
@@ -275,16 +269,7 @@ class KubeApi:
         """
         _check(verb, ref)
         return KubeRequest(
-            verb,
-            ref.kind,
-            ref.namespace,
-            ref.name,
-            subresource,
-            params,
-            body,
-            patch_type,
-            metadata_only,
-            self._account,
+            verb, ref.kind, ref.namespace, ref.name, subresource, params, body, patch_type, metadata_only, self._account
         )
 
 

@@ -57,9 +57,7 @@ RULES: Final[Mapping[tuple[str, str], ReadinessRule]] = {
 
 
 def readiness(
-    manifest: Manifest | None,
-    schema: "Schema | None" = None,
-    rules: Mapping[tuple[str, str], ReadinessRule] = RULES,
+    manifest: Manifest | None, schema: "Schema | None" = None, rules: Mapping[tuple[str, str], ReadinessRule] = RULES
 ) -> Readiness:
     """Return the readiness of an object. `rules` maps group and kind to the rule of a kind.
 

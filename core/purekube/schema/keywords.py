@@ -178,18 +178,10 @@ _KEYWORDS: Final[Mapping[str, _Walk]] = {
     **dict.fromkeys(("$ref", "$schema", "id", "type", "title", "description", "format", "pattern"), _TEXT),
     **dict.fromkeys(("x-kubernetes-list-type", "x-kubernetes-map-type"), _TEXT),
     **dict.fromkeys(("minimum", "maximum", "multipleOf"), _NUMBER),
-    **dict.fromkeys(
-        ("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"),
-        _COUNT,
-    ),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _COUNT),
     **dict.fromkeys(("exclusiveMinimum", "exclusiveMaximum", "uniqueItems", "nullable"), _BOOL),
     **dict.fromkeys(
-        (
-            "x-kubernetes-embedded-resource",
-            "x-kubernetes-int-or-string",
-            "x-kubernetes-preserve-unknown-fields",
-        ),
-        _BOOL,
+        ("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields"), _BOOL
     ),
     **dict.fromkeys(("required", "x-kubernetes-list-map-keys"), _list_of(_TEXT)),
     **dict.fromkeys(("allOf", "anyOf", "oneOf"), _list_of(mistyped_keywords)),

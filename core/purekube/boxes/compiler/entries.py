@@ -194,11 +194,7 @@ def is_secret(kind: Kind) -> bool:
 
 
 def variables_of(
-    living: Sequence[Entry],
-    model: OperatorBox,
-    kinds: Mapping[str, KnownKind],
-    children: ChildNames,
-    parent: KnownKind,
+    living: Sequence[Entry], model: OperatorBox, kinds: Mapping[str, KnownKind], children: ChildNames, parent: KnownKind
 ) -> Variables:
     """Return the variables that expressions of the parent's status may read, with their types.
 

@@ -229,9 +229,7 @@ def with_faults(conditions: Sequence[DesiredCondition], faults: Sequence[str]) -
     return (DesiredCondition(READY, ConditionStatus.FALSE, failed, faults[0]), *others, stalled)
 
 
-def together(
-    expressions: Sequence[BoxExpression],
-) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
+def together(expressions: Sequence[BoxExpression]) -> Callable[[Scope, Mapping[str, Any]], bool | Hold]:
     """Return a function that tests whether all expressions are true, in order.
 
     The function takes the scope of variables, and values that take precedence over the scope's. It returns True if all

@@ -98,12 +98,7 @@ def _is_starting(before: Mapping[str, Condition]) -> bool:
 
 
 WORDS: Final = ReconcileErrorWords(
-    OPERATOR_BOX,
-    CONDITIONS,
-    _stopped,
-    lambda wanted, at: {},
-    events={SERVING: True},
-    tells_retries=_is_starting,
+    OPERATOR_BOX, CONDITIONS, _stopped, lambda wanted, at: {}, events={SERVING: True}, tells_retries=_is_starting
 )
 """The conditions and Events by which an OperatorBox reports the error that stopped its reconcile pass."""
 

@@ -166,11 +166,7 @@ def _stream(state: InformerState, moment: InformerContext) -> OpenStream:
 
 
 def step(
-    state: InformerState,
-    event: InformerEvent,
-    now: float,
-    jitter: float,
-    policy: InformerPolicy = DEFAULT_POLICY,
+    state: InformerState, event: InformerEvent, now: float, jitter: float, policy: InformerPolicy = DEFAULT_POLICY
 ) -> InformerStep:
     """Return the informer's next state after `event`, and the effects that the caller must carry out.
 

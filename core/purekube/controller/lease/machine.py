@@ -360,12 +360,7 @@ def _acquire(state: LeaseState, moment: LeaseContext) -> LeaseStep:
     times = state.times.next(moment.wall)
     current = state.lease if _version(state.lease) else None
     desired = acquired(
-        current,
-        namespace=state.namespace,
-        name=state.name,
-        identity=state.identity,
-        policy=moment.policy,
-        times=times,
+        current, namespace=state.namespace, name=state.name, identity=state.identity, policy=moment.policy, times=times
     )
     asking = attrs.evolve(state, asked_at=moment.now, times=times)
     longest = timeout(state, moment)

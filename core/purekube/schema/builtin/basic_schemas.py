@@ -82,14 +82,10 @@ _ROLE_REF: Final = atomic_object(obj("kind! name! apiGroup"))
 _SUBJECTS: Final = items(atomic_object(obj("kind! name! apiGroup namespace")))
 ROLE: Final = BuiltIn(known.ROLE, obj(rules=_RULES))
 CLUSTER_ROLE: Final = BuiltIn(
-    known.CLUSTER_ROLE,
-    obj(aggregationRule=obj(clusterRoleSelectors=items(LABEL_SELECTOR)), rules=_RULES),
+    known.CLUSTER_ROLE, obj(aggregationRule=obj(clusterRoleSelectors=items(LABEL_SELECTOR)), rules=_RULES)
 )
 ROLE_BINDING: Final = BuiltIn(known.ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))
-CLUSTER_ROLE_BINDING: Final = BuiltIn(
-    known.CLUSTER_ROLE_BINDING,
-    obj(roleRef=_ROLE_REF, subjects=_SUBJECTS),
-)
+CLUSTER_ROLE_BINDING: Final = BuiltIn(known.CLUSTER_ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))
 
 
 _NAMES: Final = obj("plural! kind! listKind singular categories:strings shortNames:strings")
