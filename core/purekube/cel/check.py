@@ -9,29 +9,11 @@ from typing import Final, TypeAlias, assert_never
 
 import attrs
 
-from purekube.cel import types
+from purekube.cel import syntax, types
 from purekube.cel.evaluate import TYPES
 from purekube.cel.limits import CelSyntaxError
 from purekube.cel.signatures import FunctionTable, Signature, named
-from purekube.cel.syntax import (
-    Binary,
-    Bind,
-    Call,
-    Conditional,
-    Expression,
-    HasMacro,
-    Identifier,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-    Unary,
-    constructor,
-    dotted,
-    unescape,
-)
+from purekube.cel.syntax import Expression, constructor, dotted, unescape
 from purekube.cel.types import BOOL, DYN, INT, CelType, joined, list_of, map_of, optional_of, substituted, unify
 from purekube.cel.values import type_name
 from purekube.regex import PatternError, compile_pattern
@@ -124,27 +106,27 @@ class _Checker:
 
     def visit(self, node: Expression, scope: _Scope) -> CelType:
         match node:
-            case Literal(value):
+            case syntax.Literal(value):
                 return _LITERALS[type_name(value)]
-            case Identifier() | Select() | Index() | HasMacro():
+            case syntax.Identifier() | syntax.Select() | syntax.Index() | syntax.HasMacro():
                 return self._place(node, scope)
-            case Call():
+            case syntax.Call():
                 return self._call(node, scope)
-            case Macro():
+            case syntax.Macro():
                 return self._macro(node, scope)
-            case Bind(name, value, body):
+            case syntax.Bind(name, value, body):
                 bound = _Variable(self.visit(value, scope), self._path(value, scope))
                 return self.visit(body, {**scope, name: bound})
-            case Unary(operator, operand):
+            case syntax.Unary(operator, operand):
                 return self._unary(operator, self.visit(operand, scope), node.at)
-            case Binary():
+            case syntax.Binary():
                 return self._binary(node, scope)
-            case Conditional():
+            case syntax.Conditional():
                 return self._conditional(node, scope)
-            case ListLiteral(items, optionals):
+            case syntax.ListLiteral(items, optionals):
                 item_types = [self._element(item, at in optionals, scope) for at, item in enumerate(items)]
                 return list_of(joined(item_types))
-            case MapLiteral(entries, optionals):
+            case syntax.MapLiteral(entries, optionals):
                 keys = [self.visit(key, scope) for key, _ in entries]
                 values = [self._element(value, at in optionals, scope) for at, (_, value) in enumerate(entries)]
                 return map_of(joined(values), joined(keys))
@@ -168,7 +150,9 @@ class _Checker:
 
     # --- places -------------------------------------------------------------------------------------------------------
 
-    def _place(self, node: Identifier | Select | Index | HasMacro, scope: _Scope) -> CelType:
+    def _place(
+        self, node: syntax.Identifier | syntax.Select | syntax.Index | syntax.HasMacro, scope: _Scope
+    ) -> CelType:
         """Return the type of a field or variable, and record the path of the field as read by the expression."""
         kind = self._type_at(node, scope)
         path = self._path(node, scope)
@@ -178,33 +162,33 @@ class _Checker:
 
     def _type_at(self, node: Expression, scope: _Scope) -> CelType:
         match node:
-            case Identifier():
+            case syntax.Identifier():
                 return self._identifier(node, scope)
-            case Select():
+            case syntax.Select():
                 return self._select(node, scope)
-            case HasMacro(operand, field):
+            case syntax.HasMacro(operand, field):
                 self._field(self._type_at(operand, scope), field, node.at)
                 return BOOL
-            case Index():
+            case syntax.Index():
                 return self._index(node, scope)
             case _:
                 return self.visit(node, scope)
 
     def _path(self, node: Expression, scope: _Scope) -> VariablePath | None:
         match node:
-            case Identifier(name):
+            case syntax.Identifier(name):
                 return scope[name].path if name in scope else None
-            case Select(operand, field, _, quoted) | HasMacro(operand, field, quoted):
+            case syntax.Select(operand, field, _, quoted) | syntax.HasMacro(operand, field, quoted):
                 before = self._path(operand, scope)
                 return None if before is None else (*before, field if quoted else unescape(field))
-            case Index(operand, key):
+            case syntax.Index(operand, key):
                 before = self._path(operand, scope)
-                step = key.value if isinstance(key, Literal) and isinstance(key.value, str) else ITEM
+                step = key.value if isinstance(key, syntax.Literal) and isinstance(key.value, str) else ITEM
                 return None if before is None else (*before, step)
             case _:
                 return None
 
-    def _identifier(self, node: Identifier, scope: _Scope) -> CelType:
+    def _identifier(self, node: syntax.Identifier, scope: _Scope) -> CelType:
         if node.name in scope:
             return scope[node.name].type
         if node.name in TYPES:
@@ -213,7 +197,7 @@ class _Checker:
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise self._error(f"undeclared reference to {node.name!r}{hint}", node.at)
 
-    def _select(self, node: Select, scope: _Scope) -> CelType:
+    def _select(self, node: syntax.Select, scope: _Scope) -> CelType:
         name = dotted(node)
         if name in TYPES and name.partition(".")[0] not in scope:
             return types.TYPE
@@ -244,7 +228,7 @@ class _Checker:
             return types.Field(DYN)
         raise self._error(f"a value of type {operand} has no field {name!r}", at)
 
-    def _index(self, node: Index, scope: _Scope) -> CelType:
+    def _index(self, node: syntax.Index, scope: _Scope) -> CelType:
         operand = self._type_at(node.operand, scope)
         key = self.visit(node.key, scope)
         inner = operand.item if operand.name == "optional" else operand
@@ -267,7 +251,7 @@ class _Checker:
             raise self._error(f"no matching overload for '-' applied to {operand}", at)
         return operand
 
-    def _binary(self, node: Binary, scope: _Scope) -> CelType:
+    def _binary(self, node: syntax.Binary, scope: _Scope) -> CelType:
         if node.operator in ("&&", "||"):
             self._want(BOOL, self.visit(node.left, scope), node.operator, node.at)
             facts = _facts(node.left, node.operator == "&&")
@@ -280,13 +264,13 @@ class _Checker:
             raise self._error(f"no matching overload for {node.operator!r} applied to ({left}, {right}){hint}", node.at)
         return result
 
-    def _conditional(self, node: Conditional, scope: _Scope) -> CelType:
+    def _conditional(self, node: syntax.Conditional, scope: _Scope) -> CelType:
         self._want(BOOL, self.visit(node.condition, scope), "? :", node.at)
         positive = self._given(_facts(node.condition, True), node.positive, scope)
         negative = self._given(_facts(node.condition, False), node.negative, scope)
         return joined([positive, negative])
 
-    def _given(self, facts: list[HasMacro], node: Expression, scope: _Scope) -> CelType:
+    def _given(self, facts: list[syntax.HasMacro], node: Expression, scope: _Scope) -> CelType:
         """Return the type of `node`, which is evaluated only if the fields in `facts` are present."""
         paths = (self._path(fact, scope) for fact in facts)
         before = self._present
@@ -298,7 +282,7 @@ class _Checker:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call, scope: _Scope) -> CelType:
+    def _call(self, node: syntax.Call, scope: _Scope) -> CelType:
         if node.target is not None and len(node.arguments) == 1 and node.name in ("or", "orValue"):
             return self._alternative(node, node.target, scope)
         arguments = [self.visit(argument, scope) for argument in node.arguments]
@@ -316,7 +300,7 @@ class _Checker:
             return self._applied(node, in_library, False, arguments)
         return self._applied(node, node.name, True, [self.visit(node.target, scope), *arguments])
 
-    def _alternative(self, node: Call, target: Expression, scope: _Scope) -> CelType:
+    def _alternative(self, node: syntax.Call, target: Expression, scope: _Scope) -> CelType:
         receiver, other = self.visit(target, scope), self.visit(node.arguments[0], scope)
         if receiver.name not in ("optional", "dyn"):
             raise self._error(f"{node.name}() is a method of optional values, not of {receiver}", node.at)
@@ -328,18 +312,18 @@ class _Checker:
             raise self._error(f"no matching overload for 'orValue' applied to ({receiver}, {other})", node.at)
         return joined([inner, other])
 
-    def _check_pattern(self, node: Call) -> None:
+    def _check_pattern(self, node: syntax.Call) -> None:
         """Raise CelSyntaxError if a regular expression among the arguments is a literal and invalid."""
         last = node.arguments[-1] if node.arguments else None
         if node.name == "findAll" and len(node.arguments) == 2:
             last = node.arguments[0]
-        if node.name in _PATTERNS and isinstance(last, Literal) and isinstance(last.value, str):
+        if node.name in _PATTERNS and isinstance(last, syntax.Literal) and isinstance(last.value, str):
             try:
                 compile_pattern(last.value)
             except PatternError as error:
                 raise self._error(f"{last.value!r} is no regular expression: {error}", last.at) from error
 
-    def _applied(self, node: Call, name: str, method: bool, arguments: list[CelType]) -> CelType:
+    def _applied(self, node: syntax.Call, name: str, method: bool, arguments: list[CelType]) -> CelType:
         count = len(arguments) - method
         function = named(self._functions, name, method, count)
         if function is None:
@@ -365,7 +349,7 @@ class _Checker:
 
     # --- macros -------------------------------------------------------------------------------------------------------
 
-    def _macro(self, node: Macro, scope: _Scope) -> CelType:
+    def _macro(self, node: syntax.Macro, scope: _Scope) -> CelType:
         target = self.visit(node.target, scope)
         path = self._path(node.target, scope)
         if node.name in ("optMap", "optFlatMap"):
@@ -380,7 +364,7 @@ class _Checker:
         transform = None if node.transform is None else self._given(facts, node.transform, inner)
         return _macro_type(node, target, body, transform, inner[node.variables[0]].type)
 
-    def _opt_map(self, node: Macro, target: CelType, path: VariablePath | None, scope: _Scope) -> CelType:
+    def _opt_map(self, node: syntax.Macro, target: CelType, path: VariablePath | None, scope: _Scope) -> CelType:
         if target.name not in ("optional", "dyn"):
             raise self._error(f"{node.name}() is a macro of optional values, not of {target}", node.at)
         assert node.body is not None
@@ -394,9 +378,9 @@ class _Checker:
 
 def _is_soft(node: Expression) -> bool:
     match node:
-        case HasMacro():
+        case syntax.HasMacro():
             return True
-        case Select(operand, _, optional) | Index(operand, _, optional):
+        case syntax.Select(operand, _, optional) | syntax.Index(operand, _, optional):
             return optional or _is_soft(operand)
         case _:
             return False
@@ -411,25 +395,25 @@ def facts_of(tree: Expression) -> frozenset[VariablePath]:
 def _names_of(node: Expression) -> VariablePath:
     """Return the names of a select expression `a.b.c` as a tuple; () for any other expression."""
     match node:
-        case Identifier(name):
+        case syntax.Identifier(name):
             return (name,)
-        case Select(operand, field, _, quoted) | HasMacro(operand, field, quoted):
+        case syntax.Select(operand, field, _, quoted) | syntax.HasMacro(operand, field, quoted):
             before = _names_of(operand)
             return (*before, field if quoted else unescape(field)) if before else ()
         case _:
             return ()
 
 
-def _facts(node: Expression, truth: bool) -> list[HasMacro]:
+def _facts(node: Expression, truth: bool) -> list[syntax.HasMacro]:
     """Return the fields that certainly exist if the condition `node` is `truth`, each as a `has(…)` macro in `node`."""
     match node:
-        case HasMacro() if truth:
+        case syntax.HasMacro() if truth:
             return [node]
-        case Unary("!", operand):
+        case syntax.Unary("!", operand):
             return _facts(operand, not truth)
-        case Binary("&&", left, right) if truth:
+        case syntax.Binary("&&", left, right) if truth:
             return [*_facts(left, True), *_facts(right, True)]
-        case Binary("||", left, right) if not truth:
+        case syntax.Binary("||", left, right) if not truth:
             return [*_facts(left, False), *_facts(right, False)]
         case _:
             return []
@@ -468,7 +452,9 @@ def _variables(names: tuple[str, ...], target: CelType, path: VariablePath | Non
     return {names[0]: _Variable(item, below) if target.name == "list" else _Variable(key, below)}
 
 
-def _macro_type(node: Macro, target: CelType, body: CelType, transform: CelType | None, first: CelType) -> CelType:
+def _macro_type(
+    node: syntax.Macro, target: CelType, body: CelType, transform: CelType | None, first: CelType
+) -> CelType:
     match node.name:
         case "map" | "transformList":
             return list_of(body if transform is None else transform)

@@ -7,6 +7,7 @@ CEL requires: a failure counts only if the other operands do not decide. Exceede
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
+from purekube.cel import syntax
 from purekube.cel.library.lists import sorted_by
 from purekube.cel.limits import CelError, EvaluationError, LimitExceeded, Missing, no_overload
 from purekube.cel.operators import (
@@ -21,25 +22,7 @@ from purekube.cel.operators import (
     negated,
 )
 from purekube.cel.signatures import Function, FunctionTable, named
-from purekube.cel.syntax import (
-    Binary,
-    Bind,
-    Call,
-    Conditional,
-    Expression,
-    HasMacro,
-    Identifier,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-    Unary,
-    dotted,
-    size_of,
-    unescape,
-)
+from purekube.cel.syntax import Expression, dotted, size_of, unescape
 from purekube.cel.values import ABSENT, OptionalValue, TypeValue, is_number, look_up
 
 TYPES: Final[Mapping[str, TypeValue]] = {
@@ -88,31 +71,31 @@ class _Builder:
 
     def build(self, node: Expression) -> Evaluator:  # noqa: C901 - one case per kind of node
         match node:
-            case Literal(value):
+            case syntax.Literal(value):
                 return lambda scope: value
-            case Identifier(name):
+            case syntax.Identifier(name):
                 return self._identifier(name)
-            case Select():
+            case syntax.Select():
                 return self._select(node)
-            case Index(operand, key, optional):
+            case syntax.Index(operand, key, optional):
                 return _index(self.build(operand), self.build(key), optional)
-            case HasMacro(operand, field, quoted):
+            case syntax.HasMacro(operand, field, quoted):
                 return _present(self.build(operand), field, quoted)
-            case Call():
+            case syntax.Call():
                 return self._call(node)
-            case Macro():
+            case syntax.Macro():
                 return self._macro(node)
-            case Bind(name, value, body):
+            case syntax.Bind(name, value, body):
                 return self._bind(name, value, body)
-            case Unary(operator, operand):
+            case syntax.Unary(operator, operand):
                 return self._unary(operator, operand)
-            case Binary(operator, left, right):
+            case syntax.Binary(operator, left, right):
                 return _binary(operator, self.build(left), self.build(right))
-            case Conditional(condition, positive, negative):
+            case syntax.Conditional(condition, positive, negative):
                 return _conditional(self.build(condition), self.build(positive), self.build(negative))
-            case ListLiteral(items, optionals):
+            case syntax.ListLiteral(items, optionals):
                 return _list([self.build(item) for item in items], optionals)
-            case MapLiteral(entries, optionals):
+            case syntax.MapLiteral(entries, optionals):
                 return _map([(self.build(key), self.build(value)) for key, value in entries], optionals)
             case _:
                 assert_never(node)
@@ -133,7 +116,7 @@ class _Builder:
 
         return run
 
-    def _select(self, node: Select) -> Evaluator:
+    def _select(self, node: syntax.Select) -> Evaluator:
         name = dotted(node)
         if name in TYPES and name.partition(".")[0] not in self._known:
             constant = TYPES[name]
@@ -150,7 +133,7 @@ class _Builder:
 
     # --- functions ----------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Evaluator:
+    def _call(self, node: syntax.Call) -> Evaluator:
         lazy = self._lazy(node)
         if lazy is not None:
             return lazy
@@ -163,7 +146,7 @@ class _Builder:
             arguments.insert(0, self.build(node.target))
         return _called(function, arguments)
 
-    def function(self, node: Call) -> Function | None:
+    def function(self, node: syntax.Call) -> Function | None:
         """Return the function that a call names: a library function such as `math.abs(x)`, or a method; None if
         unknown.
         """
@@ -177,7 +160,7 @@ class _Builder:
                 return function
         return named(self._functions, node.name, True, count)
 
-    def _lazy(self, node: Call) -> Evaluator | None:
+    def _lazy(self, node: syntax.Call) -> Evaluator | None:
         """Compile `or` or `orValue`, whose argument is evaluated only if the target is absent; None for any
         other call.
         """
@@ -204,7 +187,7 @@ class _Builder:
         first, then = self.build(value), self._inside((name,)).build(body)
         return lambda scope: then({**scope, name: first(scope)})
 
-    def _macro(self, node: Macro) -> Evaluator:
+    def _macro(self, node: syntax.Macro) -> Evaluator:
         inside = self._inside(node.variables)
         target = self.build(node.target)
         body = inside.build(node.body) if node.body is not None else None

@@ -4,28 +4,11 @@ from typing import Final
 
 import attrs
 
+from purekube.cel import syntax
 from purekube.cel.lexer import Token, tokens
 from purekube.cel.limits import LIMITS, CelSyntaxError, Limits
 from purekube.cel.resolve import apart
-from purekube.cel.syntax import (
-    RESERVED,
-    Binary,
-    Bind,
-    Call,
-    Conditional,
-    Expression,
-    HasMacro,
-    Identifier,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    MapLiteral,
-    Select,
-    Unary,
-    constructor,
-    dotted,
-)
+from purekube.cel.syntax import RESERVED, Expression, constructor, dotted
 from purekube.cel.values import INT_MAX
 
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
@@ -83,7 +66,7 @@ class _Parser:
         if self._take("?"):
             positive = self._binary(0)
             self._expect(":")
-            node = Conditional(node, positive, self.expression(), at=at)
+            node = syntax.Conditional(node, positive, self.expression(), at=at)
         self._depth -= 1
         return node
 
@@ -105,7 +88,7 @@ class _Parser:
             count += 1
             if count > self._limits.chain:
                 raise self._error(f"at most {self._limits.chain} operators stand in a row")
-            left = Binary(operator.text, left, self._binary(level + 1), at=operator.position)
+            left = syntax.Binary(operator.text, left, self._binary(level + 1), at=operator.position)
         return left
 
     def _operator(self, desired: tuple[str, ...]) -> Token | None:
@@ -125,17 +108,23 @@ class _Parser:
                 raise self._error(f"at most {self._limits.chain} operators stand in a row")
         bare = self._peek().kind == "literal"
         node = self._member(negative=len(signs) % 2 == 1 and signs[0].text == "-")
-        if bare and isinstance(node, Literal) and signs and signs[0].text == "-" and type(node.value) in (int, float):
-            return Literal(-node.value, at=signs[0].position) if len(signs) % 2 else node
+        if (
+            bare
+            and isinstance(node, syntax.Literal)
+            and signs
+            and signs[0].text == "-"
+            and type(node.value) in (int, float)
+        ):
+            return syntax.Literal(-node.value, at=signs[0].position) if len(signs) % 2 else node
         for token in reversed(signs):
-            node = Unary(token.text, node, at=token.position)
+            node = syntax.Unary(token.text, node, at=token.position)
         return node
 
     # --- members ------------------------------------------------------------------------------------------------------
 
     def _member(self, *, negative: bool) -> Expression:
         node = self._primary()
-        if isinstance(node, Literal) and node.value == INT_MAX + 1 and type(node.value) is int and not negative:
+        if isinstance(node, syntax.Literal) and node.value == INT_MAX + 1 and type(node.value) is int and not negative:
             raise CelSyntaxError("the number does not fit into 64 bits", self._source, node.at)
         count = 0
         while True:
@@ -146,7 +135,7 @@ class _Parser:
                 optional = self._take("?")
                 key = self.expression()
                 self._expect("]")
-                node = Index(node, key, optional, at=token.position)
+                node = syntax.Index(node, key, optional, at=token.position)
             elif (name := dotted(node)) and self._take("{"):
                 node = self._made(name, token)
             else:
@@ -160,10 +149,10 @@ class _Parser:
         object's type.
         """
         fields = self._map(begin)
-        if any(not isinstance(key, Identifier) for key, _ in fields.entries):
+        if any(not isinstance(key, syntax.Identifier) for key, _ in fields.entries):
             raise CelSyntaxError(f"a field of {name} is a name, as in {name}{{field: 1}}", self._source, begin.position)
-        named = tuple((Literal(dotted(key), at=key.at), value) for key, value in fields.entries)
-        return Call(constructor(name), None, (attrs.evolve(fields, entries=named),), at=begin.position)
+        named = tuple((syntax.Literal(dotted(key), at=key.at), value) for key, value in fields.entries)
+        return syntax.Call(constructor(name), None, (attrs.evolve(fields, entries=named),), at=begin.position)
 
     def _selection(self, operand: Expression, dot: Token) -> Expression:
         optional = self._take("?")
@@ -173,16 +162,16 @@ class _Parser:
             raise self._error("expected a name")
         self._at += 1
         if optional or quoted or not self._take("("):
-            return Select(operand, token.text, optional, quoted, at=dot.position)
+            return syntax.Select(operand, token.text, optional, quoted, at=dot.position)
         arguments = self._arguments(")")
-        if isinstance(operand, Identifier) and (operand.name, token.text, len(arguments)) == ("cel", "bind", 3):
+        if isinstance(operand, syntax.Identifier) and (operand.name, token.text, len(arguments)) == ("cel", "bind", 3):
             return self._bind(arguments, token)
         variables = MACROS.get(token.text, {}).get(len(arguments))
-        if variables is not None and (variables == 1 or isinstance(arguments[1], Identifier)):
+        if variables is not None and (variables == 1 or isinstance(arguments[1], syntax.Identifier)):
             return self._macro(token, operand, arguments, variables)
-        if token.text in MACROS and not isinstance(operand, Identifier):
+        if token.text in MACROS and not isinstance(operand, syntax.Identifier):
             raise CelSyntaxError(f"{token.text}() takes a variable and an expression", self._source, token.position)
-        return Call(token.text, operand, arguments, at=token.position)
+        return syntax.Call(token.text, operand, arguments, at=token.position)
 
     def _macro(self, token: Token, target: Expression, arguments: tuple[Expression, ...], count: int) -> Expression:
         names = tuple(self._variable(argument, token) for argument in arguments[:count])
@@ -190,16 +179,16 @@ class _Parser:
             raise CelSyntaxError(f"{token.text}() takes two different variables", self._source, token.position)
         rest = arguments[count:]
         if token.text in _TRANSFORMS and len(rest) == 1:
-            return Macro(token.text, target, names, None, rest[0], at=token.position)
-        return Macro(token.text, target, names, rest[0], rest[1] if len(rest) > 1 else None, at=token.position)
+            return syntax.Macro(token.text, target, names, None, rest[0], at=token.position)
+        return syntax.Macro(token.text, target, names, rest[0], rest[1] if len(rest) > 1 else None, at=token.position)
 
     def _variable(self, node: Expression, token: Token) -> str:
-        if isinstance(node, Identifier) and not node.absolute:
+        if isinstance(node, syntax.Identifier) and not node.absolute:
             return node.name
         raise CelSyntaxError(f"{token.text}() takes a variable and an expression", self._source, token.position)
 
     def _bind(self, arguments: tuple[Expression, ...], token: Token) -> Expression:
-        return Bind(self._variable(arguments[0], token), arguments[1], arguments[2], at=token.position)
+        return syntax.Bind(self._variable(arguments[0], token), arguments[1], arguments[2], at=token.position)
 
     # --- primaries ----------------------------------------------------------------------------------------------------
 
@@ -207,7 +196,7 @@ class _Parser:
         token = self._next()
         match token.kind, token.text:
             case "literal", _:
-                return Literal(token.value, at=token.position)
+                return syntax.Literal(token.value, at=token.position)
             case "name", _:
                 return self._named(token, absolute=False)
             case "sign", "(":
@@ -225,22 +214,22 @@ class _Parser:
 
     def _named(self, token: Token, *, absolute: bool) -> Expression:
         if token.text in _CONSTANTS and not absolute:
-            return Literal(_CONSTANTS[token.text], at=token.position)
+            return syntax.Literal(_CONSTANTS[token.text], at=token.position)
         if token.text in RESERVED or token.text in _NO_FIELDS:
             raise CelSyntaxError(f"reserved identifier {token.text!r}", self._source, token.position)
         if not self._take("("):
             if absolute:
                 self.absolute.add(token.text)
-            return Identifier(token.text, absolute, at=token.position)
+            return syntax.Identifier(token.text, absolute, at=token.position)
         arguments = self._arguments(")")
         if token.text == "has":
             return self._has(arguments, token)
-        return Call(token.text, None, arguments, at=token.position)
+        return syntax.Call(token.text, None, arguments, at=token.position)
 
     def _has(self, arguments: tuple[Expression, ...], token: Token) -> Expression:
-        if len(arguments) == 1 and isinstance(arguments[0], Select) and not arguments[0].optional:
+        if len(arguments) == 1 and isinstance(arguments[0], syntax.Select) and not arguments[0].optional:
             chosen = arguments[0]
-            return HasMacro(chosen.operand, chosen.field, chosen.quoted, at=token.position)
+            return syntax.HasMacro(chosen.operand, chosen.field, chosen.quoted, at=token.position)
         raise CelSyntaxError("has() takes one field, as in has(self.spec.host)", self._source, token.position)
 
     def _arguments(self, end: str) -> tuple[Expression, ...]:
@@ -264,9 +253,9 @@ class _Parser:
             if not self._take(","):
                 self._expect("]")
                 break
-        return ListLiteral(tuple(items), frozenset(optionals), at=begin.position)
+        return syntax.ListLiteral(tuple(items), frozenset(optionals), at=begin.position)
 
-    def _map(self, begin: Token) -> MapLiteral:
+    def _map(self, begin: Token) -> syntax.MapLiteral:
         entries: list[tuple[Expression, Expression]] = []
         optionals = set[int]()
         while not self._take("}"):
@@ -278,7 +267,7 @@ class _Parser:
             if not self._take(","):
                 self._expect("}")
                 break
-        return MapLiteral(tuple(entries), frozenset(optionals), at=begin.position)
+        return syntax.MapLiteral(tuple(entries), frozenset(optionals), at=begin.position)
 
     # --- tokens -------------------------------------------------------------------------------------------------------
 

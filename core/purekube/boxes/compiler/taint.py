@@ -14,20 +14,8 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import NAMESPACE, SECRET
-from purekube.cel.syntax import (
-    Bind,
-    Call,
-    Conditional,
-    Expression,
-    HasMacro,
-    Identifier,
-    Index,
-    ListLiteral,
-    Literal,
-    Macro,
-    Select,
-    children,
-)
+from purekube.cel import syntax
+from purekube.cel.syntax import Expression, children
 
 _PASSED_ON: Final = frozenset(("orValue", "or", "value", "of", "ofNonZeroValue", "default", "reverse"))
 """Functions that return one of their arguments unchanged."""
@@ -196,25 +184,25 @@ class _Tracer:
 
     def visit(self, node: Expression) -> Taint:
         match node:
-            case Identifier(name):
+            case syntax.Identifier(name):
                 return self.variables.get(name, TRUSTED)
-            case Select(operand, field):
+            case syntax.Select(operand, field):
                 return self.visit(operand).field(field)
-            case HasMacro(operand, field):
+            case syntax.HasMacro(operand, field):
                 found = self.visit(operand)
                 is_secret = found.source is not None and not (found.path or found.listed)
                 return found.presence if is_secret and field in _DATA else found.field(field).whole
-            case Index(operand, key):
+            case syntax.Index(operand, key):
                 return self._index(self.visit(operand), key)
-            case Call():
+            case syntax.Call():
                 return self._call(node)
-            case Macro():
+            case syntax.Macro():
                 return self._macro(node)
-            case Bind(name, value, body):
+            case syntax.Bind(name, value, body):
                 return self._with({name: self.visit(value)}).visit(body)
-            case Conditional(condition, positive, negative):
+            case syntax.Conditional(condition, positive, negative):
                 return self.visit(positive).meets(self.visit(negative)).under(self.visit(condition).whole)
-            case ListLiteral(items):
+            case syntax.ListLiteral(items):
                 return reduce(Taint.meets, map(self.visit, items), TRUSTED).list
             case _:
                 return _mixed(self.visit(part) for part in children(node))
@@ -226,11 +214,11 @@ class _Tracer:
         """Return the taint (secrecy, and who controls it) of `operand[key]`. A literal key selects one field or item. A
         computed key may select any of them.
         """
-        if not operand.listed and isinstance(key, Literal) and isinstance(key.value, str):
+        if not operand.listed and isinstance(key, syntax.Literal) and isinstance(key.value, str):
             return operand.field(key.value)
         return operand.item.under(self.visit(key).whole)
 
-    def _call(self, node: Call) -> Taint:
+    def _call(self, node: syntax.Call) -> Taint:
         parts = [*([node.target] if node.target is not None else []), *node.arguments]
         taints = [self.visit(part) for part in parts]
         if node.name == "size" and taints and taints[0].listed:
@@ -243,7 +231,7 @@ class _Tracer:
             return taints[0].item
         return _mixed(taints)
 
-    def _macro(self, node: Macro) -> Taint:
+    def _macro(self, node: syntax.Macro) -> Taint:
         target = self.visit(node.target)
         item = target if node.name in _OPTIONALS else target.item
         inner = self._with({**dict.fromkeys(node.variables, target.presence), node.variables[-1]: item})
