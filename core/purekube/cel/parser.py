@@ -107,14 +107,9 @@ class _Parser:
             if len(signs) > self._limits.chain:
                 raise self._error(f"at most {self._limits.chain} operators stand in a row")
         bare = self._peek().kind == "literal"
-        node = self._member(negative=len(signs) % 2 == 1 and signs[0].text == "-")
-        if (
-            bare
-            and isinstance(node, syntax.Literal)
-            and signs
-            and signs[0].text == "-"
-            and type(node.value) in (int, float)
-        ):
+        minus = bool(signs) and signs[0].text == "-"
+        node = self._member(negative=minus and len(signs) % 2 == 1)
+        if bare and minus and isinstance(node, syntax.Literal) and type(node.value) in (int, float):
             return syntax.Literal(-node.value, at=signs[0].position) if len(signs) % 2 else node
         for token in reversed(signs):
             node = syntax.Unary(token.text, node, at=token.position)

@@ -4,32 +4,20 @@ from typing import Final
 
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Kind
-from purekube.schema.builtin.schema_parts import (
-    BYTES,
-    LABEL_SELECTOR,
-    MICRO_TIME,
-    OBJECT_REFERENCE,
-    TIME,
-    BuiltIn,
-    atomic_object,
-    choice,
-    items,
-    keyed,
-    obj,
-    table,
-)
+from purekube.schema.builtin import schema_parts as parts
+from purekube.schema.builtin.schema_parts import BuiltIn, atomic_object, choice, items, keyed, obj, table
 
 NAMESPACE: Final = BuiltIn(
     known.NAMESPACE, obj(spec=obj("finalizers:strings"), status=obj("phase conditions:conditions"))
 )
-CONFIG_MAP: Final = BuiltIn(known.CONFIG_MAP, obj("immutable:bool data:string-map", binaryData=table(BYTES)))
-SECRET: Final = BuiltIn(known.SECRET, obj("type immutable:bool stringData:string-map", data=table(BYTES)))
+CONFIG_MAP: Final = BuiltIn(known.CONFIG_MAP, obj("immutable:bool data:string-map", binaryData=table(parts.BYTES)))
+SECRET: Final = BuiltIn(known.SECRET, obj("type immutable:bool stringData:string-map", data=table(parts.BYTES)))
 SERVICE_ACCOUNT: Final = BuiltIn(
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
     obj(
         "automountServiceAccountToken:bool",
         imagePullSecrets={"type": "array", "items": atomic_object(obj("name")), "x-kubernetes-patch-merge-key": "name"},
-        secrets=keyed({**OBJECT_REFERENCE, "required": ["name"]}, "name"),
+        secrets=keyed({**parts.OBJECT_REFERENCE, "required": ["name"]}, "name"),
     ),
 )
 
@@ -40,11 +28,11 @@ CORE_EVENT: Final = BuiltIn(
     Kind("", "v1", "Event", "events"),
     obj(
         "action message reason reportingComponent reportingInstance type count:int32",
-        eventTime={**MICRO_TIME, "nullable": True},
-        firstTimestamp={**TIME, "nullable": True},
-        involvedObject=OBJECT_REFERENCE,
-        lastTimestamp={**TIME, "nullable": True},
-        related=OBJECT_REFERENCE,
+        eventTime={**parts.MICRO_TIME, "nullable": True},
+        firstTimestamp={**parts.TIME, "nullable": True},
+        involvedObject=parts.OBJECT_REFERENCE,
+        lastTimestamp={**parts.TIME, "nullable": True},
+        related=parts.OBJECT_REFERENCE,
         series=_SERIES,
         source=_SOURCE,
     ),
@@ -53,12 +41,12 @@ EVENT: Final = BuiltIn(
     known.EVENT,
     obj(
         "action note reason reportingController reportingInstance type deprecatedCount:int32",
-        deprecatedFirstTimestamp={**TIME, "nullable": True},
-        deprecatedLastTimestamp={**TIME, "nullable": True},
+        deprecatedFirstTimestamp={**parts.TIME, "nullable": True},
+        deprecatedLastTimestamp={**parts.TIME, "nullable": True},
         deprecatedSource=_SOURCE,
-        eventTime={**MICRO_TIME, "nullable": True},
-        regarding=OBJECT_REFERENCE,
-        related=OBJECT_REFERENCE,
+        eventTime={**parts.MICRO_TIME, "nullable": True},
+        regarding=parts.OBJECT_REFERENCE,
+        related=parts.OBJECT_REFERENCE,
         series=_SERIES,
     ),
 )
@@ -82,7 +70,7 @@ _ROLE_REF: Final = atomic_object(obj("kind! name! apiGroup"))
 _SUBJECTS: Final = items(atomic_object(obj("kind! name! apiGroup namespace")))
 ROLE: Final = BuiltIn(known.ROLE, obj(rules=_RULES))
 CLUSTER_ROLE: Final = BuiltIn(
-    known.CLUSTER_ROLE, obj(aggregationRule=obj(clusterRoleSelectors=items(LABEL_SELECTOR)), rules=_RULES)
+    known.CLUSTER_ROLE, obj(aggregationRule=obj(clusterRoleSelectors=items(parts.LABEL_SELECTOR)), rules=_RULES)
 )
 ROLE_BINDING: Final = BuiltIn(known.ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))
 CLUSTER_ROLE_BINDING: Final = BuiltIn(known.CLUSTER_ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))

@@ -3,13 +3,9 @@
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
+from purekube.schema.builtin import schema_parts as parts
 from purekube.schema.builtin.pod_schemas import CLAIM_SPEC
 from purekube.schema.builtin.schema_parts import (
-    ANY,
-    OBJECT_REFERENCE,
-    STRING,
-    STRING_MAP,
-    TIME,
     BuiltIn,
     OpenApi,
     atomic_object,
@@ -22,7 +18,7 @@ from purekube.schema.builtin.schema_parts import (
 )
 
 _PORT: Final = obj(
-    "port!:int32 appProtocol name nodePort:int32 targetPort:int-or-string", protocol=defaulted(STRING, "TCP")
+    "port!:int32 appProtocol name nodePort:int32 targetPort:int-or-string", protocol=defaulted(parts.STRING, "TCP")
 )
 _BACKEND: Final = obj(resource=obj("kind! name! apiGroup"), service=obj("name!", port=obj("name number:int32")))
 _PATH: Final = obj(
@@ -40,7 +36,7 @@ SERVICE: Final = BuiltIn(
             "healthCheckNodePort:int32 clusterIPs:strings externalIPs:strings ipFamilies:strings "
             "loadBalancerSourceRanges:strings",
             ports=keyed(_PORT, "port", "protocol", patch_key="port"),
-            selector=atomic_object(STRING_MAP),
+            selector=atomic_object(parts.STRING_MAP),
             sessionAffinity=choice("None", "ClientIP"),
             sessionAffinityConfig=obj(clientIP=obj("timeoutSeconds:int32")),
             type=choice("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
@@ -93,7 +89,7 @@ PERSISTENT_VOLUME: Final = BuiltIn(
         spec={
             **obj(
                 "persistentVolumeReclaimPolicy storageClassName volumeMode accessModes:strings capacity:quantities",
-                claimRef=OBJECT_REFERENCE,
+                claimRef=parts.OBJECT_REFERENCE,
             ),
             "x-kubernetes-preserve-unknown-fields": True,
         },
@@ -105,7 +101,7 @@ STORAGE_CLASS: Final = BuiltIn(
     obj(
         "provisioner! reclaimPolicy volumeBindingMode allowVolumeExpansion:bool mountOptions:strings "
         "parameters:string-map",
-        allowedTopologies=items(ANY),
+        allowedTopologies=items(parts.ANY),
     ),
 )
 POD_DISRUPTION_BUDGET: Final = BuiltIn(
@@ -117,7 +113,7 @@ POD_DISRUPTION_BUDGET: Final = BuiltIn(
         status=obj(
             "currentHealthy:int32 desiredHealthy:int32 disruptionsAllowed:int32 expectedPods:int32 "
             "observedGeneration:int64 conditions:conditions",
-            disruptedPods=table(TIME),
+            disruptedPods=table(parts.TIME),
         ),
     ),
 )

@@ -2,25 +2,8 @@
 
 from typing import Any, Final
 
-from purekube.schema.builtin.schema_parts import (
-    ANY,
-    EMBEDDED_META,
-    INT32,
-    INT64,
-    LOCAL_REFERENCE,
-    NODE_SELECTOR_TERM,
-    STRING,
-    STRING_MAP,
-    TYPED_REFERENCE,
-    atomic_object,
-    choice,
-    defaulted,
-    items,
-    keyed,
-    merging,
-    obj,
-    unique,
-)
+from purekube.schema.builtin import schema_parts as parts
+from purekube.schema.builtin.schema_parts import atomic_object, choice, defaulted, items, keyed, merging, obj, unique
 
 _RESOURCES: Final = obj("limits:quantities requests:quantities", claims=keyed(obj("name! request"), "name"))
 
@@ -64,7 +47,7 @@ _SECURITY_CONTEXT: Final = obj(
     seccompProfile=_SECCOMP,
     windowsOptions=_WINDOWS,
 )
-_PORT: Final = obj("containerPort!:int32 hostIP name hostPort:int32", protocol=defaulted(STRING, "TCP"))
+_PORT: Final = obj("containerPort!:int32 hostIP name hostPort:int32", protocol=defaulted(parts.STRING, "TCP"))
 _MOUNT: Final = obj("name! mountPath! mountPropagation recursiveReadOnly subPath subPathExpr readOnly:bool")
 _CONTAINER: Final = obj(
     "name! image restartPolicy terminationMessagePath terminationMessagePolicy workingDir args:strings command:strings "
@@ -78,7 +61,7 @@ _CONTAINER: Final = obj(
     readinessProbe=_PROBE,
     resizePolicy=items(obj("resourceName! restartPolicy!")),
     resources=_RESOURCES,
-    restartPolicyRules=items(obj("action!", exitCodes=obj("operator!", values=unique(INT32)))),
+    restartPolicyRules=items(obj("action!", exitCodes=obj("operator!", values=unique(parts.INT32)))),
     securityContext=_SECURITY_CONTEXT,
     startupProbe=_PROBE,
     volumeDevices=keyed(obj("name! devicePath!"), "devicePath"),
@@ -91,7 +74,7 @@ _KEY_TO_PATH: Final = items(obj("key! path! mode:int32"))
 _DOWNWARD_ITEMS: Final = items(obj("path! mode:int32", fieldRef=_FIELD_SELECTOR, resourceFieldRef=_RESOURCE_SELECTOR))
 CLAIM_SPEC: Final = obj(
     "storageClassName volumeAttributesClassName volumeMode volumeName accessModes:strings selector:selector",
-    dataSource=TYPED_REFERENCE,
+    dataSource=parts.TYPED_REFERENCE,
     dataSourceRef=obj("kind! name! apiGroup namespace"),
     resources=obj("limits:quantities requests:quantities"),
 )
@@ -107,10 +90,10 @@ _VOLUME: Final = obj(
     "name! iscsi:any rbd:any cephfs:any fc:any glusterfs:any awsElasticBlockStore:any azureDisk:any azureFile:any "
     "gcePersistentDisk:any vsphereVolume:any",
     configMap=obj("name optional:bool defaultMode:int32", items=_KEY_TO_PATH),
-    csi=obj("driver! fsType readOnly:bool volumeAttributes:string-map", nodePublishSecretRef=LOCAL_REFERENCE),
+    csi=obj("driver! fsType readOnly:bool volumeAttributes:string-map", nodePublishSecretRef=parts.LOCAL_REFERENCE),
     downwardAPI=obj("defaultMode:int32", items=_DOWNWARD_ITEMS),
     emptyDir=obj("medium sizeLimit:quantity"),
-    ephemeral=obj(volumeClaimTemplate=obj("spec!", metadata=EMBEDDED_META, spec=CLAIM_SPEC)),
+    ephemeral=obj(volumeClaimTemplate=obj("spec!", metadata=parts.EMBEDDED_META, spec=CLAIM_SPEC)),
     hostPath=obj("path! type"),
     image=obj("pullPolicy reference"),
     nfs=obj("server! path! readOnly:bool"),
@@ -137,10 +120,10 @@ _POD_AFFINITY: Final = obj(
 )
 _NODE_AFFINITY: Final = obj(
     preferredDuringSchedulingIgnoredDuringExecution=items(
-        obj("weight!:int32 preference!", preference=NODE_SELECTOR_TERM)
+        obj("weight!:int32 preference!", preference=parts.NODE_SELECTOR_TERM)
     ),
     requiredDuringSchedulingIgnoredDuringExecution=atomic_object(
-        obj("nodeSelectorTerms!", nodeSelectorTerms=items(NODE_SELECTOR_TERM))
+        obj("nodeSelectorTerms!", nodeSelectorTerms=items(parts.NODE_SELECTOR_TERM))
     ),
 )
 _POD_SECURITY_CONTEXT: Final = obj(
@@ -149,7 +132,7 @@ _POD_SECURITY_CONTEXT: Final = obj(
     appArmorProfile=_APP_ARMOR,
     seLinuxOptions=_SE_LINUX,
     seccompProfile=_SECCOMP,
-    supplementalGroups=items(INT64),
+    supplementalGroups=items(parts.INT64),
     sysctls=items(obj("name! value!")),
     windowsOptions=_WINDOWS,
 )
@@ -166,9 +149,9 @@ POD_SPEC: Final = obj(
     dnsPolicy=choice("ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"),
     ephemeralContainers=keyed(_EPHEMERAL, "name"),
     hostAliases=keyed(obj("ip! hostnames:strings"), "ip"),
-    imagePullSecrets=keyed(atomic_object(obj(name=defaulted(STRING, ""))), "name"),
+    imagePullSecrets=keyed(atomic_object(obj(name=defaulted(parts.STRING, ""))), "name"),
     initContainers=keyed(_CONTAINER, "name"),
-    nodeSelector=atomic_object(STRING_MAP),
+    nodeSelector=atomic_object(parts.STRING_MAP),
     os=obj("name!"),
     readinessGates=items(obj("conditionType!")),
     resourceClaims=keyed(obj("name! resourceClaimName resourceClaimTemplateName"), "name"),
@@ -181,7 +164,7 @@ POD_SPEC: Final = obj(
     volumes=keyed(_VOLUME, "name"),
 )
 
-POD_TEMPLATE: Final = obj(metadata=EMBEDDED_META, spec=POD_SPEC)
+POD_TEMPLATE: Final = obj(metadata=parts.EMBEDDED_META, spec=POD_SPEC)
 
 _CONTAINER_STATUS: Final = obj(
     "name! image imageID containerID stopSignal ready:bool started:bool restartCount:int32 state:any lastState:any "
@@ -197,5 +180,5 @@ POD_STATUS: Final = obj(
     hostIPs=items(obj("ip!")),
     initContainerStatuses=items(_CONTAINER_STATUS),
     podIPs=merging(obj("ip!"), "ip"),
-    resourceClaimStatuses=items(ANY),
+    resourceClaimStatuses=items(parts.ANY),
 )

@@ -3,27 +3,16 @@
 from typing import Final
 
 from purekube.apimachinery.manifest import Kind
+from purekube.schema.builtin import schema_parts as parts
 from purekube.schema.builtin.pod_schemas import CLAIM_SPEC, POD_SPEC, POD_STATUS, POD_TEMPLATE
-from purekube.schema.builtin.schema_parts import (
-    CONDITIONS,
-    EMBEDDED_META,
-    INT32,
-    INT64,
-    OBJECT_REFERENCE,
-    STRING,
-    BuiltIn,
-    choice,
-    items,
-    obj,
-    unique,
-)
+from purekube.schema.builtin.schema_parts import BuiltIn, choice, items, obj, unique
 
 POD: Final = BuiltIn(Kind("", "v1", "Pod", "pods"), obj(spec=POD_SPEC, status=POD_STATUS))
 
 
 _ROLLING: Final = obj("maxSurge:int-or-string maxUnavailable:int-or-string")
-_CLAIM: Final = obj("apiVersion kind", metadata=EMBEDDED_META, spec=CLAIM_SPEC)
-_COUNTS: Final = {"observedGeneration": INT64, "collisionCount": INT32, "conditions": CONDITIONS}
+_CLAIM: Final = obj("apiVersion kind", metadata=parts.EMBEDDED_META, spec=CLAIM_SPEC)
+_COUNTS: Final = {"observedGeneration": parts.INT64, "collisionCount": parts.INT32, "conditions": parts.CONDITIONS}
 CONTROLLER_REVISION: Final = BuiltIn(
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
     obj(
@@ -95,7 +84,7 @@ DAEMON_SET: Final = BuiltIn(
 
 _POLICY_RULE: Final = obj(
     "action!",
-    onExitCodes=obj("operator! values! containerName", values=unique(INT32)),
+    onExitCodes=obj("operator! values! containerName", values=unique(parts.INT32)),
     onPodConditions=items(obj("type! status")),
 )
 JOB_SPEC: Final = obj(
@@ -111,9 +100,9 @@ JOB_SPEC: Final = obj(
 _JOB_STATUS: Final = obj(
     "completedIndexes failedIndexes active:int32 failed:int32 ready:int32 succeeded:int32 terminating:int32 "
     "completionTime:time startTime:time",
-    conditions={key: value for key, value in CONDITIONS.items() if not key.startswith("x-")}
+    conditions={key: value for key, value in parts.CONDITIONS.items() if not key.startswith("x-")}
     | {"x-kubernetes-list-type": "atomic", "x-kubernetes-patch-merge-key": "type"},
-    uncountedTerminatedPods=obj(failed=unique(STRING), succeeded=unique(STRING)),
+    uncountedTerminatedPods=obj(failed=unique(parts.STRING), succeeded=unique(parts.STRING)),
 )
 JOB: Final = BuiltIn(Kind("batch", "v1", "Job", "jobs"), obj(spec=JOB_SPEC, status=_JOB_STATUS))
 CRON_JOB: Final = BuiltIn(
@@ -123,8 +112,8 @@ CRON_JOB: Final = BuiltIn(
             "schedule! jobTemplate! timeZone suspend:bool failedJobsHistoryLimit:int32 "
             "successfulJobsHistoryLimit:int32 startingDeadlineSeconds:int64",
             concurrencyPolicy=choice("Allow", "Forbid", "Replace"),
-            jobTemplate=obj(metadata=EMBEDDED_META, spec=JOB_SPEC),
+            jobTemplate=obj(metadata=parts.EMBEDDED_META, spec=JOB_SPEC),
         ),
-        status=obj("lastScheduleTime:time lastSuccessfulTime:time", active=items(OBJECT_REFERENCE)),
+        status=obj("lastScheduleTime:time lastSuccessfulTime:time", active=items(parts.OBJECT_REFERENCE)),
     ),
 )
