@@ -33,6 +33,23 @@ class Cycle(GraphError):
         super().__init__(f"these wait for each other: {' -> '.join(self.path)}", place)
 
 
+class DuplicateNode(GraphError):
+    """The error raised when two nodes have the same id."""
+
+    def __init__(self, node_id: str, place: Place = NOWHERE) -> None:
+        self.id = node_id
+        super().__init__(f"two resources have the id {node_id}", place)
+
+
+class UnknownNode(GraphError):
+    """The error raised when an edge leads to a node that does not exist."""
+
+    def __init__(self, node_id: str, by: str, place: Place = NOWHERE) -> None:
+        self.id = node_id
+        self.by = by
+        super().__init__(f"{by} depends on {node_id}, and there is no such resource", place)
+
+
 @attrs.frozen(eq=False)
 class Graph:
     """The nodes of a graph in an order in which each comes after all nodes on which it depends.
@@ -48,12 +65,12 @@ class Graph:
     @classmethod
     def of(cls, nodes: Iterable[GraphNode]) -> "Graph":
         """Build the graph of `nodes`. Nodes are independent unless an edge (a dependency) connects them. Raises
-        GraphError for an id that is used twice and for an edge to a missing node, and Cycle.
+        DuplicateNode for an id that is used twice, UnknownNode for an edge to a missing node, and Cycle.
         """
         by_id: dict[str, GraphNode] = {}
         for node in nodes:
             if node.id in by_id:
-                raise GraphError(f"two resources have the id {node.id}", node.place)
+                raise DuplicateNode(node.id, node.place)
             by_id[node.id] = node
         edges = {node.id: _edges_of(node, by_id) for node in by_id.values()}
         order = _ordered(edges)
@@ -75,7 +92,7 @@ def _edges_of(node: GraphNode, nodes: Mapping[str, GraphNode]) -> tuple[Edge, ..
         edges.append(Edge(target, Until.APPLIED if rendered else Until.OBSERVED, node.place, declared=True))
     for edge in edges:
         if edge.to not in nodes:
-            raise GraphError(f"{node.id} depends on {edge.to}, and there is no such resource", edge.place)
+            raise UnknownNode(edge.to, node.id, edge.place)
     return tuple(edges)
 
 

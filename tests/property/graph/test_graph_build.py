@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from purekube.apimachinery.problems import Place
-from purekube.graph.node import Edge, GraphNode, Rendered, Until
-from purekube.graph.node_order import Cycle, Graph, GraphError
+from purekube.graph import Cycle, DuplicateNode, Edge, Graph, GraphNode, Rendered, UnknownNode, Until
 from tests.support.graph_world import PART
 
 IDS = "abcdefg"
@@ -92,18 +91,18 @@ def test_graph_of_a_thousand_nodes_is_built_and_its_circle_found() -> None:
 
 
 def test_graph_refuses_two_of_one_id_and_edges_to_nowhere() -> None:
-    with pytest.raises(GraphError, match="two resources have the id a"):
+    with pytest.raises(DuplicateNode, match="two resources have the id a"):
         Graph.of(nodes_of({}, "aa"))
-    with pytest.raises(GraphError, match="a depends on z, and there is no such resource") as raised:
+    with pytest.raises(UnknownNode, match="a depends on z, and there is no such resource") as raised:
         Graph.of(nodes_of({"a": {"z": Until.READY}}, "a"))
     assert str(raised.value.place) == "a to z"
 
 
 def test_each_mistake_names_its_node_and_its_place() -> None:
-    with pytest.raises(GraphError, match="a depends on z") as unknown:
+    with pytest.raises(UnknownNode, match="a depends on z") as unknown:
         Graph.of([GraphNode("a", PART, lambda scope: Rendered(), (Edge("z", Until.READY, Place("here")),))])
-    assert unknown.value.place == Place("here")
+    assert (unknown.value.id, unknown.value.by, unknown.value.place) == ("z", "a", Place("here"))
     twice = GraphNode("a", PART, lambda scope: Rendered(), place=Place("there"))
-    with pytest.raises(GraphError, match="the id a") as duplicate:
+    with pytest.raises(DuplicateNode) as duplicate:
         Graph.of([twice, twice])
-    assert duplicate.value.place == Place("there")
+    assert (duplicate.value.id, duplicate.value.place) == ("a", Place("there"))
