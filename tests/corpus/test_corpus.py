@@ -44,6 +44,8 @@ UNSAID: Final = frozenset(
         "ApplicationInstance Deleting True AwaitingConfirmation",
         "Cluster Hardened False OpenPolicy",
         "Cluster Hardened False UnguardedNamespaces",
+        "Cluster JobsBlocked False RecordsStored",
+        "Cluster JobsBlocked True RecordsNotStored",
         "Operation Blocked True FieldConflict",
         "Operation Blocked True Forbidden",
         "Operation Blocked True InternalError",

@@ -31,7 +31,7 @@ from vworkspace_core.control_plane.outbox import Outbox
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
-from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_open_job, next_deadline, step
+from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_open_job, next_deadline, step, unrecorded
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
@@ -133,6 +133,7 @@ class Agent:
         )
         self._changed = anyio.Event()
         self._started: Instant | None = None
+        self._unrecorded = ""
         self.settled: deque[SettledJob] = deque(maxlen=_REMEMBERED)
         """The jobs that this process settled last, the newest first."""
 
@@ -151,7 +152,12 @@ class Agent:
         pending = PendingDeliveries(len(self._urgent), len(self._statuses), len(self.outbox), self.outbox.dropped)
         apart = clock_skew_message(self._state.apart) if self._state.apart else ""
         return AgentReport(
-            self.connection_state, self._started or self._instant(), self.outbox.condition(), pending, apart
+            self.connection_state,
+            self._started or self._instant(),
+            self.outbox.condition(),
+            pending,
+            apart,
+            self._unrecorded,
         )
 
     def _instant(self) -> Instant:
@@ -241,10 +247,12 @@ class Agent:
                 records = await self._store.load()
             except OperatorError as error:
                 log.warning("the open jobs cannot be read yet", error=error.message)
+                self._hindered(f"jobs wait, as the records of open jobs cannot be read: {shown(error.message)}")
                 pace, delay = pace.failed(error, self._random())
                 await self._clock.sleep(delay)
             else:
                 break
+        self._hindered("")
         for record in records:
             log.info("going on with a job", job_id=record.job_id)
             self._feed(m.Resumed(record))
@@ -289,6 +297,14 @@ class Agent:
         if self._state is not before:
             self._changed.set()
         if bool(self._state.apart) != bool(before.apart):
+            self._on_change()
+        if self._unrecorded or isinstance(event, m.StepFailed):
+            self._hindered(unrecorded(self._state))
+
+    def _hindered(self, why: str) -> None:
+        """Note why jobs wait to be recorded. `why` is empty if none does."""
+        was, self._unrecorded = self._unrecorded, why
+        if bool(was) != bool(why):
             self._on_change()
 
     def _dispatch(self, effect: m.JobEffect) -> None:

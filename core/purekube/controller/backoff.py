@@ -89,22 +89,23 @@ class Retry:
     """The retry state of a step of a state machine, such as a request that is sent until it succeeds.
 
     It has the number of consecutive failures, and the time `at` of the next try (None if no retry is pending). The next
-    try was scheduled `wait` before that time.
+    try was scheduled `wait` before that time. `why` is the message of the last failure, if one was given.
     """
 
     failures: int = 0
     at: datetime | None = None
     wait: timedelta = attrs.field(default=timedelta.max, eq=False)
+    why: str = ""
 
     def is_due(self, now: datetime) -> bool:
         """Report whether a retry is pending and its time has come, also if the clock was set back meanwhile."""
         return self.at is not None and has_come(self.at, now, self.wait)
 
-    def failed(self, seconds: float, now: datetime) -> "Retry":
-        """Return the state after one more failure, with a retry `seconds` after `now`."""
+    def failed(self, seconds: float, now: datetime, why: str = "") -> "Retry":
+        """Return the state after one more failure, with a retry `seconds` after `now`. `why` is its message."""
         wait = timedelta(seconds=seconds)
-        return Retry(self.failures + 1, shifted(now, wait), wait)
+        return Retry(self.failures + 1, shifted(now, wait), wait, why)
 
     def started(self) -> "Retry":
         """Return the state while the step is being tried: no retry is pending, and the failure count is unchanged."""
-        return Retry(self.failures)
+        return Retry(self.failures, why=self.why)

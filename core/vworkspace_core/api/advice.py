@@ -41,7 +41,7 @@ class Advice:
 _I, _O, _C = InstanceReason, OperationReason, ClusterReason
 _ADMIN: Final = "an administrator of the cluster"
 _DEFECT: Final = "No command fixes this: report the log line that is named; the pass is tried again by itself."
-_INSTALL: Final = "The named components have to be installed first; the message says who does it."
+_INSTALL: Final = "Whoever the message names installs the missing components."
 _SPEC: Final = (
     "No command fixes this: the fields that the message names have to be corrected where the object comes from, in Git "
     "or in the control plane, or with kubectl edit."
@@ -118,7 +118,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
         "of the Cluster or in the operator's settings."
     ),
     _I.AWAITING_APPROVAL: Advice("No command fixes this: the control plane approves it."),
-    _I.FORBIDDEN: Advice(f"The operator lacks a right, which {_ADMIN} gives it as the message says.", True),
+    _I.FORBIDDEN: Advice(f"{_ADMIN.capitalize()} gives the operator the right that the message names.", True),
     _I.INTERNAL_ERROR: Advice(_DEFECT),
     _I.RETRIES_EXCEEDED: GIVEN_UP,
     _I.MANUALLY_SUSPENDED: Advice("It waits to be resumed, where it was suspended.", True, "resume"),
@@ -164,18 +164,19 @@ _RECONNECT: Final = "No command fixes this: the message names the error on the w
 _CREDENTIAL: Final = (
     "Have the control plane give a registration token, and run `vworkspace-operator register` as docs/install.md says."
 )
-_CLOSE: Final = f"Nothing is blocked by this: {_ADMIN} closes what the message names, unless it is meant to be open."
+_CLOSE: Final = f"Nothing is blocked by this: {_ADMIN} closes what the message names, if it should be."
 _OF_CLUSTERS: Final[Mapping[str, Advice]] = {
     _C.CONTROL_PLANE_UNREACHABLE: Advice(_RECONNECT),
     _C.NO_RECENT_ROUND_TRIP: Advice(_RECONNECT),
     _C.CREDENTIAL_REJECTED: Advice(_CREDENTIAL),
     _C.CREDENTIAL_EXPIRED: Advice(_CREDENTIAL),
     _C.CONTROLLER_MISSING: Advice(_INSTALL, True),
-    _C.CONTROLLER_DEGRADED: Advice(f"The operator lacks a right, which {_ADMIN} gives it as the message says.", True),
+    _C.CONTROLLER_DEGRADED: Advice(f"{_ADMIN.capitalize()} gives the operator the right that the message names.", True),
     _C.EVENT_BUFFER_FULL: Advice(
         "Nothing has to be done: it empties when the control plane can be reached.", is_automatic=True
     ),
     _C.CLOCKS_DIFFER: Advice("No command fixes this: set the clock that is wrong, here or at the control plane."),
+    _C.RECORDS_NOT_STORED: Advice(f"No command fixes this: {_ADMIN} removes the obstacle that the message names."),
     _C.OPEN_SETTINGS: Advice(_CLOSE),
     _C.OPEN_POLICY: Advice(_CLOSE),
     _C.UNGUARDED_NAMESPACES: Advice(_CLOSE),
@@ -203,6 +204,7 @@ OBSTACLES: Final = frozenset(
         ("Cluster", ClusterConditionType.CONTROLLERS_HEALTHY, _FALSE),
         ("Cluster", ClusterConditionType.BUFFER_OVERFLOW, _TRUE),
         ("Cluster", ClusterConditionType.CLOCK_SKEW, _TRUE),
+        ("Cluster", ClusterConditionType.JOBS_BLOCKED, _TRUE),
         ("Cluster", ClusterConditionType.HARDENED, _FALSE),
     }
 )

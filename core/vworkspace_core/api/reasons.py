@@ -124,11 +124,17 @@ class ClusterConditionType(StrEnum):
     CONTROLLERS_HEALTHY = "ControllersHealthy"
     BUFFER_OVERFLOW = "BufferOverflow"
     CLOCK_SKEW = "ClockSkew"
+    JOBS_BLOCKED = "JobsBlocked"
     HARDENED = "Hardened"
 
 
 CLUSTER_TROUBLES: Final = frozenset(
-    {ClusterConditionType.DISCONNECTED, ClusterConditionType.BUFFER_OVERFLOW, ClusterConditionType.CLOCK_SKEW}
+    {
+        ClusterConditionType.DISCONNECTED,
+        ClusterConditionType.BUFFER_OVERFLOW,
+        ClusterConditionType.CLOCK_SKEW,
+        ClusterConditionType.JOBS_BLOCKED,
+    }
 )
 """The condition types of the Cluster that report trouble by the status True; the other types report it by False."""
 
@@ -149,6 +155,8 @@ class ClusterReason(StrEnum):
     BUFFER_DRAINED = "BufferDrained"
     CLOCKS_DIFFER = "ClocksDiffer"
     CLOCKS_AGREE = "ClocksAgree"
+    RECORDS_NOT_STORED = "RecordsNotStored"
+    RECORDS_STORED = "RecordsStored"
     NO_AGENT = "NoAgent"
     NOTHING_OPEN = "NothingOpen"
     OPEN_SETTINGS = "OpenSettings"

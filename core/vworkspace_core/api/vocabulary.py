@@ -240,9 +240,13 @@ TABLE: Final[Mapping[str, Sequence[VocabularyEntry]]] = {
             _C.CLOCK_SKEW,
             _TRUE,
             (_CR.CLOCKS_DIFFER,),
-            "The control plane's clock and the machine's differ by more than ten minutes: the difference is not used.",
+            "The clocks of control plane and machine differ by more than ten minutes.",
         ),
         VocabularyEntry(_C.CLOCK_SKEW, _FALSE, (_CR.CLOCKS_AGREE,), "They agree again."),
+        VocabularyEntry(
+            _C.JOBS_BLOCKED, _TRUE, (_CR.RECORDS_NOT_STORED,), "Jobs wait: their Secrets cannot be read or written."
+        ),
+        VocabularyEntry(_C.JOBS_BLOCKED, _FALSE, (_CR.RECORDS_STORED,), "They can be again."),
         VocabularyEntry(
             _C.HARDENED, _TRUE, (_CR.NOTHING_OPEN,), "No setting leaves more open than several tenants allow."
         ),

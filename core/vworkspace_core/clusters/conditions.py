@@ -21,7 +21,7 @@ from vworkspace_core.control_plane.connection import Connectivity
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 _NO_AGENT: Final = "the operator runs with --no-agent: it reconciles what is applied here, and takes no jobs"
 
-OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW})
+OF_THE_AGENT: Final = frozenset({Type.AUTHENTICATED, Type.BUFFER_OVERFLOW, Type.CLOCK_SKEW, Type.JOBS_BLOCKED})
 """The condition types that concern the agent, which fetches jobs from the control plane.
 
 An operator without an agent removes them from the Cluster.
@@ -49,20 +49,24 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
         *_authenticated(inventory, agent),
         controllers,
         agent.overflow,
-        *_clocks(agent, previous),
+        *_troubles(agent, previous),
         hardened_condition(inventory.weak_settings),
     )
 
 
-def _clocks(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
-    """Yield ClockSkew=True while the clocks of operator and control plane differ, and False once they agree again.
+def _troubles(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
+    """Yield ClockSkew and JobsBlocked, each True while the agent reports its trouble, and False once that is over.
 
-    Yield nothing if `previous`, the present conditions, lacks ClockSkew and the clocks do not differ.
+    A condition that is missing in `previous`, the present conditions, is only added when the trouble begins.
     """
-    if agent.apart:
-        yield DesiredCondition(Type.CLOCK_SKEW, _TRUE, Reason.CLOCKS_DIFFER, agent.apart)
-    elif any(condition.type == Type.CLOCK_SKEW for condition in previous) and agent.connection.last_ok is not None:
-        yield DesiredCondition(Type.CLOCK_SKEW, _FALSE, Reason.CLOCKS_AGREE)
+    for type_, message, bad, good in (
+        (Type.CLOCK_SKEW, agent.apart, Reason.CLOCKS_DIFFER, Reason.CLOCKS_AGREE),
+        (Type.JOBS_BLOCKED, agent.unrecorded, Reason.RECORDS_NOT_STORED, Reason.RECORDS_STORED),
+    ):
+        if message:
+            yield DesiredCondition(type_, _TRUE, bad, message)
+        elif agent.connection.last_ok is not None and any(condition.type == type_ for condition in previous):
+            yield DesiredCondition(type_, _FALSE, good)
 
 
 def _connected(inventory: ClusterInventory, agent: AgentReport) -> Iterator[DesiredCondition]:

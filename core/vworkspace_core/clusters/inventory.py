@@ -129,6 +129,7 @@ class AgentReport:
     BufferOverflow of its buffer of events.
 
     `apart` says by how much the clocks of control plane and operator differ, if too much; it is empty otherwise.
+    `unrecorded` says why jobs wait to be recorded in the cluster; it is empty if none does.
     """
 
     connection: ConnectionState
@@ -136,6 +137,7 @@ class AgentReport:
     overflow: DesiredCondition
     pending: PendingDeliveries = PendingDeliveries()
     apart: str = ""
+    unrecorded: str = ""
 
     @property
     def quiet_since(self) -> Instant:

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 import attrs
 
 from purekube.apimachinery.manifest import ObjectRef, content_hash
+from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import LARGEST_SKEW, shifted, time_or_none
 from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.control_plane.outbox import generation_in
@@ -34,6 +35,7 @@ from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.state import (
     BUSY,
+    STORING,
     JobStage,
     JobState,
     accept,
@@ -48,6 +50,8 @@ from vworkspace_core.jobs.work_slot import inspected, take_slot
 
 # A faulty control plane may send jobs without ids for ever; the memory of those already logged must not grow with them.
 _MOST_DROPPED = 1000
+_STUCK = 5
+"""The number of failed writes of a job's record, over about ten seconds, that is reported as an obstacle."""
 GRACE = timedelta(minutes=5)
 """The time after a job's `expiresAt` in which the status of its applied object may still decide the result (PULL-3)."""
 
@@ -91,6 +95,16 @@ def next_deadline(state: AgentState) -> datetime | None:
     strict = state.scope.security.require_signed
     times = (due_at(job, state.skew, state.grace, strict=strict) for job in state.jobs.values())
     return min((moment for moment in times if moment is not None), default=None)
+
+
+def unrecorded(state: AgentState) -> str:
+    """Return a message that says why jobs wait to be recorded in the cluster, or an empty string if none does.
+
+    A single failed write does not count, since writes are repeated.
+    """
+    stuck = (job for job in state.jobs.values() if job.stage in STORING and job.retry.failures >= _STUCK)
+    job = next(stuck, None)
+    return "" if job is None else f"jobs wait, as their records cannot be written: {shown(job.retry.why)}"
 
 
 def has_open_job(state: AgentState, ref: ObjectRef) -> bool:

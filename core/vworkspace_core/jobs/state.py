@@ -49,6 +49,9 @@ class JobStage(StrEnum):
 BUSY = frozenset({JobStage.INSPECTING, JobStage.RECORDING_INTENT, JobStage.ACTING, JobStage.RECORDING_EFFECT})
 """The stages in which a job has the work slot of its object. Only one job at a time has the slot."""
 
+STORING = frozenset({JobStage.RECORDING, JobStage.RECORDING_INTENT, JobStage.RECORDING_EFFECT, JobStage.CLOSING})
+"""The stages in which a job waits for a write of its record."""
+
 ENDED = frozenset({JobStage.ANSWERING, JobStage.CLOSING})
 
 

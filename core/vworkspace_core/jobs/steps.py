@@ -121,7 +121,7 @@ def retry(job: JobState, message: str, at: JobStepContext) -> JobStep:
     from which the next try is scheduled.
     """
     failures = job.retry.failures + 1
-    again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now)
+    again = job.retry.failed(_BACKOFF.delay(failures, _jitter(job.id, failures)), at.now, message)
     note = (LogNote(LogLevel.WARNING, f"{job.stage.value}: {message}; tried again", job.id),) if failures == 1 else ()
     return attrs.evolve(job, retry=again), note
 

@@ -274,7 +274,8 @@ _ABOUT_THE_CONNECTION: Final = (
 
 
 def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
-    """Yield findings about the control plane's connection and token, downstream controllers, security, and clocks.
+    """Yield findings about the control plane's connection and token, downstream controllers, security, clocks, and
+    jobs that cannot be recorded.
 
     The finding about security names the settings that an administrator should restrict. All are taken from the
     conditions of `cluster`, the operator's Cluster object, which is None if it does not exist yet.
@@ -292,12 +293,20 @@ def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
         yield CheckFinding("clocks", CheckResult.FAILED, message, "set the clock of the one that is wrong")
     else:
         yield _ok("clocks")
+    jobs = by_type.get(ClusterConditionType.JOBS_BLOCKED)
+    if get_path(jobs, "status") == "True":
+        yield _trouble("jobs", jobs, CheckResult.FAILED)
 
 
 def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> CheckFinding:
     reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     if get_path(condition, "status") == "True" or reason == "NoAgent":
         return CheckFinding(point, CheckResult.OK, message if reason == "NoAgent" else "")
+    return _trouble(point, condition, verdict)
+
+
+def _trouble(point: str, condition: Manifest | None, verdict: CheckResult) -> CheckFinding:
+    reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     advice = advice_for(CLUSTER.kind, reason)
     if advice is None:
         return CheckFinding(point, verdict, f"{reason}: {message}")

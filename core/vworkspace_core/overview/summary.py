@@ -189,6 +189,7 @@ They are values of `GraphReason`, which is not imported because that would slow 
 
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
+    (_C.JOBS_BLOCKED, "True", OverviewState.STALLED),
     (_C.DISCONNECTED, "True", OverviewState.DEGRADED),
     (_C.CONNECTED, "False", OverviewState.DEGRADED),
     (_C.CONTROLLERS_HEALTHY, "False", OverviewState.DEGRADED),

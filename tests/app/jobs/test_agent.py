@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from kubelab.clock import VirtualClock
-from purekube.apimachinery.errors import Unavailable
+from purekube.apimachinery.errors import Forbidden, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from tests.support.builders import NAME, NAMESPACE, condition
@@ -389,6 +389,48 @@ def test_a_defect_of_an_adapter_never_stops_the_loop(port: str, method: str) -> 
         assert outcome(job) == "succeeded"
 
     quiet(body, broken)
+
+
+class FullQuota:
+    """A job store whose reads or writes are refused until `room` is set."""
+
+    def __init__(self, store: JobStore, method: str) -> None:
+        self._store = store
+        self._method = method
+        self.room = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name) if self.room or name != self._method else self._refuse
+
+    async def _refuse(self, *_: Any) -> None:
+        raise Forbidden("exceeded quota: secrets, used: 10, limited: 10")
+
+
+@pytest.mark.parametrize("method", ["load", "put", "close"])
+def test_jobs_that_cannot_be_recorded_are_reported_until_they_can_PULL_4(method: str) -> None:
+    changes: list[None] = []
+    stores: list[FullQuota] = []
+
+    def full(site: Site) -> None:
+        stores.append(FullQuota(site.store, method))
+        site.agent = site.new_agent(store=stores[0], on_change=lambda: changes.append(None))
+
+    async def body(site: Site) -> None:
+        site.enqueue()
+        await anyio.sleep(1)
+        if REF in site.known:
+            await site.report(READY)
+        await anyio.sleep(60)
+        assert "exceeded quota" in site.agent.report().unrecorded
+        assert site.conditions()["JobsBlocked"] == ("True", "RecordsNotStored")
+        seen = len(changes)
+
+        stores[0].room = True
+        await anyio.sleep(900)
+        assert site.agent.report().unrecorded == ""
+        assert len(changes) > seen, "the Cluster's status is written again"
+
+    quiet(body, full)
 
 
 def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:

@@ -139,6 +139,7 @@ def test_the_operator_owns_the_types_of_its_table_and_no_others() -> None:
         "ControllersHealthy",
         "BufferOverflow",
         "ClockSkew",
+        "JobsBlocked",
         "Hardened",
     )
     assert owned_types("Pod") == ()

@@ -42,11 +42,12 @@ def wanted(
     previous: tuple[Condition, ...] = (),
     pending: PendingDeliveries | None = None,
     apart: str = "",
+    unrecorded: str = "",
     **fields: Any,
 ) -> dict[Type, DesiredCondition]:
     """The conditions by type; the agent started at second 50."""
     waits = pending if pending is not None else PendingDeliveries()
-    agent = None if link is None else AgentReport(link, at(50), Outbox().condition(), waits, apart)
+    agent = None if link is None else AgentReport(link, at(50), Outbox().condition(), waits, apart, unrecorded)
     found = wanted_conditions(ClusterInventory(cluster_id="c", now=at(now), agent=agent, **fields), previous)
     assert len({one.type for one in found}) == len(found)
     return {Type(one.type): one for one in found}
@@ -194,8 +195,24 @@ def test_clocks_are_a_condition_once_they_differed_PULL_12(
     assert found == (None if expected is None else DesiredCondition(Type.CLOCK_SKEW, *expected))
 
 
+@pytest.mark.parametrize(
+    ("unrecorded", "previous", "expected"),
+    [
+        ("exceeded quota", (), (YES, Reason.RECORDS_NOT_STORED, "exceeded quota")),
+        ("", (told(Type.JOBS_BLOCKED, YES),), (NO, Reason.RECORDS_STORED, "")),
+        ("", OTHER, None),
+    ],
+)
+def test_jobs_that_cannot_be_recorded_are_a_condition_PULL_4(
+    unrecorded: str, previous: tuple[Condition, ...], expected: Any
+) -> None:
+    found = wanted(link(OK, 0, 0), previous=previous, unrecorded=unrecorded).get(Type.JOBS_BLOCKED)
+
+    assert found == (None if expected is None else DesiredCondition(Type.JOBS_BLOCKED, *expected))
+
+
 def test_the_order_of_the_conditions_and_those_of_an_operator_without_agent_SEE_4() -> None:
-    everything = wanted(link(OK, 0, 0), apart="an hour", weak_settings=WeakSettings(("x",)))
+    everything = wanted(link(OK, 0, 0), apart="an hour", unrecorded="a quota", weak_settings=WeakSettings(("x",)))
     alone = wanted(None, weak_settings=WeakSettings(("x",)))
 
     assert list(everything) == [
@@ -205,6 +222,7 @@ def test_the_order_of_the_conditions_and_those_of_an_operator_without_agent_SEE_
         Type.CONTROLLERS_HEALTHY,
         Type.BUFFER_OVERFLOW,
         Type.CLOCK_SKEW,
+        Type.JOBS_BLOCKED,
         Type.HARDENED,
     ]
     assert list(alone) == [Type.CONNECTED, Type.DISCONNECTED, Type.CONTROLLERS_HEALTHY, Type.HARDENED]

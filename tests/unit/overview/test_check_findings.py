@@ -194,6 +194,11 @@ def test_the_connection_is_told_by_the_conditions_of_the_cluster() -> None:
     apart = condition("ClockSkew", "True", "ClocksDiffer", message="an hour")
     assert told(apart) == [CheckFinding("clocks", R.FAILED, "an hour", "set the clock of the one that is wrong")]
     assert told(condition("ClockSkew", "False", "ClocksAgree")) == [CLOCKS]
+    found = told(condition("JobsBlocked", "True", "RecordsNotStored", message="exceeded quota"))
+    assert found[0] == CLOCKS
+    assert (found[1].point, found[1].verdict, found[1].told) == ("jobs", R.FAILED, "RecordsNotStored: exceeded quota")
+    assert "removes the obstacle" in found[1].remedy
+    assert told(condition("JobsBlocked", "False", "RecordsStored")) == [CLOCKS]
 
 
 SECRET = f"Secret {CREDENTIALS_SECRET}"

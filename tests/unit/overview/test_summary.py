@@ -127,6 +127,15 @@ READY = condition("Ready", "True", "HelmReleaseReady")
         (
             CLUSTER,
             (
+                condition("ControllersHealthy", "False", "ControllerMissing"),
+                condition("JobsBlocked", "True", "RecordsNotStored"),
+            ),
+            OverviewState.STALLED,
+            "RecordsNotStored",
+        ),
+        (
+            CLUSTER,
+            (
                 condition("Connected", "False", "ControlPlaneUnreachable"),
                 condition("ControllersHealthy", "True", "AllControllersReady"),
             ),

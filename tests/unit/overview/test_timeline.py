@@ -45,7 +45,7 @@ def test_creation_run_and_deletion_are_told_with_their_times() -> None:
 
 
 GOOD = "Ready Available Succeeded Accepted Released Connected Authenticated ControllersHealthy Remediated TestSuccess"
-BAD = "Stalled Degraded Failed Disconnected BufferOverflow ClockSkew"
+BAD = "Stalled Degraded Failed Disconnected BufferOverflow ClockSkew JobsBlocked"
 
 
 @pytest.mark.parametrize(
