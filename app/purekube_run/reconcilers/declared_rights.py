@@ -5,22 +5,27 @@ declaration. This layer refuses undeclared requests before the API server does: 
 class attribute, and also in tests, which have no roles.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, cast
 
-from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Kind, Manifest, metadata, ref_of
+from purekube.apimachinery.errors import Forbidden, NameTaken, NotFound
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.controller.execute import OnWrite
+from purekube.controller.ownership import foreign_owner
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
 from purekube.ports.kube_api import left_of
 
 ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=None)
 """The function that records the writes of the current pass. Tasks that user code starts during its call inherit it."""
 
+FIND: Final[ContextVar[Callable[[ObjectRef], Manifest | None]]] = ContextVar("find")
+"""The function that finds an object in the caches of the controller whose pass it is; None if it is not cached."""
+
 
 class DeclaredRights:
-    """A middleware of the API client that refuses requests for which a controller has not declared the verb.
+    """A middleware of the API client that refuses requests for which a controller has not declared the verb, and
+    applies that would take over a child of another owner.
 
     It also reports each write to the function in the context variable `ON_WRITE`.
     """
@@ -36,12 +41,15 @@ class DeclaredRights:
         return api.through(self.send, self.watch)
 
     async def send(self, request: KubeRequest, proceed: Send) -> Manifest:
-        """Send a request by `proceed`, and return the response. Raises Forbidden if its verb is not declared.
+        """Send a request by `proceed`, and return the response. Raises Forbidden if its verb is not declared, and
+        NameTaken for an apply to an object of another owner.
 
         After a write whose object still exists, the function in `ON_WRITE`, if there is one, is called with the
         object's reference and new resourceVersion.
         """
         self._check(request)
+        if request.verb is KubeVerb.APPLY and not request.subresource:
+            await _refuse_foreign(request, proceed)
         answer = await proceed(request)
         on_write = ON_WRITE.get()
         written = left_of(answer) if request.verb is KubeVerb.DELETE else answer
@@ -66,6 +74,24 @@ class DeclaredRights:
                     else "name the kind in owns, or to read it in reads"
                 )
                 raise Forbidden(f"{self.name} may not {verb} {request.kind.crd_name.rstrip('.')}: {may}")
+
+
+async def _refuse_foreign(request: KubeRequest, proceed: Send) -> None:
+    """Raise NameTaken if the object that the request applies with an owner exists already, and is not that owner's.
+
+    The object is only read if the cache does not show that it is.
+    """
+    wanted, manager = cast("Manifest", request.body), str(request.params.get("fieldManager"))
+    find = FIND.get(None)
+    cached = None if find is None else find(request.ref)
+    if not metadata(wanted).get("ownerReferences") or (cached and not foreign_owner(cached, wanted, manager)):
+        return
+    try:
+        live = await proceed(KubeRequest(KubeVerb.GET, request.kind, request.namespace, request.name))
+    except NotFound:
+        return
+    if why := foreign_owner(live, wanted, manager):
+        raise NameTaken(f"{request.ref}: {why}")
 
 
 def _rights(request: KubeRequest) -> tuple[str, ...]:

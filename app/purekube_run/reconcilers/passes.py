@@ -65,7 +65,7 @@ from purekube.reconcilers.watching import finalizers_of
 from purekube_run.controller.informers import StoredObject, let_others_read
 from purekube_run.controller.observer import DECISION
 from purekube_run.reconcilers.daemons import Daemons
-from purekube_run.reconcilers.declared_rights import ON_WRITE
+from purekube_run.reconcilers.declared_rights import FIND, ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
 from purekube_run.reconcilers.user_calls import CallRaised, CallReturned, CutOff, isolated
 from purekube_run.reconcilers.watches import ControllerWatches
@@ -160,6 +160,7 @@ class ControllerPasses:
         Errors of the API server and of user code are in the result, never raised.
         """
         ON_WRITE.set(on_write)
+        FIND.set(self.watches.find_owned)
         self.pending_events.begin(key)
         if stored is None or key in self.pending_events.vanished:
             try:

@@ -81,6 +81,11 @@ class ControllerWatches:
     def __iter__(self) -> Iterator[InformerRunner]:
         return iter(dict.fromkeys((self.own, *self.owned, *self.read)))
 
+    def find_owned(self, ref: ObjectRef) -> Manifest | None:
+        """Return an object of a kind that the controller owns from the cache. Return None if it is not cached."""
+        stores = (runner.store for runner in self.owned if runner.kind == ref.kind)
+        return next((found for store in stores if (found := store.get(ref.namespace, ref.name)) is not None), None)
+
 
 def watches_of(
     api: KubeApi, clock: Clock, random: Callable[[], float], controllers: Sequence[AnyController]

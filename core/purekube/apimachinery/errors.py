@@ -124,6 +124,10 @@ class AlreadyExists(OperatorError):
     """HTTP 409, reason AlreadyExists: a create found an object of that name."""
 
 
+class NameTaken(AlreadyExists):
+    """An apply that was not sent, since it would take over an object of that name that has another owner."""
+
+
 class Conflict(OperatorError):
     """HTTP 409 with causes: other field managers hold fields (REC-8)."""
 

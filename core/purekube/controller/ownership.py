@@ -47,6 +47,42 @@ def belongs_to(manifest: Manifest, uid: str, marks: Callable[[], Iterable[Mappin
     return any(all(labels.get(name) == value for name, value in mark.items()) for mark in marks())
 
 
+def foreign_owner(live: Manifest, wanted: Manifest, manager: str) -> str:
+    """Return a message that `live` is not the child that the manifest `wanted` describes; "" if it may be applied.
+
+    It may if both have an owner in common, if `manager` has written `live` before, or if `wanted` names no owner. An
+    object that several owners share has no controller in either.
+    """
+    desired, actual = (_owner_uids(manifest) for manifest in (wanted, live))
+    controller = controller_of(live)
+    if not desired or desired & actual or manager in _managers(live):
+        return ""
+    if controller is not None:
+        return controlled_by_another(controller)
+    if actual and controller_of(wanted) is None:
+        return ""
+    return (
+        "an object of this name exists and has another owner or none: delete it if nobody needs it, choose another "
+        "name, or add the owner to its ownerReferences to let it be taken over"
+    )
+
+
+def controlled_by_another(controller: Mapping[str, Any]) -> str:
+    """Return the message that an object of a name is controlled by the owner in the reference `controller`."""
+    who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
+    return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
+
+
+def _owner_uids(manifest: Manifest) -> frozenset[str]:
+    owners = metadata(manifest).get("ownerReferences")
+    return frozenset(str(get_path(owner, "uid")) for owner in owners) if isinstance(owners, list) else frozenset()
+
+
+def _managers(live: Manifest) -> frozenset[str]:
+    entries = metadata(live).get("managedFields") or ()
+    return frozenset(str(get_path(entry, "manager")) for entry in entries)
+
+
 def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
     """Return the owner reference, with `controller: true`, that the children of an object have in `ownerReferences`.
 

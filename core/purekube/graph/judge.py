@@ -15,7 +15,7 @@ from purekube.apimachinery.problems import Place, listed
 from purekube.controller.decision import Apply, Create, Delete, Failure, MergePatch, Requeue, Snapshot
 from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_own_history, kubectl_name
-from purekube.controller.ownership import controller_of, is_locked, locked, unlocking
+from purekube.controller.ownership import controlled_by_another, controller_of, is_locked, locked, unlocking
 from purekube.graph.node import (
     NOWHERE,
     ApplyPolicy,
@@ -421,8 +421,7 @@ def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
     """
     controller = controller_of(live)
     if controller is not None:
-        who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
-        return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
+        return controlled_by_another(controller)
     place = kubectl_name(ref)
     return (
         f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it, "

@@ -15,7 +15,7 @@ from purekube.apimachinery.conditions import (
     progressing,
     stalled,
 )
-from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.errors import NameTaken, OperatorError, Permanent, Unavailable
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.backoff import jitter_of
@@ -28,6 +28,7 @@ SUCCEEDED: Final = "Succeeded"
 PROGRESSING: Final = "Progressing"
 RETRYING: Final = "Retrying"
 FAILED: Final = "ReconcileFailed"
+NAME_TAKEN: Final = "NameTaken"
 TIMED_OUT: Final = "TimedOut"
 UNREADABLE: Final = "ObjectUnreadable"
 _LONGEST: Final = 4096
@@ -50,6 +51,7 @@ class Raised:
 
     text: str
     retry_after: float = 0.0
+    reason: str = FAILED
 
 
 @attrs.frozen
@@ -101,7 +103,8 @@ def raised(error: BaseException) -> Raised | Ended:
     if isinstance(error, Terminal):
         return Ended(error.reason, safe(error.message, _LONGEST))
     retry_after = error.retry_after if isinstance(error, Unavailable) and error.retry_after else 0.0
-    return Raised(safe(_text_of(error), _LONGEST), retry_after)
+    reason = NAME_TAKEN if isinstance(error, NameTaken) else FAILED
+    return Raised(safe(_text_of(error), _LONGEST), retry_after, reason)
 
 
 def _text_of(error: BaseException) -> str:
@@ -163,8 +166,8 @@ def consequences_of(
             )
         case Late():
             return _after_failure(rules, progress, retry, TIMED_OUT, failure_text(outcome), key)
-        case Raised(text, retry_after):
-            return _after_failure(rules, progress, retry, FAILED, text, key, retry_after)
+        case Raised(text, retry_after, reason):
+            return _after_failure(rules, progress, retry, reason, text, key, retry_after)
         case _:
             assert_never(outcome)
 

@@ -214,6 +214,54 @@ def test_what_is_owned_and_read_wakes_and_own_writes_do_not() -> None:
     assert woken == [(Cause.CREATED, []), (Cause.WOKEN, [CONFIG_MAP]), (Cause.WOKEN, [SECRET])]
 
 
+def test_a_child_of_another_owner_is_left_alone_and_its_owner_is_named() -> None:
+    async def story(site: ControllerSite) -> None:
+        owner = {"apiVersion": "example.com/v1", "kind": "Café", "name": "bar", "uid": "other", "controller": True}
+        meta = {"name": "shop", "namespace": NS}
+        child = await site.create("shop", CONFIG_MAP, metadata={**meta, "ownerReferences": [owner]}, data={"a": "b"})
+        unowned = await site.create("alone", CONFIG_MAP, metadata={**meta, "name": "alone"}, data={"a": "b"})
+        async with site.running(Owning):
+            taken, alone = await site.create("shop", spec={"image": "key"}), await site.create("alone")
+            await site.clock.sleep(60)
+            *words, why = await site.condition(taken)
+            assert words == ["False", "NameTaken"]
+            assert "controlled by Café bar (uid other)" in why
+            assert "has another owner or none" in (await site.condition(alone))[2]
+            for ref in (child, unowned):
+                assert get_path(await site.get(ref), "data") == {"a": "b"}
+
+            await site.admin.delete(child)
+            await site.edit(unowned, {"metadata": {"ownerReferences": [await owner_of(site, alone)]}})
+            for ref in (taken, alone):
+                await site.until_ready(ref)
+
+    play(story)
+
+
+async def owner_of(site: ControllerSite, ref: ObjectRef) -> dict[str, Any]:
+    uid = get_path(await site.get(ref), "metadata", "uid")
+    return {"apiVersion": "example.com/v1", "kind": "Shop", "name": ref.name, "uid": uid}
+
+
+def test_a_child_that_is_cached_is_not_read_again_before_a_write() -> None:
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Owning):
+            ref = await site.create(spec={"image": "key"})
+            await site.until_ready(ref)
+            await site.clock.sleep(5)
+            before = reads(site)
+            await site.edit(ref, {"spec": {"replicas": 2}})
+            await site.until_ready(ref)
+            assert reads(site) == before == 1, "only when it was made"
+
+    play(story)
+
+
+def reads(site: ControllerSite) -> int:
+    asked = used(Remembered(site.server.audit).requests())
+    return sum(1 for right in asked if (right.resource, right.verb) == ("configmaps", "get"))
+
+
 @attrs.define
 class Labelled(Shops):
     """Shops that a ConfigMap of another owner names by its label, which no shop knows."""

@@ -14,6 +14,7 @@ from purekube.controller.ownership import (
     belongs_to,
     controlled,
     controller_of,
+    foreign_owner,
     is_controlled_by,
     is_locked,
     locked,
@@ -144,3 +145,32 @@ def test_an_object_is_locked_until_its_uid_is_recorded() -> None:
     assert unlocking(REF, locked(kept)) == MergePatch(
         REF, {"metadata": {"resourceVersion": "7", "finalizers": ["other"]}}
     )
+
+
+def owned(*owners: dict[str, Any], managers: tuple[str, ...] = ()) -> dict[str, Any]:
+    return live(ownerReferences=list(owners), managedFields=[{"manager": manager} for manager in managers])
+
+
+OTHERS = {"kind": "Shop", "name": "b", "uid": "they"}
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "refusal"),
+    [
+        (owned(BESIDE), owned(MINE), ""),
+        (owned(OTHERS | THEIRS), owned(BESIDE), "controlled by Shop b (uid they)"),
+        (owned(OTHERS | THEIRS), owned(), ""),
+        (owned(), owned(BESIDE), "another owner or none"),
+        (live(), owned(BESIDE), "another owner or none"),
+        (owned(managers=("kubectl", "shops")), owned(BESIDE), ""),
+        (owned(managers=("kubectl",)), owned(BESIDE), "another owner or none"),
+        (owned(OTHERS), owned(BESIDE), ""),
+        (owned(OTHERS), owned(MINE), "another owner or none"),
+    ],
+)
+def test_an_apply_takes_over_no_object_of_another_owner(
+    live: dict[str, Any], wanted: dict[str, Any], refusal: str
+) -> None:
+    message = foreign_owner(live, wanted, "shops")
+
+    assert (refusal in message) if refusal else message == ""

@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.conditions import DesiredCondition
-from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.errors import NameTaken, OperatorError, Permanent, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP
@@ -133,6 +133,7 @@ def test_a_call_that_ended_is_stalled_and_not_tried_again_PH_7() -> None:
         (Raised("KeyError: 'a'"), "ReconcileFailed", "KeyError: 'a'", 7.0),
         (Raised("busy", 30.0), "ReconcileFailed", "busy", 30.0),
         (Raised("busy", 3.0), "ReconcileFailed", "busy", 7.0),
+        (Raised("taken", reason="NameTaken"), "NameTaken", "taken", 7.0),
         (Late(0.5), "TimedOut", "the call was cancelled after 0.5 s", 7.0),
     ],
 )
@@ -212,6 +213,7 @@ def test_the_delay_is_that_of_the_policy_or_else_the_usual_one(policy: RetryPoli
         (Unavailable("busy"), Raised("busy")),
         (Unavailable(""), Raised("Unavailable")),
         (Permanent("no"), Raised("no")),
+        (NameTaken("taken"), Raised("taken", reason="NameTaken")),
         (ValueError("no"), Raised("ValueError: no")),
         (ValueError(), Raised("ValueError")),
         (ExceptionGroup("two", [Unavailable("busy"), ExceptionGroup("in", [ValueError()])]),
