@@ -145,3 +145,29 @@ def test_what_stands_behind_a_conflict_waits_where_something_is_left_to_be_appli
             assert await site.get(BEHIND) is None
 
     in_process(story, QUICK)
+
+
+@pytest.mark.parametrize("free", [{"x": "text"}, {"x": [1]}])
+def test_a_status_field_of_the_wrong_type_is_reported_once_and_not_tried_again_PH_2(free: dict[str, Any]) -> None:
+    field = "${has(self.spec.free) ? self.spec.free.x : dyn(0)}"
+    status = {"fields": {"ready": field, "address": "${self.spec.image}"}}
+    box = box_of(config("beside", data={"image": "${self.spec.image}"}), status=status)
+
+    async def story(site: BoxSite) -> None:
+        assert site.server is not None
+        await site.install(crd())
+        shop = await site.create(box.kind, "shop", spec={**SPEC, "free": free})
+        async with site.running(box, resync=DAY):
+            told = await site.until_reason(shop, "ExpressionFailed", "Stalled")
+            assert "spec.status.fields.ready: " in told
+            assert "must be of type integer" in told
+            assert get_path(await site.get(shop), "status", "address") == "r/x:1", "the other fields are there"
+            before = len(site.server.audit.writes())
+            await site.clock.sleep(600.0)
+            assert len(site.server.audit.writes()) == before, "only a change helps"
+
+            await site.edit(shop, {"spec": {"free": {"x": 3}}})
+            await site.until_ready(shop)
+            assert get_path(await site.get(shop), "status", "ready") == 3
+
+    in_process(story, QUICK)

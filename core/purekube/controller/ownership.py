@@ -63,7 +63,7 @@ def foreign_owner(live: Manifest, wanted: Manifest, manager: str) -> str:
         return ""
     return (
         "an object of this name exists and has another owner or none: delete it if nobody needs it, choose another "
-        "name, or add the owner to its ownerReferences to let it be taken over"
+        "name, or add the same reference to its ownerReferences to let it be taken over"
     )
 
 

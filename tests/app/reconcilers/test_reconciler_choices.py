@@ -232,6 +232,7 @@ def test_a_child_of_another_owner_is_left_alone_and_its_owner_is_named() -> None
 
             await site.admin.delete(child)
             await site.edit(unowned, {"metadata": {"ownerReferences": [await owner_of(site, alone)]}})
+            await site.clock.sleep(600)
             for ref in (taken, alone):
                 await site.until_ready(ref)
 
@@ -240,7 +241,8 @@ def test_a_child_of_another_owner_is_left_alone_and_its_owner_is_named() -> None
 
 async def owner_of(site: ControllerSite, ref: ObjectRef) -> dict[str, Any]:
     uid = get_path(await site.get(ref), "metadata", "uid")
-    return {"apiVersion": "example.com/v1", "kind": "Shop", "name": ref.name, "uid": uid}
+    owner = {"apiVersion": "example.com/v1", "kind": "Shop", "name": ref.name, "uid": uid}
+    return {**owner, "controller": True, "blockOwnerDeletion": True}
 
 
 def test_a_child_that_is_cached_is_not_read_again_before_a_write() -> None:

@@ -170,17 +170,38 @@ class Reported:
 def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
     """Evaluate the status fields and conditions that the box declares, after all its resources were evaluated.
 
-    A field whose expression fails is left out of the result. The error is added to the result's `faults`, unless the
-    expression merely reads a value that does not exist yet.
+    A field whose expression fails is left out of the result, and so is one whose value has another type than the CRD
+    declares: the API server would refuse the whole status for it. The error is added to the result's `faults`, unless
+    the expression merely reads a value that does not exist yet.
     """
     faults: list[str] = []
     fields: dict[str, Any] = {}
     for name, template in box.status_fields.items():
         value = _rendered(evaluation, scope, template, faults)
-        if value is not ABSENT:
+        if value is ABSENT:
+            continue
+        if wrong := _wrong_type(box, name, value):
+            faults.append(f"spec.status.fields.{name}: {wrong}")
+        else:
             fields[name] = value
     conditions = tuple(_condition(evaluation, scope, condition, faults) for condition in box.conditions)
     return Reported(fields, conditions, tuple(faults))
+
+
+def _wrong_type(box: Box, name: str, value: Any) -> str:
+    """Return the message that the field `name` of the status cannot hold `value` by the CRD; "" if it can.
+
+    A null is none of its concern: the API server drops it.
+    """
+    status = None if box.schema is None else box.schema.child("status")
+    field = None if status is None else status.child(name)
+    if field is None or type(value) is field.plain:
+        return ""
+    from purekube.schema.structure import check_structure  # slow to import, and few commands report a status
+
+    causes = check_structure(field, value, path=f"status.{name}")
+    wrong = (cause.message for cause in causes if cause.reason == "FieldValueTypeInvalid")
+    return next((message for message in wrong if not message.endswith('"null"')), "")
 
 
 def _rendered(evaluation: Evaluation, scope: Scope, template: Template, faults: list[str]) -> Any:
