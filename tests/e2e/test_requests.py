@@ -11,6 +11,7 @@ import pytest
 from kubelab.access.audit_log import AuditEntry
 from kubelab.model.calls import RequestVerb
 from tests.support.e2e_world import CLUSTER, INSTANCE, LATER, OPERATOR, OWN_NS, World, instance
+from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, FLUX, Operating
 from tests.support.servers import IN_PROCESS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
@@ -139,3 +140,29 @@ def test_a_settled_instance_costs_nothing_REC_6() -> None:
 
     of_caches = "list "  # each kind is listed anew now and then
     assert [request for request in requests(an_hour_passes) if not request.startswith(of_caches)] == []
+
+
+def test_an_operation_that_waits_lists_no_others_and_one_that_starts_lists_them_once_OPS_5() -> None:
+    async def story(world: World) -> None:
+        ops = Operating(world)
+        await ops.prepare()
+        ops.approve_with(APPROVAL_SECRET)
+        waiting = ops.submit("backup.velero", "waiting", approvals={"required": True})
+        await ops.says(waiting, "Blocked", "True/AwaitingApproval")
+        await world.clock.sleep(5)
+        world.cluster.audit.clear()
+        for number in range(3):
+            world.edit(waiting, {"metadata": {"labels": {"look": str(number)}}})
+            await world.clock.sleep(5)
+        assert _operations_listed(world) == 0
+
+        started = ops.submit("backup.velero", "started")
+        await ops.reaches(started, "Succeeded")
+        assert _operations_listed(world) == 1
+
+    IN_PROCESS.run(story, behaviour=FLUX, engines=ENGINES_QUICK)
+
+
+def _operations_listed(world: World) -> int:
+    sent = world.cluster.audit.select(lambda entry: entry.user == OPERATOR and entry.verb is RequestVerb.LIST)
+    return sum(1 for entry in sent if entry.path.endswith("/operations"))

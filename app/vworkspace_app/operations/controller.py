@@ -48,11 +48,14 @@ from vworkspace_core.operations.context import (
     OperationContext,
     OperationObserved,
     lookups,
+    may_start,
     observe_operation_live,
     operations_on,
+    siblings_live,
 )
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
+from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
@@ -248,7 +251,11 @@ class OperationReconciler:
         observed = await self._cached(operation, context)
         if not needs_live_view(operation, observed, context):
             return observed
-        live = await observe_operation_live(self.api, operation, context, self._not_served())
+        target = str(target_ref(operation))
+        known = self.informers.store(OPERATION).indexed(OPEN_ON, target)
+        live = await observe_operation_live(self.api, operation, context, self._not_served(), known)
+        if may_start(operation) and isinstance(start_or_unmet(operation, live, context), Start):
+            live = attrs.evolve(live, siblings=await siblings_live(self.api, operation, context))
         refuse_late(live.missing_kinds, self.informers.store(CUSTOM_RESOURCE_DEFINITION))
         return live
 

@@ -128,16 +128,33 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
             yield other
 
 
-def _may_start(operation: Operation) -> bool:
+async def siblings_live(api: KubeApi, operation: Operation, context: OperationContext) -> tuple[Operation, ...]:
+    """List the other Operations on the same target by the API server.
+
+    Ended Operations stay for years, so this is dear: a run that has begun, which looks again every few seconds, needs
+    none of them, and one that waits takes them from the cache.
+    """
+    items = (await api.list(OPERATION, namespace=operation.metadata.namespace)).items
+    return tuple(siblings_of(operation, items, context))
+
+
+def may_start(operation: Operation) -> bool:
+    """Report whether the Operation has not started, and is neither cancelled nor being deleted."""
     meta = operation.metadata
     stopped = meta.deletion_timestamp is not None or cancellation_requested(meta)
     return operation.status.phase in (None, Phase.PENDING) and not stopped
 
 
 async def observe_operation_live(
-    api: KubeApi, operation: Operation, context: OperationContext, not_served: Iterable[Kind] = ()
+    api: KubeApi,
+    operation: Operation,
+    context: OperationContext,
+    not_served: Iterable[Kind] = (),
+    known: Iterable[Manifest] | None = None,
 ) -> OperationObserved:
     """Read everything that a decision about `operation` needs from the API server, without a cache.
+
+    `known` are the Operations of its namespace, if they need not be listed.
 
     Objects of the kinds in `not_served` or in missing namespaces are not read: without rights on them, the API server
     would answer Forbidden instead of NotFound.
@@ -167,9 +184,9 @@ async def observe_operation_live(
             field_selector=listing.field_selector,
             limit=listing.limit,
         )
-    # Ended Operations stay for years: a run that has begun, which looks again every few seconds, does not list them.
-    items = (await api.list(OPERATION, namespace=meta.namespace)).items if _may_start(operation) else []
-    siblings = tuple(siblings_of(operation, items, context))
+    siblings = () if known is None else tuple(siblings_of(operation, known, context))
+    if known is None and may_start(operation):
+        siblings = await siblings_live(api, operation, context)
     places = frozenset(filter(None, missing_places))
     return OperationObserved(
         namespace, reading.objects, frozenset(reading.missing), siblings=siblings, missing_places=places
