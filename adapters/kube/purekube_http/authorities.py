@@ -5,10 +5,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from lightkube.config.client_adapter import verify_cluster
 from lightkube.config.kubeconfig import SingleConfig
-from lightkube.config.models import User
-from lightkube.core.exceptions import ConfigError
+from lightkube.config.models import FileStr, User
+from lightkube.core import exceptions
 
 from purekube.apimachinery.errors import Permanent
 from purekube_http.authorization import MAX_AGE
@@ -23,10 +22,32 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
     if config.cluster.server.lower().startswith("http://"):
         return None  # loading a trust store takes most of a client's start
     try:
-        return verify_cluster(config.cluster, config.user or User(), config.abs_file, trust_env=False)
-    except (OSError, ValueError, ConfigError) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
+        return _context(config, config.user or User())
+    except (
+        OSError,
+        ValueError,
+        exceptions.ConfigError,
+    ) as error:  # ssl.SSLError is an OSError; ValueError: broken base64
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise Permanent(f"certificates of context {config.context_name} cannot be loaded: {reason}") from error
+
+
+def _context(config: SingleConfig, user: User) -> ssl.SSLContext:
+    """Return the TLS context as lightkube makes it, without its HTTP client where the cluster names its authority."""
+    cluster = config.cluster
+    if cluster.certificate_auth:
+        context = ssl.create_default_context(cafile=config.abs_file(cluster.certificate_auth))
+    elif cluster.certificate_auth_data:
+        context = ssl.create_default_context(cafile=FileStr(cluster.certificate_auth_data))
+    else:
+        from lightkube.config.client_adapter import verify_cluster  # slow to import
+
+        return verify_cluster(cluster, user, config.abs_file, trust_env=False)
+    if user.client_cert or user.client_cert_data:
+        pairs = ((user.client_cert_data, user.client_cert), (user.client_key_data, user.client_key))
+        certificate, key = (FileStr(data) if data else config.abs_file(path or "") for data, path in pairs)
+        context.load_cert_chain(certificate, key)
+    return context
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":

@@ -11,10 +11,8 @@ from typing import Protocol
 
 import anyio
 import attrs
-import httpx2
-from lightkube.config.client_adapter import ExecAuth
 from lightkube.config.models import User, UserExec
-from lightkube.core.exceptions import ConfigError
+from lightkube.core import exceptions
 
 MAX_AGE = 60.0
 """The seconds after which token and CA files are read again; after a 401 it is done at once.
@@ -98,7 +96,7 @@ class TokenFile:
         if self._monotonic() - self._read_at > self._max_age:
             try:
                 self._read()
-            except ConfigError:
+            except exceptions.ConfigError:
                 if not self._bearer:
                     raise
         return self._bearer
@@ -115,9 +113,9 @@ class TokenFile:
         try:
             token = self._path.read_text(encoding="ascii").strip()
         except OSError as error:
-            raise ConfigError(f"token file {self._path} cannot be read: {error.strerror}") from error
+            raise exceptions.ConfigError(f"token file {self._path} cannot be read: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise ConfigError(f"token file {self._path} does not hold a token") from None
+            raise exceptions.ConfigError(f"token file {self._path} does not hold a token") from None
         self._bearer = f"Bearer {sendable(token, f'token file {self._path}')}"
         self._read_at = self._monotonic()
 
@@ -129,6 +127,8 @@ class ExecPlugin:
     """
 
     def __init__(self, command: UserExec) -> None:
+        from lightkube.config.client_adapter import ExecAuth  # brings an HTTP client, which is slow to import
+
         self._auth = ExecAuth(command)
         self._running = anyio.Lock()
 
@@ -153,15 +153,17 @@ class ExecPlugin:
 
         With `refused`, tell the flow that the API server answered 401, so that it gets a new token.
         """
+        import httpx2
+
         flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
         try:
             request = await anext(flow)
             if refused:
                 request = await flow.asend(httpx2.Response(401))
         except OSError as error:
-            raise ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
+            raise exceptions.ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
         except (ValueError, KeyError, TypeError):  # lightkube parses the plugin's output without checks
-            raise ConfigError(f"{_ANSWER} holds no token") from None
+            raise exceptions.ConfigError(f"{_ANSWER} holds no token") from None
         finally:
             await flow.aclose()
         bearer = str(request.headers["Authorization"])
@@ -176,5 +178,5 @@ def sendable(token: str, origin: str) -> str:
     quote the token.
     """
     if not token or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigError(f"{origin} does not hold a token")
+        raise exceptions.ConfigError(f"{origin} does not hold a token")
     return token

@@ -12,7 +12,7 @@ import msgspec
 import yaml
 from lightkube.config.kubeconfig import DEFAULT_KUBECONFIG, SERVICE_ACCOUNT, KubeConfig, SingleConfig
 from lightkube.config.models import NameValue, User, UserExec
-from lightkube.core.exceptions import ConfigError
+from lightkube.core import exceptions
 
 from purekube.apimachinery.errors import Permanent
 from purekube_http.authorization import sendable
@@ -44,7 +44,7 @@ def load_config(
         chosen = source.get(context)
         if path:
             _refuse_unsupported(Path(path).expanduser(), source, context)
-    except ConfigError as error:
+    except exceptions.ConfigError as error:
         raise Permanent(f"no usable cluster configuration: {error}; {_ADVICE}") from error
     except (KeyError, TypeError, AttributeError, msgspec.ValidationError, yaml.YAMLError) as error:
         raise Permanent(f"kubeconfig {origin} is not complete: {_problem(error)}; {_ADVICE}") from error
@@ -97,7 +97,7 @@ def _usable_user(config: SingleConfig, origin: str) -> User:
     try:
         if user.token and not user.token_file:
             sendable(user.token, f"kubeconfig {origin}: user token")
-    except ConfigError as error:
+    except exceptions.ConfigError as error:
         raise Permanent(str(error)) from None
     token_file = str(config.abs_file(user.token_file)) if user.token_file else None
     return msgspec.structs.replace(user, token_file=token_file, exec=_exec(user.exec, origin))

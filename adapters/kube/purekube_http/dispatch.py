@@ -1,7 +1,7 @@
 """The sending of a request through a connection pool. Each failure to get a response becomes an OperatorError."""
 
 import aiohttp
-from lightkube.core.exceptions import ConfigError
+from lightkube.core import exceptions
 
 from purekube.apimachinery.errors import OperatorError, Unauthorized
 from purekube.apimachinery.secret_material import redact
@@ -36,7 +36,7 @@ async def dispatch(
         if isinstance(error.__cause__, OperatorError):
             raise error.__cause__ from None  # the fence stopped the request when its body was to be sent
         raise transport_error(request, error) from None  # the text may include our headers
-    except ConfigError as error:
+    except exceptions.ConfigError as error:
         said = str(redact(" ".join(str(error).split())))  # a plugin's message may have many lines
         raise Unauthorized(f"{request}: {said[:_COMPLAINT]}") from None
 

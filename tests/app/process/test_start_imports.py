@@ -50,8 +50,8 @@ HEAVY = {
 _OWN = ("attr", "cattrs", "yaml")
 """What every other command needs."""
 
-_CLUSTER = ("aiohttp", "asyncio", "lightkube", "httpx2", "importlib.metadata")
-"""What calls an API server: lightkube brings httpx2, which brings importlib.metadata."""
+_CLUSTER = ("aiohttp", "asyncio", "importlib.metadata")
+"""What calls an API server. Of lightkube only the reader of kubeconfigs is imported, without its clients."""
 
 _ENGINES = "vworkspace_core.operations.engines"
 """What rights and checks are derived from."""
@@ -158,3 +158,30 @@ def test_a_command_restores_what_its_imports_need_no_longer(monkeypatch: pytest.
         raise ImportError
     assert "SSL_CERT_FILE" not in os.environ
     assert gc.isenabled()
+
+
+DEFERRED = """
+import sys
+from vworkspace_app.commands.shared.quick_imports import quick_imports
+with quick_imports():
+    from lightkube.config.kubeconfig import KubeConfig
+    from purekube_http import authorization
+print("httpx2" in sys.modules)
+import httpx2
+import lightkube
+from lightkube.core.exceptions import ApiError
+print(issubclass(ApiError, httpx2.HTTPStatusError), lightkube.KubeConfig is KubeConfig, lightkube.Client.__name__)
+print(authorization.exceptions.ConfigError is lightkube.ConfigError)
+"""
+
+
+def test_lightkube_that_was_imported_in_part_is_whole_for_those_who_need_it(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", DEFERRED],
+        env=clean_environment(tmp_path, {}),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert ended.stdout == "False\nTrue True Client\nTrue\n"

@@ -5,9 +5,12 @@
 
 import gc
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from importlib.util import find_spec, module_from_spec
+from types import ModuleType
+from typing import Any, Final
 
 _CA_FILE: Final = "SSL_CERT_FILE"
 """The environment variable with which OpenSSL replaces its file of certificate authorities."""
@@ -15,7 +18,8 @@ _CA_FILE: Final = "SSL_CERT_FILE"
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Make imports in the block faster: aiohttp loads no certificate authorities, and the garbage collector is paused.
+    """Make imports in the block faster: aiohttp loads no certificate authorities, the garbage collector is paused, and
+    lightkube is imported in part.
 
     At its import, aiohttp (`aiohttp.connector`, 3.14) parses the system's file of authorities twice, for its default
     TLS contexts. This program never uses them: each of its requests has a context of its own. Imports leave hardly any
@@ -24,6 +28,7 @@ def quick_imports() -> Iterator[None]:
     former, collects = os.environ.get(_CA_FILE), gc.isenabled()
     os.environ[_CA_FILE] = os.devnull
     gc.disable()
+    _defer()
     try:
         yield
     finally:
@@ -33,3 +38,28 @@ def quick_imports() -> Iterator[None]:
             del os.environ[_CA_FILE]
         else:
             os.environ[_CA_FILE] = former
+
+
+class _DeferredModule(ModuleType):
+    """A module whose code runs only when a name is read from it. Modules below it can be imported before that."""
+
+    def __getattr__(self, name: str) -> Any:
+        object.__setattr__(self, "__class__", ModuleType)
+        spec = self.__spec__
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _defer() -> None:
+    """Defer the import of lightkube and its errors, unless they are imported already.
+
+    Only lightkube's reader of kubeconfigs is needed. Its clients and errors import an HTTP client and the models of
+    Kubernetes, which would take a fifth of a command's start.
+    """
+    for name in ("lightkube", "lightkube.core.exceptions"):
+        spec = None if name in sys.modules else find_spec(name)
+        if spec is not None:
+            sys.modules[name] = module = module_from_spec(spec)
+            module.__class__ = _DeferredModule
