@@ -18,13 +18,13 @@ from purekube.apimachinery.redaction import LOUD_KEY, PLACEHOLDER, RULES, SIGNS
 
 REDACTED: Final = "***"
 
-_ENDINGS: Final = ("password", "secret", "passwd", "passphrase", "secretaccesskey")
-_WHOLE: Final = frozenset(
-    {
-        *("accesskey", "secretkey", "apikey", "accountkey", "privatekey"),
-        *("token", "accesstoken", "authtoken", "bearertoken", "refreshtoken"),
-    }
+_TOKENS: Final = tuple(
+    f"{word}token"
+    for word in ("access", "api", "auth", "bearer", "bot", "deploy", "refresh", "security", "service", "session")
 )
+"""Tokens that are credentials; others, such as a page token, are not."""
+_ENDINGS: Final = ("password", "secret", "passwd", "passphrase", "secretaccesskey", *_TOKENS)
+_WHOLE: Final = frozenset({"accesskey", "secretkey", "apikey", "accountkey", "privatekey", "token"})
 _LAST: Final = frozenset("dteynDTEYN_-")
 """The last letters of the words in `_ENDINGS` and `_WHOLE`: nearly every key is judged by its last letter alone."""
 

@@ -1,6 +1,7 @@
 """RES-7: secret material is found wherever it hides in values, and shows in no text."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ SECRET_KEYS = st.sampled_from(
     ]
 )
 PLAIN_KEYS = st.sampled_from(
-    ["user", "passwordPolicy", "secretName", "tokens", "accessKeyId", "mytoken", "host", "a.b"]
+    ["user", "passwordPolicy", "secretName", "tokens", "accessKeyId", "mytoken", "nextPageToken", "host", "a.b"]
 )
 # Long and strange enough not to appear in any text by chance.
 SECRETS = st.text(alphabet="abcdefXYZ0123456789!#%^_-+~", min_size=8, max_size=20).map(lambda text: f"q{text}q")
@@ -51,6 +52,21 @@ PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA\n-----END RSA PRIVATE K
 def test_secret_keys_are_known_in_any_case(key: str) -> None:
     assert is_secret_key(key)
     assert is_secret_key(key.swapcase())
+
+
+@given(
+    st.sampled_from(["", "aws", "github", "slack-", "MY_"]),
+    st.sampled_from(["access", "api", "auth", "bearer", "bot", "deploy", "refresh", "security", "service", "session"]),
+    st.sampled_from(["", "_", "-"]),
+    st.sampled_from([str.lower, str.upper, str.title, str.swapcase]),
+)
+def test_a_token_that_is_a_credential_is_known_under_any_name(
+    owner: str, use: str, between: str, case: Callable[[str], str]
+) -> None:
+    key = case(f"{owner}{use}{between}token")
+    assert is_secret_key(key)
+    assert is_secret_key(f"existingSecret{key}") is False
+    assert is_secret_key(f"{key}s") is False
 
 
 @pytest.mark.parametrize(("between", "secret"), [(0, False), (490, False), (491, True), (600, True)])
