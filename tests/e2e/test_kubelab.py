@@ -292,6 +292,23 @@ def test_an_option_without_a_name_is_refused(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*@pytest.mark.kubelab takes options by name only*"])
 
 
+def test_an_option_that_the_mark_does_not_have_is_named_with_those_that_it_has(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kubelab(simulates="job")
+        def test_it(kubelab):
+            pass
+        """
+    )
+    result = pytester.runpytest_inprocess()
+
+    result.assert_outcomes(errors=1)
+    assert "TypeError" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["*@pytest.mark.kubelab has no option simulates; it has: crds, simulate, behaviour, *"])
+
+
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     code = "import sys, kubelab.plugin; print([m for m in ('anyio', 'uvicorn', 'yaml', 'attrs') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)

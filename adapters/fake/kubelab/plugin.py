@@ -3,7 +3,8 @@
 pytest loads this module in every run where the package is installed, so it imports other modules on demand.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,7 +30,7 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     from kubelab.cluster.definitions import read_definitions
     from kubelab.cluster.serving import serve
 
-    options = _options(request.node)
+    options = _options(request.node, signature(serve).parameters)
     root = request.config.rootpath
     options["crds"] = read_definitions(options.get("crds", ()), root)
     if isinstance(options.get("behaviour"), str):
@@ -39,9 +40,16 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         yield server
 
 
-def _options(node: pytest.Item) -> dict[str, Any]:
-    """Return the options of a test's `kubelab` marks. For each option, the mark nearest to the test decides."""
+def _options(node: pytest.Item, known: Iterable[str]) -> dict[str, Any]:
+    """Return the options of a test's `kubelab` marks. For each option, the mark nearest to the test decides.
+
+    Raises UsageError for an option that is not in `known`.
+    """
     marks = list(node.iter_markers(MARK))
     if any(mark.args for mark in marks):
-        raise TypeError(f"@pytest.mark.{MARK} takes options by name only, such as simulate='job'")
-    return {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
+        raise pytest.UsageError(f"@pytest.mark.{MARK} takes options by name only, such as simulate='job'")
+    options = {name: value for mark in reversed(marks) for name, value in mark.kwargs.items()}
+    if unknown := sorted(options.keys() - set(known)):
+        names = ", ".join(known)
+        raise pytest.UsageError(f"@pytest.mark.{MARK} has no option {', '.join(unknown)}; it has: {names}")
+    return options
