@@ -36,9 +36,11 @@ from vworkspace_core.jobs.steps import JobStep, JobStepContext, clear, close, re
 from vworkspace_core.jobs.work_slot import act, conflicted, record_effect, take_slot
 
 REFUSALS: Final = 7
-"""The number of refusals for a missing right after which a job fails, about half a minute in all.
+"""The number of refusals for a missing right or kind after which a job fails, about half a minute in all."""
+_PASSING: Final = frozenset({Reason.FORBIDDEN, Reason.KIND_MISSING})
+"""The reasons of refusals that may be over in a moment.
 
-A kube-apiserver that has just started answers 403 until it knows its roles.
+A kube-apiserver that has just started answers 403 until it knows its roles, and 404 until it serves a new CRD.
 """
 _ASKS_AGAIN: Final = frozenset(
     {
@@ -121,7 +123,7 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
         case m.EffectRefused(message=message), JobStage.ACTING if job.result_once_cancelled is not None:
             # An Operation that may still start has not failed: the job stays open until it can be cancelled.
             return retry(attrs.evolve(job, result_once_cancelled=None), message, at)
-        case m.EffectRefused(reason=Reason.FORBIDDEN, message=message), _ if job.refusals < REFUSALS - 1:
+        case m.EffectRefused(reason=reason, message=message), _ if reason in _PASSING and job.refusals < REFUSALS - 1:
             return retry(attrs.evolve(job, refusals=job.refusals + 1), message, at)
         case m.EffectRefused(message=message), JobStage.INSPECTING if _may_run_later(job):
             return retry(job, message, at)

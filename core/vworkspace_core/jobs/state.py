@@ -71,10 +71,10 @@ class AppliedRef:
 class JobState:
     """The state of a control plane's job from its offer until its record is removed.
 
-    `retry` says when a failed step is tried again. `refusals` counts how often a right was missing. `missed_tombstones`
-    are tombstones (records of closed jobs) that were stored while this job read its object, so that the read may have
-    missed them. `status_before` is the object's status before the job's write. `result_once_cancelled` is the result
-    that the job has once its Operation, not started yet, is cancelled.
+    `retry` says when a failed step is tried again. `refusals` counts how often a right or kind was missing.
+    `missed_tombstones` are tombstones (records of closed jobs) that were stored while this job read its object, so that
+    the read may have missed them. `status_before` is the object's status before the job's write.
+    `result_once_cancelled` is the result that the job has once its Operation, not started yet, is cancelled.
     """
 
     id: str
