@@ -8,26 +8,22 @@ out, so that a server with these CRDs may prune or refuse what the real ones acc
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kubelab.downstream.crd_workflow import workflow_spec, workflow_status
 from kubelab.downstream.kinds import WORKFLOW_TEMPLATE
 from kubelab.downstream.velero.crd_velero import velero_crds
 from kubelab.simulation.schema import (
-    BOOLEAN,
     CONDITIONS,
     COUNT,
-    DATE_TIME,
+    INT_OR_STRING,
+    INTEGER,
     QUANTITY,
     QUANTITY_PATTERN,
-    STRING,
-    STRINGS,
-    TEXT_MAP,
-    JsonSchema,
+    atomic,
     definition,
-    enum,
     object_schema,
-    record,
+    ruled,
     string,
 )
+from purekube.apimachinery.definitions import AGE, Column
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import (
     REPLICATION_DESTINATION,
@@ -37,24 +33,115 @@ from purekube.apimachinery.resources import (
     VOLUME_SNAPSHOT_CONTENT,
     WORKFLOW,
 )
+from purekube.schema.builtin.schema_parts import (
+    BOOL,
+    INT32,
+    INT64,
+    OBJECT_REFERENCE,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    TYPED_REFERENCE,
+    OpenApi,
+    choice,
+    each,
+    items,
+    keyed,
+    obj,
+    table,
+)
 
-_STATUS: Final[JsonSchema] = {"status": {}}
-_INT32: Final[JsonSchema] = {"type": "integer", "format": "int32"}
-_AGE: Final = ("Age", "date", ".metadata.creationTimestamp")
+_STATUS: Final[OpenApi] = {"status": {}}
+
+# --- Argo --------------------------------------------------------------------------------------------------------
+
+_PARAMETER: Final = obj(
+    "name",
+    **each(STRING, "default globalName value"),
+    enum={**STRINGS, "minItems": 1},
+    name=string(pattern="^[-a-zA-Z0-9_]+$"),
+)
+_ARGUMENTS: Final = obj(parameters=items(_PARAMETER))
+_INPUTS: Final = obj(parameters={**items(_PARAMETER), "maxItems": 500})
+_LEAVES: Final = ("container", "script", "steps", "suspend")
+"""The supported types of an Argo template, each the name of a field in it."""
+_IDENTIFIER: Final = string(pattern="^[a-zA-Z0-9][-a-zA-Z0-9]*$", maxLength=128)
+_ONE_TYPE: Final = " + ".join(f"(has(t.{leaf}) ? 1 : 0)" for leaf in _LEAVES)
+_TIMED: Final = '!(has(t.timeout) && t.timeout != "" && has(t.steps))'
+_LIMITED: Final = "!(has(t.activeDeadlineSeconds) && has(t.steps))"
+_TEMPLATE_RULES: Final = (
+    ("template must have at most one template type", f"self.all(t, {_ONE_TYPE} <= 1)"),
+    ("timeout cannot be applied to steps or dag templates", f"self.all(t, {_TIMED})"),
+    ("activeDeadlineSeconds is only valid for leaf templates", f"self.all(t, {_LIMITED})"),
+)
 
 
 def argo_crds() -> tuple[dict[str, Any], ...]:
     """Return the CRDs of Workflow and WorkflowTemplate, neither with a status subresource."""
     columns = (
-        ("Status", "string", ".status.phase"),
-        ("Age", "date", ".status.startedAt"),
-        ("Message", "string", ".status.message"),
+        Column("Status", ".status.phase"),
+        Column("Age", ".status.startedAt", "date"),
+        Column("Message", ".status.message"),
     )
     required = ("metadata", "spec")
-    schema = object_schema(required, spec=workflow_spec(), status=workflow_status())
+    schema = object_schema(*required, spec=_workflow_spec(), status=_workflow_status())
     return (
         definition(WORKFLOW, schema, subresources={}, columns=columns, short_names=("wf",)),
-        definition(WORKFLOW_TEMPLATE, object_schema(required, spec=workflow_spec()), short_names=("wftmpl",)),
+        definition(WORKFLOW_TEMPLATE, object_schema(*required, spec=_workflow_spec()), short_names=("wftmpl",)),
+    )
+
+
+def _workflow_spec() -> OpenApi:
+    strategies = ("", "OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
+    return obj(
+        **each(STRING, "entrypoint onExit serviceAccountName shutdown"),
+        activeDeadlineSeconds=INT64,
+        arguments=_ARGUMENTS,
+        parallelism={**INT64, "minimum": 1},
+        podGC=obj(strategy=choice(*strategies)),
+        priority=INT32,
+        suspend=BOOL,
+        templates=ruled({**items(_template()), "maxItems": 200}, *_TEMPLATE_RULES),
+        ttlStrategy=obj(**each(INT32, "secondsAfterCompletion secondsAfterFailure secondsAfterSuccess")),
+        workflowTemplateRef=obj(clusterScope=BOOL, name=STRING),
+    )
+
+
+def _template() -> OpenApi:
+    env = keyed(obj("name", **each(STRING, "name value")), "name")
+    container = {**each(atomic(STRINGS), "args command"), "env": env, **each(STRING, "image name")}
+    step = obj(arguments=_ARGUMENTS, name=_IDENTIFIER, **each(STRING, "template when"))
+    return obj(
+        activeDeadlineSeconds=INT_OR_STRING,
+        container=obj(**container),
+        inputs=_INPUTS,
+        name=_IDENTIFIER,
+        script=obj(**container, source=STRING),
+        steps={**items(items(step)), "minItems": 1},
+        suspend=obj(duration=STRING),
+        **each(STRING, "serviceAccountName timeout"),
+    )
+
+
+def _workflow_status() -> OpenApi:
+    # Phases are strings without an enum, as in Argo's own schema.
+    outputs = obj(parameters=items(_PARAMETER), **each(STRING, "exitCode result"))
+    common = {**each(TIME, "finishedAt startedAt"), "outputs": outputs, "resourcesDuration": table(INT64)}
+    node = obj(
+        *("id", "name", "type"),
+        **each(STRING, "boundaryID displayName id message name phase podIP progress"),
+        **each(STRING, "templateName templateScope type"),
+        **each(STRINGS, "children outboundNodes"),
+        inputs=_INPUTS,
+        **common,
+    )
+    return obj(
+        **each(STRING, "compressedNodes message offloadNodeStatusVersion phase progress"),
+        conditions=items(obj(**each(STRING, "message status type"))),
+        estimatedDuration=INTEGER,
+        nodes=table(node),
+        **common,
     )
 
 
@@ -69,72 +156,56 @@ _SCHEDULE: Final = string(
 def volsync_crds() -> tuple[dict[str, Any], ...]:
     """Return the CRDs of ReplicationSource and ReplicationDestination, with the restic mover."""
     source = {"sourcePVC": STRING, "restic": _restic_source()}
-    image = record(
-        {"apiGroup": STRING, "kind": STRING, "name": STRING}, ("kind", "name"), **{"x-kubernetes-map-type": "atomic"}
-    )
-    pruned = record({"lastPruned": DATE_TIME, "lastUnlocked": STRING})
-    column = ("Source", "string", ".spec.sourcePVC")
+    pruned = obj(lastPruned=TIME, lastUnlocked=STRING)
     return (
-        _replication(REPLICATION_SOURCE, source, {"restic": pruned}, column),
-        _replication(REPLICATION_DESTINATION, {"restic": _restic_destination()}, {"latestImage": image}),
+        _replication(REPLICATION_SOURCE, source, {"restic": pruned}, Column("Source", ".spec.sourcePVC")),
+        _replication(REPLICATION_DESTINATION, {"restic": _restic_destination()}, {"latestImage": TYPED_REFERENCE}),
     )
 
 
-def _replication(
-    kind: Kind, spec: dict[str, JsonSchema], status: dict[str, JsonSchema], *columns: tuple[str, str, str]
-) -> dict[str, Any]:
-    trigger = record({"manual": STRING, "schedule": _SCHEDULE})
-    state = record(
-        {
-            "conditions": CONDITIONS,
-            "lastManualSync": STRING,
-            "lastSyncDuration": STRING,
-            "lastSyncStartTime": DATE_TIME,
-            "lastSyncTime": DATE_TIME,
-            "latestMoverStatus": record({"logs": STRING, "result": STRING}),
-            "nextSyncTime": DATE_TIME,
-            **status,
-        }
+def _replication(kind: Kind, spec: dict[str, OpenApi], status: dict[str, OpenApi], *columns: Column) -> dict[str, Any]:
+    trigger = obj(manual=STRING, schedule=_SCHEDULE)
+    state = obj(
+        conditions=CONDITIONS,
+        **each(STRING, "lastManualSync lastSyncDuration"),
+        **each(TIME, "lastSyncStartTime lastSyncTime nextSyncTime"),
+        latestMoverStatus=obj(**each(STRING, "logs result")),
+        **status,
     )
     common = (
-        ("Last sync", "string", ".status.lastSyncTime"),
-        ("Duration", "string", ".status.lastSyncDuration"),
-        ("Next sync", "string", ".status.nextSyncTime"),
+        Column("Last sync", ".status.lastSyncTime"),
+        Column("Duration", ".status.lastSyncDuration"),
+        Column("Next sync", ".status.nextSyncTime"),
     )
-    schema = object_schema(spec=record({"paused": BOOLEAN, "trigger": trigger, **spec}), status=state)
+    schema = object_schema(spec=obj(paused=BOOL, trigger=trigger, **spec), status=state)
     return definition(kind, schema, subresources=_STATUS, columns=(*columns, *common))
 
 
-def _restic() -> dict[str, JsonSchema]:
+def _restic() -> dict[str, OpenApi]:
     return {
+        **each(STRING, "cacheStorageClassName moverServiceAccount repository storageClassName volumeSnapshotClassName"),
+        **each(QUANTITY, "cacheCapacity capacity"),
         "accessModes": {**STRINGS, "minItems": 1},
         "cacheAccessModes": STRINGS,
-        "cacheCapacity": QUANTITY,
-        "cacheStorageClassName": STRING,
-        "capacity": QUANTITY,
-        "copyMethod": enum("Direct", "None", "Clone", "Snapshot"),
-        "customCA": record({"configMapName": STRING, "key": STRING, "secretName": STRING}),
-        "moverPodLabels": TEXT_MAP,
-        "moverServiceAccount": STRING,
-        "repository": STRING,
-        "storageClassName": STRING,
-        "volumeSnapshotClassName": STRING,
+        "copyMethod": choice("Direct", "None", "Clone", "Snapshot"),
+        "customCA": obj(**each(STRING, "configMapName key secretName")),
+        "moverPodLabels": STRING_MAP,
     }
 
 
-def _restic_source() -> JsonSchema:
-    counts = dict.fromkeys(("daily", "hourly", "monthly", "weekly", "yearly"), _INT32)
-    retain = record({**counts, "last": STRING, "within": STRING})
-    return record({**_restic(), "pruneIntervalDays": _INT32, "retain": retain, "unlock": STRING})
+def _restic_source() -> OpenApi:
+    retain = obj(**each(INT32, "daily hourly monthly weekly yearly"), **each(STRING, "last within"))
+    return obj(**_restic(), pruneIntervalDays=INT32, retain=retain, unlock=STRING)
 
 
-def _restic_destination() -> JsonSchema:
-    flags = dict.fromkeys(("cleanupCachePVC", "cleanupTempPVC", "enableFileDeletion"), BOOLEAN)
-    more = {"destinationPVC": STRING, "previous": _INT32, "restoreAsOf": DATE_TIME}
-    return record({**_restic(), **flags, **more})
+def _restic_destination() -> OpenApi:
+    flags = each(BOOL, "cleanupCachePVC cleanupTempPVC enableFileDeletion")
+    return obj(**_restic(), **flags, destinationPVC=STRING, previous=INT32, restoreAsOf=TIME)
 
 
 # --- the CSI snapshotter -----------------------------------------------------------------------------------------
+
+_ERROR: Final = obj(message=STRING, time=TIME)
 
 
 def snapshot_crds() -> tuple[dict[str, Any], ...]:
@@ -142,106 +213,68 @@ def snapshot_crds() -> tuple[dict[str, Any], ...]:
     return (_snapshot(), _content(), _class())
 
 
-def _rule(message: str, rule: str) -> dict[str, Any]:
-    return {"message": message, "rule": rule}
-
-
-def _once(name: str) -> JsonSchema:
-    rule = _rule(f"{name} is immutable", "self == oldSelf")
-    return string(**{"x-kubernetes-validations": [rule]})
-
-
-def _either(field: str, other: str, first: str) -> list[dict[str, Any]]:
-    """Return CEL rules which require that exactly one of two fields is set, and that it stays set.
-
-    The error message names the field `first` first.
-    """
-    rules = [
-        _rule(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (field, other)
-    ]
-    a, b = (field, other) if first == field else (other, field)
-    rule = f"(has(self.{a}) && !has(self.{b})) || (!has(self.{a}) && has(self.{b}))"
-    return [*rules, _rule(f"exactly one of {a} and {b} must be set", rule)]
+def _once(name: str) -> OpenApi:
+    return ruled(STRING, (f"{name} is immutable", "self == oldSelf"))
 
 
 def _snapshot() -> dict[str, Any]:
     claim, content = "persistentVolumeClaimName", "volumeSnapshotContentName"
-    source = record(
-        {claim: _once(claim), content: _once(content)},
-        (),
-        **{"x-kubernetes-validations": _either(claim, content, content)},
+    kept = [(f"{name} is required once set", f"!has(oldSelf.{name}) || has(self.{name})") for name in (claim, content)]
+    exactly_one = (
+        f"exactly one of {content} and {claim} must be set",
+        f"(has(self.{content}) && !has(self.{claim})) || (!has(self.{content}) && has(self.{claim}))",
     )
-    named = [_rule("volumeSnapshotClassName must not be the empty string when set", "size(self) > 0")]
-    class_ = string(**{"x-kubernetes-validations": named})
-    status = record(
-        {
-            "boundVolumeSnapshotContentName": STRING,
-            "creationTime": DATE_TIME,
-            "error": record({"message": STRING, "time": DATE_TIME}),
-            "readyToUse": BOOLEAN,
-            "restoreSize": {"type": "string", "pattern": QUANTITY_PATTERN, "x-kubernetes-int-or-string": True},
-            "volumeGroupSnapshotName": STRING,
-        }
+    source = ruled(obj(**{name: _once(name) for name in (claim, content)}), *kept, exactly_one)
+    class_ = ruled(STRING, ("volumeSnapshotClassName must not be the empty string when set", "size(self) > 0"))
+    status = obj(
+        **each(STRING, "boundVolumeSnapshotContentName volumeGroupSnapshotName"),
+        creationTime=TIME,
+        error=_ERROR,
+        readyToUse=BOOL,
+        restoreSize={"type": "string", "pattern": QUANTITY_PATTERN, "x-kubernetes-int-or-string": True},
     )
     columns = (
-        ("ReadyToUse", "boolean", ".status.readyToUse"),
-        ("SourcePVC", "string", f".spec.source.{claim}"),
-        ("SourceSnapshotContent", "string", f".spec.source.{content}"),
-        ("RestoreSize", "string", ".status.restoreSize"),
-        ("SnapshotClass", "string", ".spec.volumeSnapshotClassName"),
-        ("SnapshotContent", "string", ".status.boundVolumeSnapshotContentName"),
-        ("CreationTime", "date", ".status.creationTime"),
-        _AGE,
+        Column("ReadyToUse", ".status.readyToUse", "boolean"),
+        Column("SourcePVC", f".spec.source.{claim}"),
+        Column("SourceSnapshotContent", f".spec.source.{content}"),
+        Column("RestoreSize", ".status.restoreSize"),
+        Column("SnapshotClass", ".spec.volumeSnapshotClassName"),
+        Column("SnapshotContent", ".status.boundVolumeSnapshotContentName"),
+        Column("CreationTime", ".status.creationTime", "date"),
+        AGE,
     )
-    spec = record({"source": source, "volumeSnapshotClassName": class_}, ("source",))
-    schema = object_schema(("spec",), spec=spec, status=status)
+    spec = obj("source", source=source, volumeSnapshotClassName=class_)
+    schema = object_schema("spec", spec=spec, status=status)
     return definition(VOLUME_SNAPSHOT, schema, subresources=_STATUS, columns=columns, short_names=("vs",))
 
 
 def _content() -> dict[str, Any]:
-    names = ("apiVersion", "fieldPath", "kind", "name", "namespace", "resourceVersion", "uid")
-    spec = record(
-        {
-            "deletionPolicy": enum("Delete", "Retain"),
-            "driver": STRING,
-            "source": record({"snapshotHandle": STRING, "volumeHandle": STRING}),
-            "sourceVolumeMode": STRING,
-            "volumeSnapshotClassName": STRING,
-            "volumeSnapshotRef": record(dict.fromkeys(names, STRING), **{"x-kubernetes-map-type": "atomic"}),
-        },
-        ("deletionPolicy", "driver", "source", "volumeSnapshotRef"),
+    spec = obj(
+        *("deletionPolicy", "driver", "source", "volumeSnapshotRef"),
+        deletionPolicy=choice("Delete", "Retain"),
+        source=obj(**each(STRING, "snapshotHandle volumeHandle")),
+        **each(STRING, "driver sourceVolumeMode volumeSnapshotClassName"),
+        volumeSnapshotRef=OBJECT_REFERENCE,
     )
-    status = record(
-        {
-            "creationTime": COUNT,
-            "error": record({"message": STRING, "time": DATE_TIME}),
-            "readyToUse": BOOLEAN,
-            "restoreSize": {**COUNT, "minimum": 0},
-            "snapshotHandle": STRING,
-        }
-    )
+    status = obj(creationTime=INT64, error=_ERROR, readyToUse=BOOL, restoreSize=COUNT, snapshotHandle=STRING)
     columns = (
-        ("ReadyToUse", "boolean", ".status.readyToUse"),
-        ("RestoreSize", "integer", ".status.restoreSize"),
-        ("DeletionPolicy", "string", ".spec.deletionPolicy"),
-        ("Driver", "string", ".spec.driver"),
-        ("VolumeSnapshotClass", "string", ".spec.volumeSnapshotClassName"),
-        ("VolumeSnapshot", "string", ".spec.volumeSnapshotRef.name"),
-        _AGE,
+        Column("ReadyToUse", ".status.readyToUse", "boolean"),
+        Column("RestoreSize", ".status.restoreSize", "integer"),
+        Column("DeletionPolicy", ".spec.deletionPolicy"),
+        Column("Driver", ".spec.driver"),
+        Column("VolumeSnapshotClass", ".spec.volumeSnapshotClassName"),
+        Column("VolumeSnapshot", ".spec.volumeSnapshotRef.name"),
+        AGE,
     )
-    schema = object_schema(("spec",), spec=spec, status=status)
-    names_ = ("vsc", "vscs")
-    return definition(VOLUME_SNAPSHOT_CONTENT, schema, subresources=_STATUS, columns=columns, short_names=names_)
+    schema = object_schema("spec", spec=spec, status=status)
+    names = ("vsc", "vscs")
+    return definition(VOLUME_SNAPSHOT_CONTENT, schema, subresources=_STATUS, columns=columns, short_names=names)
 
 
 def _class() -> dict[str, Any]:
-    schema = object_schema(
-        ("deletionPolicy", "driver"),
-        deletionPolicy=enum("Delete", "Retain"),
-        driver=STRING,
-        parameters=TEXT_MAP,
-    )
-    columns = (("Driver", "string", ".driver"), ("DeletionPolicy", "string", ".deletionPolicy"), _AGE)
+    policy = choice("Delete", "Retain")
+    schema = object_schema("deletionPolicy", "driver", deletionPolicy=policy, driver=STRING, parameters=STRING_MAP)
+    columns = (Column("Driver", ".driver"), Column("DeletionPolicy", ".deletionPolicy"), AGE)
     names = ("vsclass", "vsclasses")
     return definition(VOLUME_SNAPSHOT_CLASS, schema, subresources={}, columns=columns, short_names=names)
 

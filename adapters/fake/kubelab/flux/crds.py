@@ -7,306 +7,264 @@ with these CRDs may prune or refuse what Flux's CRDs accept, but accepts nothing
 
 from typing import Any, Final
 
-from kubelab.simulation.schema import (
-    ANYTHING,
-    ARTIFACT,
-    BOOLEAN,
-    CONDITIONS,
-    COUNT,
-    DATE_TIME,
-    DURATION,
-    INTEGER,
-    REFERENCE,
-    SHORT_DURATION,
-    STRING,
-    STRINGS,
-    TEXT_MAP,
-    JsonSchema,
-    crd,
-    enum,
-    items,
-    record,
-    string,
-)
+from kubelab.simulation.schema import CONDITIONS, INTEGER, definition, object_schema, ruled, string
+from purekube.apimachinery.definitions import AGE, Column, condition_path
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.schema.builtin.schema_parts import (
+    ANY,
+    BOOL,
+    INT64,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    OpenApi,
+    choice,
+    defaulted,
+    each,
+    items,
+    obj,
+    table,
+)
+
+_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
+_SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
+_REFERENCE: Final = obj("name", name=STRING)
+_NAME: Final = string(minLength=1, maxLength=253)
+_NAMESPACE: Final = string(minLength=1, maxLength=63)
+_SERVER_SIDE_APPLY: Final = choice("enabled", "disabled", "auto")
 
 
-def helm_release_spec() -> JsonSchema:
-    """Return the schema of a HelmRelease's `spec`."""
-    rule = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
-    return record(
-        {
-            "chart": _chart_template(),
-            "chartRef": _source_reference("OCIRepository", "HelmChart", "ExternalArtifact"),
-            "dependsOn": items(record({"name": STRING, "namespace": STRING, "readyExpr": STRING}, ("name",))),
-            "driftDetection": _drift_detection(),
-            "interval": DURATION,
-            "maxHistory": INTEGER,
-            "releaseName": string(minLength=1, maxLength=53),
-            "serviceAccountName": string(minLength=1, maxLength=253),
-            "storageNamespace": string(minLength=1, maxLength=63),
-            "suspend": BOOLEAN,
-            "targetNamespace": string(minLength=1, maxLength=63),
-            "timeout": DURATION,
-            "values": ANYTHING,
-            "valuesFrom": items(_values_reference()),
-            **_actions(),
-        },
-        ("interval",),
-        **{"x-kubernetes-validations": [{"rule": rule, "message": "either chart or chartRef must be set"}]},
-    )
-
-
-def _source_reference(*kinds: str) -> JsonSchema:
-    name, namespace = string(minLength=1, maxLength=253), string(minLength=1, maxLength=63)
-    fields = {"apiVersion": STRING, "kind": enum(*kinds), "name": name, "namespace": namespace}
-    return record(fields, ("kind", "name"))
-
-
-def _chart_template() -> JsonSchema:
-    spec = record(
-        {
-            "chart": string(minLength=1, maxLength=2048),
-            "ignoreMissingValuesFiles": BOOLEAN,
-            "interval": DURATION,
-            "reconcileStrategy": enum("ChartVersion", "Revision", default="ChartVersion"),
-            "sourceRef": _source_reference("HelmRepository", "GitRepository", "Bucket"),
-            "valuesFiles": STRINGS,
-            "version": string(default="*"),
-        },
-        ("chart", "sourceRef"),
-    )
-    return record({"metadata": record({"annotations": TEXT_MAP, "labels": TEXT_MAP}), "spec": spec}, ("spec",))
-
-
-def _values_reference() -> JsonSchema:
-    return record(
-        {
-            "kind": enum("Secret", "ConfigMap"),
-            "literal": BOOLEAN,
-            "name": string(minLength=1, maxLength=253),
-            "optional": BOOLEAN,
-            "targetPath": string(maxLength=250, pattern=r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"),
-            "valuesKey": string(maxLength=253, pattern=r"^[\-._a-zA-Z0-9]+$"),
-        },
-        ("kind", "name"),
-    )
-
-
-def _drift_detection() -> JsonSchema:
-    selectors = ("annotationSelector", "group", "kind", "labelSelector", "name", "namespace", "version")
-    target = record(dict.fromkeys(selectors, STRING))
-    ignored = record({"paths": STRINGS, "target": target}, ("paths",))
-    return record({"ignore": items(ignored), "mode": enum("enabled", "warn", "disabled")})
-
-
-def _strategy(message: str, rule: str) -> JsonSchema:
-    fields = {"name": enum("RemediateOnFailure", "RetryOnFailure"), "retryInterval": DURATION}
-    return record(fields, ("name",), **{"x-kubernetes-validations": [{"message": message, "rule": rule}]})
-
-
-_SERVER_SIDE_APPLY = enum("enabled", "disabled", "auto")
-
-
-def _booleans(*names: str) -> dict[str, JsonSchema]:
-    return dict.fromkeys(names, BOOLEAN)
-
-
-def _actions() -> dict[str, JsonSchema]:
-    return {
-        "install": record(_install()),
-        "upgrade": record(_upgrade()),
-        "rollback": record(
-            {
-                **_booleans("cleanupOnFail", "disableHooks", "disableWait", "disableWaitForJobs", "force"),
-                "serverSideApply": _SERVER_SIDE_APPLY,
-                "timeout": DURATION,
-            }
+def _helm_release_spec() -> OpenApi:
+    one_chart = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
+    spec = obj(
+        "interval",
+        **each(_DURATION, "interval timeout"),
+        **each(_NAMESPACE, "storageNamespace targetNamespace"),
+        chart=_chart_template(),
+        chartRef=_source_reference("OCIRepository", "HelmChart", "ExternalArtifact"),
+        dependsOn=items(obj("name", **each(STRING, "name namespace readyExpr"))),
+        driftDetection=_drift_detection(),
+        maxHistory=INTEGER,
+        releaseName=string(minLength=1, maxLength=53),
+        serviceAccountName=_NAME,
+        suspend=BOOL,
+        values=ANY,
+        valuesFrom=items(_values_reference()),
+        install=obj(**_install()),
+        upgrade=obj(**_upgrade()),
+        rollback=obj(
+            **each(BOOL, "cleanupOnFail disableHooks disableWait disableWaitForJobs force"),
+            serverSideApply=_SERVER_SIDE_APPLY,
+            timeout=_DURATION,
         ),
-        "uninstall": record(
-            {
-                **_booleans("disableHooks", "disableWait", "keepHistory"),
-                "deletionPropagation": enum("background", "foreground", "orphan", default="background"),
-                "timeout": DURATION,
-            }
+        uninstall=obj(
+            **each(BOOL, "disableHooks disableWait keepHistory"),
+            deletionPropagation=choice("background", "foreground", "orphan", default="background"),
+            timeout=_DURATION,
         ),
-        "test": record({**_booleans("enable", "ignoreFailures"), "timeout": DURATION}),
-    }
+        test=obj(**each(BOOL, "enable ignoreFailures"), timeout=_DURATION),
+    )
+    return ruled(spec, ("either chart or chartRef must be set", one_chart))
 
 
-def _releasing(**remediation: JsonSchema) -> dict[str, JsonSchema]:
+def _source_reference(*kinds: str) -> OpenApi:
+    return obj("kind", "name", apiVersion=STRING, kind=choice(*kinds), name=_NAME, namespace=_NAMESPACE)
+
+
+def _chart_template() -> OpenApi:
+    spec = obj(
+        "chart",
+        "sourceRef",
+        chart=string(minLength=1, maxLength=2048),
+        ignoreMissingValuesFiles=BOOL,
+        interval=_DURATION,
+        reconcileStrategy=choice("ChartVersion", "Revision", default="ChartVersion"),
+        sourceRef=_source_reference("HelmRepository", "GitRepository", "Bucket"),
+        valuesFiles=STRINGS,
+        version=string(default="*"),
+    )
+    return obj("spec", metadata=obj(**each(STRING_MAP, "annotations labels")), spec=spec)
+
+
+def _values_reference() -> OpenApi:
+    return obj(
+        "kind",
+        "name",
+        kind=choice("Secret", "ConfigMap"),
+        **each(BOOL, "literal optional"),
+        name=_NAME,
+        targetPath=string(maxLength=250, pattern=r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"),
+        valuesKey=string(maxLength=253, pattern=r"^[\-._a-zA-Z0-9]+$"),
+    )
+
+
+def _drift_detection() -> OpenApi:
+    target = obj(**each(STRING, "annotationSelector group kind labelSelector name namespace version"))
+    ignored = obj("paths", paths=STRINGS, target=target)
+    return obj(ignore=items(ignored), mode=choice("enabled", "warn", "disabled"))
+
+
+def _strategy(message: str, rule: str) -> OpenApi:
+    name = choice("RemediateOnFailure", "RetryOnFailure")
+    return ruled(obj("name", name=name, retryInterval=_DURATION), (message, rule))
+
+
+def _releasing(**remediation: OpenApi) -> dict[str, OpenApi]:
     """Return the schemas of the fields that a HelmRelease's `install` and `upgrade` have in common.
 
     `remediation` are schemas of further fields of their field `remediation`.
     """
     disabled = ("Hooks", "OpenAPIValidation", "SchemaValidation", "TakeOwnership", "Wait", "WaitForJobs")
-    counted = {**_booleans("ignoreTestFailures", "remediateLastFailure"), "retries": INTEGER}
     return {
-        **_booleans(*(f"disable{name}" for name in disabled)),
-        "crds": enum("Skip", "Create", "CreateReplace"),
-        "remediation": record({**counted, **remediation}),
-        "timeout": DURATION,
+        **{f"disable{name}": BOOL for name in disabled},
+        "crds": choice("Skip", "Create", "CreateReplace"),
+        "remediation": obj(**each(BOOL, "ignoreTestFailures remediateLastFailure"), retries=INTEGER, **remediation),
+        "timeout": _DURATION,
     }
 
 
-def _install() -> dict[str, JsonSchema]:
+def _install() -> dict[str, OpenApi]:
     strategy = _strategy(
         ".retryInterval cannot be set when .name is 'RemediateOnFailure'",
         "!has(self.retryInterval) || self.name != 'RemediateOnFailure'",
     )
-    return {**_releasing(), **_booleans("createNamespace", "replace", "serverSideApply"), "strategy": strategy}
+    return {**_releasing(), **each(BOOL, "createNamespace replace serverSideApply"), "strategy": strategy}
 
 
-def _upgrade() -> dict[str, JsonSchema]:
+def _upgrade() -> dict[str, OpenApi]:
     strategy = _strategy(
         ".retryInterval can only be set when .name is 'RetryOnFailure'",
         "!has(self.retryInterval) || self.name == 'RetryOnFailure'",
     )
     return {
-        **_releasing(strategy=enum("rollback", "uninstall")),
-        **_booleans("cleanupOnFail", "force", "preserveValues"),
-        "chartNameChangeStrategy": enum("InPlaceUpdate", "Reinstall"),
+        **_releasing(strategy=choice("rollback", "uninstall")),
+        **each(BOOL, "cleanupOnFail force preserveValues"),
+        "chartNameChangeStrategy": choice("InPlaceUpdate", "Reinstall"),
         "serverSideApply": _SERVER_SIDE_APPLY,
         "strategy": strategy,
     }
 
 
-def helm_release_status() -> JsonSchema:
-    """Return the schema of a HelmRelease's `status`."""
-    texts = (
-        "helmChart",
-        "lastAttemptedConfigDigest",
-        "lastAttemptedReleaseActionDuration",
-        "lastAttemptedRevision",
-        "lastAttemptedRevisionDigest",
-        "lastHandledForceAt",
-        "lastHandledReconcileAt",
-        "lastHandledResetAt",
-    )
-    counts = ("failures", "installFailures", "lastAttemptedGeneration", "observedGeneration", "upgradeFailures")
-    entry = record({"id": STRING, "v": STRING}, ("id", "v"))
-    return record(
-        {
-            **dict.fromkeys(texts, STRING),
-            **dict.fromkeys(counts, COUNT),
-            "conditions": CONDITIONS,
-            "history": items(_snapshot()),
-            "inventory": record({"entries": items(entry)}, ("entries",)),
-            "lastAttemptedReleaseAction": enum("install", "upgrade"),
-            "storageNamespace": string(minLength=1, maxLength=63),
-        }
+def _helm_release_status() -> OpenApi:
+    return obj(
+        **each(STRING, "helmChart lastAttemptedConfigDigest lastAttemptedReleaseActionDuration lastAttemptedRevision"),
+        **each(STRING, "lastAttemptedRevisionDigest lastHandledForceAt lastHandledReconcileAt lastHandledResetAt"),
+        **each(INT64, "failures installFailures lastAttemptedGeneration observedGeneration upgradeFailures"),
+        conditions=CONDITIONS,
+        history=items(_snapshot()),
+        inventory=obj("entries", entries=items(obj("id", "v", **each(STRING, "id v")))),
+        lastAttemptedReleaseAction=choice("install", "upgrade"),
+        storageNamespace=_NAMESPACE,
     )
 
 
-def _snapshot() -> JsonSchema:
-    required = ("chartName", "chartVersion", "configDigest", "digest", "name", "namespace", "status")
-    hook = record({"lastCompleted": DATE_TIME, "lastStarted": DATE_TIME, "phase": STRING})
-    return record(
-        {
-            **dict.fromkeys((*required, "action", "apiVersion", "appVersion", "ociDigest"), STRING),
-            **dict.fromkeys(("deleted", "firstDeployed", "lastDeployed"), DATE_TIME),
-            "testHooks": {"type": "object", "additionalProperties": hook},
-            "version": INTEGER,
-        },
-        (*required, "firstDeployed", "lastDeployed", "version"),
+def _snapshot() -> OpenApi:
+    required = "chartName chartVersion configDigest digest name namespace status"
+    hook = obj(**each(TIME, "lastCompleted lastStarted"), phase=STRING)
+    return obj(
+        *sorted((*required.split(), "firstDeployed", "lastDeployed", "version")),
+        **each(STRING, f"{required} action apiVersion appVersion ociDigest"),
+        **each(TIME, "deleted firstDeployed lastDeployed"),
+        testHooks=table(hook),
+        version=INTEGER,
     )
 
 
-_READY: Final = '.status.conditions[?(@.type=="Ready")]'
 _COLUMNS: Final = (
-    ("Age", "date", ".metadata.creationTimestamp"),
-    ("Ready", "string", f"{_READY}.status"),
-    ("Status", "string", f"{_READY}.message"),
+    AGE,
+    Column("Ready", condition_path("Ready", "status")),
+    Column("Status", condition_path("Ready", "message")),
 )
-_URL_COLUMN: Final = ("URL", "string", ".spec.url")
-_PROVIDER: Final = enum("generic", "aws", "azure", "gcp", default="generic")
-_SOURCE_STATUS: Final = {
-    "artifact": ARTIFACT,
-    "conditions": CONDITIONS,
-    "lastHandledReconcileAt": STRING,
-    "observedGeneration": COUNT,
-    "url": STRING,
-}
+_URL_COLUMN: Final = Column("URL", ".spec.url")
+_PROVIDER: Final = choice("generic", "aws", "azure", "gcp", default="generic")
+_ARTIFACT: Final = obj(
+    *("digest", "lastUpdateTime", "path", "revision", "url"),
+    **each(STRING, "path revision url"),
+    digest=string(pattern=r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"),
+    lastUpdateTime=TIME,
+    metadata=STRING_MAP,
+    size=INT64,
+)
 
 
 def flux_crds() -> tuple[dict[str, Any], ...]:
     """Return new CustomResourceDefinitions of HelmRelease, OCIRepository, HelmRepository and HelmChart."""
-    release = _crd(HELM_RELEASE, "hr", helm_release_spec(), helm_release_status())
+    release = _crd(HELM_RELEASE, "hr", _helm_release_spec(), _helm_release_status())
     return (release, _oci_repository(), _helm_repository(), _helm_chart())
 
 
-def _crd(
-    kind: Kind, short_name: str, spec: JsonSchema, status: JsonSchema, *columns: tuple[str, str, str]
-) -> dict[str, Any]:
-    place = (kind.group, kind.version, kind.kind, kind.plural)
-    return crd(*place, short_name=short_name, spec=spec, status=status, columns=(*columns, *_COLUMNS))
+def _crd(kind: Kind, short_name: str, spec: OpenApi, status: OpenApi, *columns: Column) -> dict[str, Any]:
+    # As in Flux, a new object has this status until its controller writes another.
+    schema = object_schema(spec=spec, status=defaulted(status, {"observedGeneration": -1}))
+    return definition(
+        kind,
+        schema,
+        subresources={"status": {}},
+        columns=(*columns, *_COLUMNS),
+        short_names=(short_name,),
+        categories=("all", "fluxcd"),
+    )
+
+
+def _source_status(**fields: OpenApi) -> OpenApi:
+    common = each(STRING, "lastHandledReconcileAt url")
+    return obj(artifact=_ARTIFACT, conditions=CONDITIONS, observedGeneration=INT64, **common, **fields)
 
 
 def _oci_repository() -> dict[str, Any]:
-    selector = record({"mediaType": STRING, "operation": enum("extract", "copy")})
-    spec = record(
-        {
-            "certSecretRef": REFERENCE,
-            "ignore": STRING,
-            "insecure": BOOLEAN,
-            "interval": DURATION,
-            "layerSelector": selector,
-            "provider": _PROVIDER,
-            "proxySecretRef": REFERENCE,
-            "ref": record({"digest": STRING, "semver": STRING, "semverFilter": STRING, "tag": STRING}),
-            "secretRef": REFERENCE,
-            "serviceAccountName": STRING,
-            "suspend": BOOLEAN,
-            "timeout": {**SHORT_DURATION, "default": "60s"},
-            "url": string(pattern="^oci://.*$"),
-        },
-        ("interval", "url"),
+    selector = obj(mediaType=STRING, operation=choice("extract", "copy"))
+    spec = obj(
+        "interval",
+        "url",
+        **each(_REFERENCE, "certSecretRef proxySecretRef secretRef"),
+        **each(STRING, "ignore serviceAccountName"),
+        **each(BOOL, "insecure suspend"),
+        interval=_DURATION,
+        layerSelector=selector,
+        provider=_PROVIDER,
+        ref=obj(**each(STRING, "digest semver semverFilter tag")),
+        timeout=defaulted(_SHORT_DURATION, "60s"),
+        url=string(pattern="^oci://.*$"),
     )
-    status = record({**_SOURCE_STATUS, "observedIgnore": STRING, "observedLayerSelector": selector})
+    status = _source_status(observedIgnore=STRING, observedLayerSelector=selector)
     return _crd(OCI_REPOSITORY, "ocirepo", spec, status, _URL_COLUMN)
 
 
 def _helm_repository() -> dict[str, Any]:
-    spec = record(
-        {
-            "certSecretRef": REFERENCE,
-            "insecure": BOOLEAN,
-            "interval": DURATION,
-            "passCredentials": BOOLEAN,
-            "provider": _PROVIDER,
-            "secretRef": REFERENCE,
-            "suspend": BOOLEAN,
-            "timeout": SHORT_DURATION,
-            "type": enum("default", "oci"),
-            "url": string(pattern="^(http|https|oci)://.*$"),
-        },
-        ("url",),
+    spec = obj(
+        "url",
+        **each(_REFERENCE, "certSecretRef secretRef"),
+        **each(BOOL, "insecure passCredentials suspend"),
+        interval=_DURATION,
+        provider=_PROVIDER,
+        timeout=_SHORT_DURATION,
+        type=choice("default", "oci"),
+        url=string(pattern="^(http|https|oci)://.*$"),
     )
-    return _crd(HELM_REPOSITORY, "helmrepo", spec, record(_SOURCE_STATUS), _URL_COLUMN)
+    return _crd(HELM_REPOSITORY, "helmrepo", spec, _source_status(), _URL_COLUMN)
 
 
 def _helm_chart() -> dict[str, Any]:
-    kinds = enum("HelmRepository", "GitRepository", "Bucket")
-    spec = record(
-        {
-            "chart": STRING,
-            "ignoreMissingValuesFiles": BOOLEAN,
-            "interval": DURATION,
-            "reconcileStrategy": enum("ChartVersion", "Revision", default="ChartVersion"),
-            "sourceRef": record({"apiVersion": STRING, "kind": kinds, "name": STRING}, ("kind", "name")),
-            "suspend": BOOLEAN,
-            "valuesFiles": STRINGS,
-            "version": string(default="*"),
-        },
-        ("chart", "interval", "sourceRef"),
+    kinds = choice("HelmRepository", "GitRepository", "Bucket")
+    spec = obj(
+        "chart",
+        "interval",
+        "sourceRef",
+        chart=STRING,
+        **each(BOOL, "ignoreMissingValuesFiles suspend"),
+        interval=_DURATION,
+        reconcileStrategy=choice("ChartVersion", "Revision", default="ChartVersion"),
+        sourceRef=obj("kind", "name", apiVersion=STRING, kind=kinds, name=STRING),
+        valuesFiles=STRINGS,
+        version=string(default="*"),
     )
-    observed = {"observedChartName": STRING, "observedSourceArtifactRevision": STRING, "observedValuesFiles": STRINGS}
-    status = record({**_SOURCE_STATUS, **observed})
+    observed = each(STRING, "observedChartName observedSourceArtifactRevision")
     columns = (
-        ("Chart", "string", ".spec.chart"),
-        ("Version", "string", ".spec.version"),
-        ("Source Kind", "string", ".spec.sourceRef.kind"),
-        ("Source Name", "string", ".spec.sourceRef.name"),
+        Column("Chart", ".spec.chart"),
+        Column("Version", ".spec.version"),
+        Column("Source Kind", ".spec.sourceRef.kind"),
+        Column("Source Name", ".spec.sourceRef.name"),
     )
-    return _crd(HELM_CHART, "hc", spec, status, *columns)
+    return _crd(HELM_CHART, "hc", spec, _source_status(**observed, observedValuesFiles=STRINGS), *columns)

@@ -1,17 +1,27 @@
-"""Helper functions that build structural schemas and CustomResourceDefinitions as JSON values."""
+"""CustomResourceDefinitions of simulated kinds, and the parts of their schemas that `schema_parts` does not have."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from purekube.apimachinery.definitions import Column
 from purekube.apimachinery.manifest import Kind
-
-Column = tuple[str, str, str]
-"""The name, type and JSON path of a printer column."""
+from purekube.schema.builtin.schema_parts import (
+    INT64,
+    STRING,
+    STRING_MAP,
+    TIME,
+    OpenApi,
+    atomic_object,
+    choice,
+    each,
+    items,
+    obj,
+)
 
 
 def definition(
     kind: Kind,
-    schema: Mapping[str, Any],
+    schema: OpenApi,
     *,
     subresources: Mapping[str, Any] | None = None,
     columns: Sequence[Column] = (),
@@ -20,7 +30,7 @@ def definition(
 ) -> dict[str, Any]:
     """Return the CustomResourceDefinition of `kind`, with one served version whose schema is `schema`.
 
-    `subresources` is left out if None. Each of `columns` is a printer column: its name, type and JSONPath.
+    `subresources` is left out if None.
     """
     version: dict[str, Any] = {
         "name": kind.version,
@@ -31,9 +41,7 @@ def definition(
     if subresources is not None:
         version["subresources"] = subresources
     if columns:
-        version["additionalPrinterColumns"] = [
-            {"name": name, "type": type_, "jsonPath": path} for name, type_, path in columns
-        ]
+        version["additionalPrinterColumns"] = [column.manifest() for column in columns]
     names: dict[str, Any] = {
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
@@ -61,140 +69,59 @@ def definition(
     }
 
 
-JsonSchema: TypeAlias = dict[str, Any]
+def object_schema(*required: str, **parts: OpenApi) -> OpenApi:
+    """Return the schema of a full object: apiVersion, kind, metadata, and further fields such as `spec` in `parts`."""
+    return obj(*required, **each(STRING, "apiVersion kind"), metadata=obj(), **parts)
 
 
-def string(**rules: Any) -> JsonSchema:
+def string(**rules: Any) -> OpenApi:
     """Return the schema of a string with the given rules (`minLength`, `pattern`, …)."""
     return {"type": "string", **rules}
 
 
-def enum(*values: str, **rules: Any) -> JsonSchema:
-    """Return the schema of a string that must be one of `values`; `rules` are further keywords."""
-    return {"type": "string", "enum": list(values), **rules}
+def ruled(schema: OpenApi, *rules: tuple[str, str]) -> OpenApi:
+    """Return `schema` with CEL rules, each given as its message and its expression."""
+    declared = [{"message": message, "rule": rule} for message, rule in rules]
+    return {**schema, "x-kubernetes-validations": declared}
 
 
-def items(schema: JsonSchema) -> JsonSchema:
-    """Return the schema of a list whose items have the schema `schema`."""
-    return {"type": "array", "items": schema}
+def atomic(listed: OpenApi) -> OpenApi:
+    """Return the list schema `listed` marked as atomic (`x-kubernetes-list-type: atomic`)."""
+    return {**listed, "x-kubernetes-list-type": "atomic"}
 
 
-def record(properties: Mapping[str, JsonSchema], required: Sequence[str] = (), **rules: Any) -> JsonSchema:
-    """Return the schema of an object with the fields `properties` and no others; `rules` are further keywords."""
-    schema: JsonSchema = {"type": "object", "properties": dict(properties)}
-    if required:
-        schema["required"] = sorted(required)
-    return {**schema, **rules}
-
-
-STRING: Final = string()
-BOOLEAN: Final[JsonSchema] = {"type": "boolean"}
-INTEGER: Final[JsonSchema] = {"type": "integer"}
-COUNT: Final[JsonSchema] = {"type": "integer", "format": "int64"}
-DATE_TIME: Final = string(format="date-time")
-DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
-SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
-STRINGS: Final = items(STRING)
-TEXT_MAP: Final[JsonSchema] = {"type": "object", "additionalProperties": STRING}
-ANYTHING: Final[JsonSchema] = {"x-kubernetes-preserve-unknown-fields": True}
-REFERENCE: Final = record({"name": STRING}, ("name",))
-
-CONDITIONS: Final = items(
-    record(
-        {
-            "type": string(
-                maxLength=316,
-                pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-                r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-            ),
-            "status": enum("True", "False", "Unknown"),
-            "reason": string(minLength=1, maxLength=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
-            "message": string(maxLength=32768),
-            "lastTransitionTime": DATE_TIME,
-            "observedGeneration": {**COUNT, "minimum": 0},
-        },
-        ("type", "status", "reason", "message", "lastTransitionTime"),
-    )
-)
-
-ARTIFACT: Final = record(
-    {
-        "digest": string(pattern=r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"),
-        "lastUpdateTime": DATE_TIME,
-        "metadata": TEXT_MAP,
-        "path": STRING,
-        "revision": STRING,
-        "size": COUNT,
-        "url": STRING,
-    },
-    ("digest", "lastUpdateTime", "path", "revision", "url"),
-)
-
-
-def crd(
-    group: str,
-    version: str,
-    kind: str,
-    plural: str,
-    *,
-    short_name: str,
-    spec: JsonSchema,
-    status: JsonSchema,
-    columns: Sequence[Column],
-) -> dict[str, Any]:
-    """Return the CustomResourceDefinition of a Flux kind, with a status subresource and printer columns.
-
-    As in Flux, the default status is `observedGeneration: -1`.
-    """
-    schema = record(
-        {
-            "apiVersion": STRING,
-            "kind": STRING,
-            "metadata": {"type": "object"},
-            "spec": spec,
-            "status": {**status, "default": {"observedGeneration": -1}},
-        }
-    )
-    return definition(
-        Kind(group, version, kind, plural),
-        schema,
-        subresources={"status": {}},
-        columns=columns,
-        short_names=(short_name,),
-        categories=("all", "fluxcd"),
-    )
-
-
-_NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
-QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-QUANTITY: Final[JsonSchema] = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "pattern": QUANTITY_PATTERN,
-    "x-kubernetes-int-or-string": True,
-}
-_EXPRESSION: Final = record(
-    {
-        "key": STRING,
-        "operator": STRING,
-        "values": {"type": "array", "items": STRING, "x-kubernetes-list-type": "atomic"},
-    },
-    ("key", "operator"),
-)
-LABEL_SELECTOR: Final = record(
-    {
-        "matchExpressions": {**items(_EXPRESSION), "x-kubernetes-list-type": "atomic"},
-        "matchLabels": {"type": "object", "additionalProperties": STRING},
-    },
-    **{"x-kubernetes-map-type": "atomic"},
-)
-
-
-def nullable(schema: JsonSchema) -> JsonSchema:
+def nullable(schema: OpenApi) -> OpenApi:
     """Return `schema` with `nullable: true`."""
     return {**schema, "nullable": True}
 
 
-def object_schema(required: Sequence[str] = (), **parts: JsonSchema) -> JsonSchema:
-    """Return the schema of a full object: apiVersion, kind, metadata, and further fields such as `spec` in `parts`."""
-    fixed: dict[str, JsonSchema] = {"apiVersion": string(), "kind": string(), "metadata": {"type": "object"}}
-    return record({**fixed, **parts}, required)
+INTEGER: Final[OpenApi] = {"type": "integer"}
+COUNT: Final[OpenApi] = {**INT64, "minimum": 0}
+CONDITIONS: Final = items(
+    obj(
+        "lastTransitionTime",
+        "message",
+        "reason",
+        "status",
+        "type",
+        type=string(
+            maxLength=316,
+            pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+            r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+        ),
+        status=choice("True", "False", "Unknown"),
+        reason=string(minLength=1, maxLength=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
+        message=string(maxLength=32768),
+        lastTransitionTime=TIME,
+        observedGeneration=COUNT,
+    )
+)
+_NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
+QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
+INT_OR_STRING: Final[OpenApi] = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+QUANTITY: Final[OpenApi] = {**INT_OR_STRING, "pattern": QUANTITY_PATTERN}
+_EXPRESSION: Final = obj("key", "operator", **each(STRING, "key operator"), values=atomic(items(STRING)))
+LABEL_SELECTOR: Final = atomic_object(obj(matchExpressions=atomic(items(_EXPRESSION)), matchLabels=STRING_MAP))

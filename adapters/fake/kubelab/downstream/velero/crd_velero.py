@@ -3,30 +3,26 @@
 from typing import Any, Final
 
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
-from kubelab.simulation.schema import (
-    BOOLEAN,
-    DATE_TIME,
-    INTEGER,
-    LABEL_SELECTOR,
-    STRING,
-    STRINGS,
-    TEXT_MAP,
-    JsonSchema,
-    definition,
-    enum,
-    items,
-    nullable,
-    object_schema,
-    record,
-)
+from kubelab.simulation.schema import INTEGER, LABEL_SELECTOR, definition, nullable, object_schema
+from purekube.apimachinery.definitions import AGE, Column
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
+from purekube.schema.builtin.schema_parts import (
+    BOOL,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    TYPED_REFERENCE,
+    OpenApi,
+    choice,
+    each,
+    items,
+    obj,
+)
 
 _LIST: Final = nullable(STRINGS)
-_FLAG: Final = nullable(BOOLEAN)
-_TIME: Final = nullable(DATE_TIME)
-_REFERENCE: Final = record(
-    {"apiGroup": STRING, "kind": STRING, "name": STRING}, ("kind", "name"), **{"x-kubernetes-map-type": "atomic"}
-)
+_FLAG: Final = nullable(BOOL)
+_TIME: Final = nullable(TIME)
 _AFTER_START: Final = (
     "InProgress",
     "WaitingForPluginOperations",
@@ -37,8 +33,6 @@ _AFTER_START: Final = (
     "PartiallyFailed",
     "Failed",
 )
-_NO_SUBRESOURCES: Final[JsonSchema] = {}
-_HOOK_STATUS: Final = nullable(record({"hooksAttempted": INTEGER, "hooksFailed": INTEGER}))
 
 
 def velero_crds() -> tuple[dict[str, Any], ...]:
@@ -51,140 +45,103 @@ def velero_crds() -> tuple[dict[str, Any], ...]:
     )
 
 
-def _selection(**hooks: JsonSchema) -> dict[str, JsonSchema]:
-    """Return the schemas of the fields by which backups and restores select objects.
-
-    `hooks` are the schemas of the fields of `spec.hooks`.
-    """
+def _selection() -> dict[str, OpenApi]:
+    """Return the schemas of the fields by which backups and restores select objects."""
     return {
-        "excludedNamespaces": _LIST,
-        "excludedResources": _LIST,
-        "hooks": record(hooks),
+        **each(_LIST, "excludedNamespaces excludedResources includedNamespaces includedResources"),
+        "hooks": {**obj(), "properties": {}},
         "includeClusterResources": _FLAG,
-        "includedNamespaces": _LIST,
-        "includedResources": _LIST,
         "itemOperationTimeout": STRING,
         "labelSelector": nullable(LABEL_SELECTOR),
         "orLabelSelectors": nullable(items(LABEL_SELECTOR)),
     }
 
 
-def _backup_spec() -> JsonSchema:
+def _backup_spec() -> OpenApi:
     scoped = [f"{way}{scope}ScopedResources" for way in ("included", "excluded") for scope in ("Cluster", "Namespace")]
-    return record(
-        {
-            **_selection(),
-            **dict.fromkeys(scoped, _LIST),
-            "csiSnapshotTimeout": STRING,
-            "datamover": STRING,
-            "defaultVolumesToFsBackup": _FLAG,
-            "metadata": record({"labels": TEXT_MAP}),
-            "orderedResources": nullable(TEXT_MAP),
-            "resourcePolicy": _REFERENCE,
-            "snapshotMoveData": _FLAG,
-            "snapshotVolumes": _FLAG,
-            "storageLocation": STRING,
-            "ttl": STRING,
-            "volumeSnapshotLocations": STRINGS,
-        }
+    return obj(
+        **_selection(),
+        **dict.fromkeys(scoped, _LIST),
+        **each(STRING, "csiSnapshotTimeout datamover storageLocation ttl"),
+        **each(_FLAG, "defaultVolumesToFsBackup snapshotMoveData snapshotVolumes"),
+        metadata=obj(labels=STRING_MAP),
+        orderedResources=nullable(STRING_MAP),
+        resourcePolicy=TYPED_REFERENCE,
+        volumeSnapshotLocations=STRINGS,
     )
 
 
-def _counts(*names: str) -> dict[str, JsonSchema]:
-    return dict.fromkeys(names, INTEGER)
-
-
-def _common_status(operations: str, done: str) -> dict[str, JsonSchema]:
+def _common_status(operations: str, done: str) -> dict[str, OpenApi]:
+    states = (f"{operations}{state}" for state in ("Attempted", "Completed", "Failed"))
     return {
-        **_counts(*(f"{operations}{state}" for state in ("Attempted", "Completed", "Failed")), "errors", "warnings"),
-        "completionTimestamp": _TIME,
+        **dict.fromkeys((*states, "errors", "warnings"), INTEGER),
+        **each(_TIME, "completionTimestamp startTimestamp"),
         "failureReason": STRING,
-        "hookStatus": _HOOK_STATUS,
-        "progress": nullable(record({done: INTEGER, "totalItems": INTEGER})),
-        "startTimestamp": _TIME,
+        "hookStatus": nullable(obj(**each(INTEGER, "hooksAttempted hooksFailed"))),
+        "progress": nullable(obj(**each(INTEGER, f"{done} totalItems"))),
         "validationErrors": _LIST,
     }
 
 
-def _backup_status() -> JsonSchema:
+def _backup_status() -> OpenApi:
     snapshots = ("csiVolumeSnapshots", "volumeSnapshots")
-    return record(
-        {
-            **_common_status("backupItemOperations", "itemsBackedUp"),
-            **_counts(*(f"{name}{state}" for name in snapshots for state in ("Attempted", "Completed"))),
-            **_counts("queuePosition", "version"),
-            "expiration": _TIME,
-            "formatVersion": STRING,
-            "phase": enum("New", "Queued", "ReadyToStart", "FailedValidation", *_AFTER_START, "Deleting"),
-        }
+    return obj(
+        **_common_status("backupItemOperations", "itemsBackedUp"),
+        **{f"{name}{state}": INTEGER for name in snapshots for state in ("Attempted", "Completed")},
+        **each(INTEGER, "queuePosition version"),
+        expiration=_TIME,
+        formatVersion=STRING,
+        phase=choice("New", "Queued", "ReadyToStart", "FailedValidation", *_AFTER_START, "Deleting"),
     )
 
 
-def _restore_spec() -> JsonSchema:
-    status = record({"excludedResources": _LIST, "includedResources": _LIST})
-    return record(
-        {
-            **_selection(),
-            "backupName": STRING,
-            "existingResourcePolicy": nullable(STRING),
-            "namespaceMapping": TEXT_MAP,
-            "preserveNodePorts": _FLAG,
-            "resourceModifier": nullable(_REFERENCE),
-            "restorePVs": _FLAG,
-            "restoreStatus": nullable(status),
-            "scheduleName": STRING,
-        }
+def _restore_spec() -> OpenApi:
+    return obj(
+        **_selection(),
+        **each(STRING, "backupName scheduleName"),
+        **each(_FLAG, "preserveNodePorts restorePVs"),
+        existingResourcePolicy=nullable(STRING),
+        namespaceMapping=STRING_MAP,
+        resourceModifier=nullable(TYPED_REFERENCE),
+        restoreStatus=nullable(obj(**each(_LIST, "excludedResources includedResources"))),
     )
 
 
-def _restore_status() -> JsonSchema:
-    phases = enum("New", "FailedValidation", *_AFTER_START)
-    return record({**_common_status("restoreItemOperations", "itemsRestored"), "phase": phases})
+def _restore_status() -> OpenApi:
+    phases = choice("New", "FailedValidation", *_AFTER_START)
+    return obj(**_common_status("restoreItemOperations", "itemsRestored"), phase=phases)
 
 
 def _delete_request() -> dict[str, Any]:
-    status = record({"errors": _LIST, "phase": enum("New", "InProgress", "Processed")})
-    spec = record({"backupName": STRING}, ("backupName",))
-    columns = (
-        ("BackupName", "string", ".spec.backupName"),
-        ("Status", "string", ".status.phase"),
-    )
-    return definition(
-        DELETE_BACKUP_REQUEST, object_schema(spec=spec, status=status), subresources=_NO_SUBRESOURCES, columns=columns
-    )
+    status = obj(errors=_LIST, phase=choice("New", "InProgress", "Processed"))
+    schema = object_schema(spec=obj("backupName", backupName=STRING), status=status)
+    columns = (Column("BackupName", ".spec.backupName"), Column("Status", ".status.phase"))
+    return definition(DELETE_BACKUP_REQUEST, schema, subresources={}, columns=columns)
 
 
 def _location() -> dict[str, Any]:
-    modes = enum("ReadOnly", "ReadWrite")
-    spec = record(
-        {
-            "accessMode": modes,
-            "backupSyncPeriod": nullable(STRING),
-            "config": TEXT_MAP,
-            "default": BOOLEAN,
-            "objectStorage": record({"bucket": STRING, "prefix": STRING}, ("bucket",)),
-            "provider": STRING,
-            "validationFrequency": nullable(STRING),
-        },
-        ("objectStorage", "provider"),
+    modes = choice("ReadOnly", "ReadWrite")
+    spec = obj(
+        "objectStorage",
+        "provider",
+        accessMode=modes,
+        **each(nullable(STRING), "backupSyncPeriod validationFrequency"),
+        config=STRING_MAP,
+        default=BOOL,
+        objectStorage=obj("bucket", **each(STRING, "bucket prefix")),
+        provider=STRING,
     )
-    status = record(
-        {
-            "accessMode": modes,
-            "lastSyncedRevision": STRING,
-            "lastSyncedTime": _TIME,
-            "lastValidationTime": _TIME,
-            "message": STRING,
-            "phase": enum("Available", "Unavailable"),
-        }
+    status = obj(
+        accessMode=modes,
+        **each(STRING, "lastSyncedRevision message"),
+        **each(_TIME, "lastSyncedTime lastValidationTime"),
+        phase=choice("Available", "Unavailable"),
     )
     columns = (
-        ("Phase", "string", ".status.phase"),
-        ("Last Validated", "date", ".status.lastValidationTime"),
-        ("Age", "date", ".metadata.creationTimestamp"),
-        ("Default", "boolean", ".spec.default"),
+        Column("Phase", ".status.phase"),
+        Column("Last Validated", ".status.lastValidationTime", "date"),
+        AGE,
+        Column("Default", ".spec.default", "boolean"),
     )
     schema = object_schema(spec=spec, status=status)
-    return definition(
-        BACKUP_STORAGE_LOCATION, schema, subresources=_NO_SUBRESOURCES, columns=columns, short_names=("bsl",)
-    )
+    return definition(BACKUP_STORAGE_LOCATION, schema, subresources={}, columns=columns, short_names=("bsl",))
