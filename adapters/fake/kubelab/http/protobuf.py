@@ -7,11 +7,12 @@ and for the options of a DELETE.
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Final
 
 import attrs
 
-from kubelab.model.failure import ApiFailure, bad_request, unsupported_media_type
+from kubelab.model.failure import bad_request, unsupported_media_type
 from purekube.apimachinery.timestamps import format_time
 
 Field = tuple[int, int | bytes]
@@ -77,19 +78,77 @@ _MAGIC: Final = b"k8s\x00"
 
 Read = Callable[[Any], Any]
 
+_MESSAGES: Final[Mapping[str, str]] = {
+    "ObjectMeta": "1 name, 2 generateName, 3 namespace, 5 uid, 6 resourceVersion, 8 creationTimestamp time,"
+    " 11 labels text{}, 12 annotations text{}, 13 ownerReferences OwnerReference*, 14 finalizers text*",
+    "OwnerReference": "1 kind, 3 name, 4 uid, 5 apiVersion, 6 controller bool, 7 blockOwnerDeletion bool",
+    "DeleteOptions": "1 gracePeriodSeconds int, 2 preconditions Preconditions, 3 orphanDependents bool,"
+    " 4 propagationPolicy, 5 dryRun text*",
+    "Preconditions": "1 uid, 2 resourceVersion",
+    "NamespaceSpec": "1 finalizers text*",
+    "ObjectReference": "1 kind, 2 namespace, 3 name",
+    "ServiceSpec": "1 ports ServicePort*, 2 selector text{}, 3 clusterIP, 4 type, 5 externalIPs text*,"
+    " 7 sessionAffinity, 10 externalName, 11 externalTrafficPolicy, 13 publishNotReadyAddresses bool?",
+    "ServicePort": "1 name, 2 protocol, 3 port int, 4 targetPort int-or-string, 5 nodePort int?, 6 appProtocol",
+    "ResourceQuotaSpec": "1 hard quantity{}, 2 scopes text*",
+    "LabelSelector": "1 matchLabels text{}",
+    "PodTemplateSpec": "1 metadata ObjectMeta, 2 spec PodSpec",
+    "PodSpec": "2 containers Container*, 3 restartPolicy",
+    "Container": "1 name, 2 image, 3 command text*, 4 args text*, 6 ports ContainerPort*",
+    "ContainerPort": "1 name, 3 containerPort int, 4 protocol",
+    "DeploymentSpec": "1 replicas int, 2 selector LabelSelector, 3 template PodTemplateSpec",
+    "JobSpec": "1 parallelism int, 2 completions int, 6 template PodTemplateSpec, 7 backoffLimit int",
+    "CronJobSpec": "1 schedule, 3 concurrencyPolicy, 4 suspend bool, 5 jobTemplate JobTemplateSpec, 8 timeZone",
+    "JobTemplateSpec": "1 metadata ObjectMeta, 2 spec JobSpec",
+    "IngressSpec": "1 defaultBackend IngressBackend, 2 tls IngressTLS*, 3 rules IngressRule*, 4 ingressClassName",
+    "IngressBackend": "4 service IngressServiceBackend",
+    "IngressServiceBackend": "1 name, 2 port ServiceBackendPort",
+    "ServiceBackendPort": "1 name, 2 number int?",
+    "IngressTLS": "1 hosts text*, 2 secretName",
+    "IngressRule": "1 host, 2 - IngressRuleValue",
+    "IngressRuleValue": "1 http HTTPIngressRuleValue",
+    "HTTPIngressRuleValue": "1 paths HTTPIngressPath*",
+    "HTTPIngressPath": "1 path, 2 backend IngressBackend, 3 pathType",
+    "PodDisruptionBudgetSpec": "1 minAvailable int-or-string, 2 selector LabelSelector, 3 maxUnavailable int-or-string",
+    "PolicyRule": "1 verbs text*, 2 apiGroups text*, 3 resources text*, 4 resourceNames text*, 5 nonResourceURLs text*",
+    "RoleRef": "1 apiGroup, 2 kind, 3 name",
+    "Subject": "1 kind, 2 apiGroup, 3 name, 4 namespace",
+    "SelfSubjectAccessReviewSpec": "1 resourceAttributes ResourceAttributes,"
+    " 2 nonResourceAttributes NonResourceAttributes",
+    "ResourceAttributes": "1 namespace, 2 verb, 3 group, 4 version, 5 resource, 6 subresource, 7 name",
+    "NonResourceAttributes": "1 path, 2 verb",
+    "SelfSubjectRulesReviewSpec": "1 namespace",
+}
+"""The fields of each message, as in Kubernetes' `.proto` files: number, JSON name, and type, by default `text`.
 
-@attrs.frozen
-class WireField:
-    """The description of one field of a protobuf message: its JSON name, and the decoder `read` of its values.
-
-    With `many` the field is repeated, and becomes a JSON list. With `keyed` it is a map, and becomes a JSON object. The
-    members of a field without a name are members of the message itself in JSON.
-    """
-
-    name: str
-    read: Read
-    many: bool = False
-    keyed: bool = False
+A type with `*` is that of a repeated field, which becomes a list in JSON; one with `{}` is that of the values of a map
+from texts; one with `?` leaves the field out if it is 0 or false, as its JSON does. The members of a field with the
+name `-` are members of the message itself in JSON.
+"""
+_ROLE: Final = "2 rules PolicyRule*"
+_BINDING: Final = "2 subjects Subject*, 3 roleRef RoleRef"
+_KINDS: Final[Mapping[tuple[str, str], str]] = {
+    ("v1", "Namespace"): "2 spec NamespaceSpec",
+    ("v1", "ConfigMap"): "2 data text{}, 3 binaryData bytes{}, 4 immutable bool",
+    ("v1", "Secret"): "2 data bytes{}, 3 type, 4 stringData text{}, 5 immutable bool",
+    ("v1", "ServiceAccount"): "2 secrets ObjectReference*",
+    ("v1", "Service"): "2 spec ServiceSpec",
+    ("v1", "ResourceQuota"): "2 spec ResourceQuotaSpec",
+    ("apps/v1", "Deployment"): "2 spec DeploymentSpec",
+    ("batch/v1", "Job"): "2 spec JobSpec",
+    ("batch/v1", "CronJob"): "2 spec CronJobSpec",
+    ("networking.k8s.io/v1", "Ingress"): "2 spec IngressSpec",
+    ("policy/v1", "PodDisruptionBudget"): "2 spec PodDisruptionBudgetSpec",
+    ("scheduling.k8s.io/v1", "PriorityClass"): "2 value int, 3 globalDefault bool?, 4 description, 5 preemptionPolicy",
+    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
+    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): "2 spec SelfSubjectAccessReviewSpec",
+    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): "2 spec SelfSubjectRulesReviewSpec",
+    ("authentication.k8s.io/v1", "SelfSubjectReview"): "",
+}
+"""The fields of each kind that can be decoded, by apiVersion and kind, in addition to `1 metadata ObjectMeta`."""
 
 
 def _raw(value: Any) -> bytes:
@@ -106,110 +165,9 @@ def _base64(value: Any) -> str:
     return b64encode(_raw(value)).decode()
 
 
-def _flag(value: Any) -> bool:
-    return bool(value)
-
-
 def _time(value: Any) -> str | None:
     seconds = dict(fields_of(_raw(value))).get(1)
     return format_time(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
-
-
-def _pair(read: Read) -> Read:
-    def pair(value: Any) -> tuple[str, Any]:
-        parts = dict(fields_of(_raw(value)))
-        return _text(parts.get(1, b"")), read(parts.get(2, b""))
-
-    return pair
-
-
-def _text_map(name: str) -> WireField:
-    return WireField(name, _pair(_text), keyed=True)
-
-
-def _texts(name: str) -> WireField:
-    return WireField(name, _text, many=True)
-
-
-def _message(**numbers: WireField) -> Read:
-    """Return a function that decodes a protobuf message to JSON.
-
-    `numbers` are the message's fields by their numbers (`f1`, `f2`, …).
-    """
-    members = {int(number[1:]): member for number, member in numbers.items()}
-    return lambda value: _read_members(_raw(value), members)
-
-
-def _read_members(raw: bytes, members: Mapping[int, WireField]) -> dict[str, Any]:
-    message: dict[str, Any] = {}
-    for number, value in fields_of(raw):
-        member = members.get(number)
-        if member is None:
-            continue
-        read = member.read(value)
-        if member.keyed:
-            message.setdefault(member.name, {})[read[0]] = read[1]
-        elif member.many:
-            message.setdefault(member.name, []).append(read)
-        elif not member.name:
-            message |= read
-        elif read not in ("", None):
-            message[member.name] = read
-    return message
-
-
-_OWNER: Final = _message(
-    f1=WireField("kind", _text),
-    f3=WireField("name", _text),
-    f4=WireField("uid", _text),
-    f5=WireField("apiVersion", _text),
-    f6=WireField("controller", _flag),
-    f7=WireField("blockOwnerDeletion", _flag),
-)
-_METADATA: Final = WireField(
-    "metadata",
-    _message(
-        f1=WireField("name", _text),
-        f2=WireField("generateName", _text),
-        f3=WireField("namespace", _text),
-        f5=WireField("uid", _text),
-        f6=WireField("resourceVersion", _text),
-        f8=WireField("creationTimestamp", _time),
-        f11=_text_map("labels"),
-        f12=_text_map("annotations"),
-        f13=WireField("ownerReferences", _OWNER, many=True),
-        f14=_texts("finalizers"),
-    ),
-)
-_RULE: Final = _message(
-    f1=_texts("verbs"),
-    f2=_texts("apiGroups"),
-    f3=_texts("resources"),
-    f4=_texts("resourceNames"),
-    f5=_texts("nonResourceURLs"),
-)
-_SUBJECT: Final = _message(
-    f1=WireField("kind", _text),
-    f2=WireField("apiGroup", _text),
-    f3=WireField("name", _text),
-    f4=WireField("namespace", _text),
-)
-_ROLE_REF: Final = _message(f1=WireField("apiGroup", _text), f2=WireField("kind", _text), f3=WireField("name", _text))
-_ROLE: Final = _message(f1=_METADATA, f2=WireField("rules", _RULE, many=True))
-_BINDING: Final = _message(
-    f1=_METADATA, f2=WireField("subjects", _SUBJECT, many=True), f3=WireField("roleRef", _ROLE_REF)
-)
-_NAMED: Final = _message(f1=WireField("kind", _text), f2=WireField("namespace", _text), f3=WireField("name", _text))
-_RESOURCE_ATTRIBUTES: Final = _message(
-    f1=WireField("namespace", _text),
-    f2=WireField("verb", _text),
-    f3=WireField("group", _text),
-    f4=WireField("version", _text),
-    f5=WireField("resource", _text),
-    f6=WireField("subresource", _text),
-    f7=WireField("name", _text),
-)
-_PATH_ATTRIBUTES: Final = _message(f1=WireField("path", _text), f2=WireField("verb", _text))
 
 
 def _integer(value: Any) -> int:
@@ -217,11 +175,6 @@ def _integer(value: Any) -> int:
     if not isinstance(value, int):
         raise bad_request("proto: wrong wireType for a field")
     return value - (1 << 64 if value >> 63 else 0)
-
-
-def _unless_zero(read: Read) -> Read:
-    """Return a decoder that leaves the field out if its value is 0 or false, as its JSON does."""
-    return lambda value: read(value) or None
 
 
 def _int_or_string(value: Any) -> Any:
@@ -233,155 +186,61 @@ def _quantity(value: Any) -> str:
     return _text(dict(fields_of(_raw(value))).get(1, b""))
 
 
-_PORT: Final = _message(
-    f1=WireField("name", _text), f3=WireField("containerPort", _integer), f4=WireField("protocol", _text)
-)
-_CONTAINER: Final = _message(
-    f1=WireField("name", _text),
-    f2=WireField("image", _text),
-    f3=_texts("command"),
-    f4=_texts("args"),
-    f6=WireField("ports", _PORT, many=True),
-)
-_TEMPLATE: Final = WireField(
-    "template",
-    _message(
-        f1=_METADATA,
-        f2=WireField(
-            "spec",
-            _message(f2=WireField("containers", _CONTAINER, many=True), f3=WireField("restartPolicy", _text)),
-        ),
-    ),
-)
-_SELECTOR: Final = WireField("selector", _message(f1=_text_map("matchLabels")))
-_DEPLOYMENT_SPEC: Final = _message(f1=WireField("replicas", _integer), f2=_SELECTOR, f3=_TEMPLATE)
-_JOB_SPEC: Final = _message(
-    f1=WireField("parallelism", _integer),
-    f2=WireField("completions", _integer),
-    f6=_TEMPLATE,
-    f7=WireField("backoffLimit", _integer),
-)
-
-_CRON_JOB_SPEC: Final = _message(
-    f1=WireField("schedule", _text),
-    f3=WireField("concurrencyPolicy", _text),
-    f4=WireField("suspend", _flag),
-    f5=WireField("jobTemplate", _message(f1=_METADATA, f2=WireField("spec", _JOB_SPEC))),
-    f8=WireField("timeZone", _text),
-)
-_SERVICE_PORT: Final = _message(
-    f1=WireField("name", _text),
-    f2=WireField("protocol", _text),
-    f3=WireField("port", _integer),
-    f4=WireField("targetPort", _int_or_string),
-    f5=WireField("nodePort", _unless_zero(_integer)),
-    f6=WireField("appProtocol", _text),
-)
-_SERVICE_SPEC: Final = _message(
-    f1=WireField("ports", _SERVICE_PORT, many=True),
-    f2=_text_map("selector"),
-    f3=WireField("clusterIP", _text),
-    f4=WireField("type", _text),
-    f5=_texts("externalIPs"),
-    f7=WireField("sessionAffinity", _text),
-    f10=WireField("externalName", _text),
-    f11=WireField("externalTrafficPolicy", _text),
-    f13=WireField("publishNotReadyAddresses", _unless_zero(_flag)),
-)
-_INGRESS_BACKEND: Final = _message(
-    f4=WireField(
-        "service",
-        _message(
-            f1=WireField("name", _text),
-            f2=WireField("port", _message(f1=WireField("name", _text), f2=WireField("number", _unless_zero(_integer)))),
-        ),
-    )
-)
-_INGRESS_PATH: Final = _message(
-    f1=WireField("path", _text), f2=WireField("backend", _INGRESS_BACKEND), f3=WireField("pathType", _text)
-)
-_INGRESS_PATHS: Final = _message(f1=WireField("paths", _INGRESS_PATH, many=True))
-_INGRESS_RULE: Final = _message(
-    f1=WireField("host", _text), f2=WireField("", _message(f1=WireField("http", _INGRESS_PATHS)))
-)
-_INGRESS_SPEC: Final = _message(
-    f1=WireField("defaultBackend", _INGRESS_BACKEND),
-    f2=WireField("tls", _message(f1=_texts("hosts"), f2=WireField("secretName", _text)), many=True),
-    f3=WireField("rules", _INGRESS_RULE, many=True),
-    f4=WireField("ingressClassName", _text),
-)
-
-_DELETE_OPTIONS: Final = _message(
-    f1=WireField("gracePeriodSeconds", _integer),
-    f2=WireField("preconditions", _message(f1=WireField("uid", _text), f2=WireField("resourceVersion", _text))),
-    f3=WireField("orphanDependents", _flag),
-    f4=WireField("propagationPolicy", _text),
-    f5=_texts("dryRun"),
-)
-"""The decoder of DeleteOptions, which is the same message in every API group."""
-
-_KINDS: Final[Mapping[tuple[str, str], Read]] = {
-    ("v1", "Namespace"): _message(f1=_METADATA, f2=WireField("spec", _message(f1=_texts("finalizers")))),
-    ("v1", "ConfigMap"): _message(
-        f1=_METADATA,
-        f2=_text_map("data"),
-        f3=WireField("binaryData", _pair(_base64), keyed=True),
-        f4=WireField("immutable", _flag),
-    ),
-    ("v1", "Secret"): _message(
-        f1=_METADATA,
-        f2=WireField("data", _pair(_base64), keyed=True),
-        f3=WireField("type", _text),
-        f4=_text_map("stringData"),
-        f5=WireField("immutable", _flag),
-    ),
-    ("v1", "ServiceAccount"): _message(f1=_METADATA, f2=WireField("secrets", _NAMED, many=True)),
-    ("v1", "Service"): _message(f1=_METADATA, f2=WireField("spec", _SERVICE_SPEC)),
-    ("v1", "ResourceQuota"): _message(
-        f1=_METADATA,
-        f2=WireField("spec", _message(f1=WireField("hard", _pair(_quantity), keyed=True), f2=_texts("scopes"))),
-    ),
-    ("apps/v1", "Deployment"): _message(f1=_METADATA, f2=WireField("spec", _DEPLOYMENT_SPEC)),
-    ("batch/v1", "Job"): _message(f1=_METADATA, f2=WireField("spec", _JOB_SPEC)),
-    ("batch/v1", "CronJob"): _message(f1=_METADATA, f2=WireField("spec", _CRON_JOB_SPEC)),
-    ("networking.k8s.io/v1", "Ingress"): _message(f1=_METADATA, f2=WireField("spec", _INGRESS_SPEC)),
-    ("policy/v1", "PodDisruptionBudget"): _message(
-        f1=_METADATA,
-        f2=WireField(
-            "spec",
-            _message(
-                f1=WireField("minAvailable", _int_or_string),
-                f2=_SELECTOR,
-                f3=WireField("maxUnavailable", _int_or_string),
-            ),
-        ),
-    ),
-    ("scheduling.k8s.io/v1", "PriorityClass"): _message(
-        f1=_METADATA,
-        f2=WireField("value", _integer),
-        f3=WireField("globalDefault", _unless_zero(_flag)),
-        f4=WireField("description", _text),
-        f5=WireField("preemptionPolicy", _text),
-    ),
-    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
-    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): _message(
-        f1=_METADATA,
-        f2=WireField(
-            "spec",
-            _message(
-                f1=WireField("resourceAttributes", _RESOURCE_ATTRIBUTES),
-                f2=WireField("nonResourceAttributes", _PATH_ATTRIBUTES),
-            ),
-        ),
-    ),
-    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): _message(
-        f1=_METADATA, f2=WireField("spec", _message(f1=WireField("namespace", _text)))
-    ),
-    ("authentication.k8s.io/v1", "SelfSubjectReview"): _message(f1=_METADATA),
+_SCALARS: Final[Mapping[str, Read]] = {
+    "text": _text,
+    "bytes": _base64,
+    "bool": bool,
+    "int": _integer,
+    "time": _time,
+    "int-or-string": _int_or_string,
+    "quantity": _quantity,
+    "bool?": lambda value: bool(value) or None,
+    "int?": lambda value: _integer(value) or None,
 }
+
+
+@attrs.frozen
+class WireField:
+    """One field of a protobuf message: its JSON name, the decoder `read` of its values, and the end of its type."""
+
+    name: str
+    read: Read
+    many: bool
+    keyed: bool
+
+
+def _field(declared: str) -> tuple[int, WireField]:
+    number, name, *given = declared.split()
+    kind = given[0] if given else "text"
+    plain = kind.rstrip("*{}")
+    read = _SCALARS.get(plain) or (lambda value: _read_members(_raw(value), _MESSAGES[plain]))
+    return int(number), WireField(name, read, kind.endswith("*"), kind.endswith("{}"))
+
+
+@cache
+def _fields(declared: str) -> Mapping[int, WireField]:
+    return dict(map(_field, declared.split(", ")))
+
+
+def _read_members(raw: bytes, declared: str) -> dict[str, Any]:
+    """Return the members, in JSON, of a message whose fields `declared` describes. Other fields are left out."""
+    message: dict[str, Any] = {}
+    for number, value in fields_of(raw):
+        member = _fields(declared).get(number)
+        if member is None:
+            continue
+        if member.keyed:
+            parts = dict(fields_of(_raw(value)))
+            message.setdefault(member.name, {})[_text(parts.get(1, b""))] = member.read(parts.get(2, b""))
+            continue
+        read = member.read(value)
+        if member.many:
+            message.setdefault(member.name, []).append(read)
+        elif member.name == "-":
+            message |= read
+        elif read not in ("", None):
+            message[member.name] = read
+    return message
 
 
 def decode_object(raw: bytes) -> dict[str, Any]:
@@ -395,11 +254,10 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
     version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
     # The options are the same message in every API group, and clients name the group of the object.
-    read = _DELETE_OPTIONS if kind == "DeleteOptions" else _KINDS.get((version, kind))
-    if read is None:
-        raise _not_described(version, kind)
-    return {"apiVersion": version, "kind": kind, **read(envelope.get(2, b""))}
-
-
-def _not_described(version: str, kind: str) -> ApiFailure:
-    return unsupported_media_type(("application/json", "application/yaml", f"({version} {kind} not as protobuf)"))
+    if kind == "DeleteOptions":
+        declared = _MESSAGES[kind]
+    elif (version, kind) in _KINDS:
+        declared = ", ".join(filter(None, ("1 metadata ObjectMeta", _KINDS[version, kind])))
+    else:
+        raise unsupported_media_type(("application/json", "application/yaml", f"({version} {kind} not as protobuf)"))
+    return {"apiVersion": version, "kind": kind, **_read_members(_raw(envelope.get(2, b"")), declared)}
