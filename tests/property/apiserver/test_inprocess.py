@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubelab.clock import VirtualTimeLoop, virtual_loop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model import failure as failures
-from kubelab.model.failure import ApiFailure, FailureCause, core_error
+from kubelab.model.failure import ApiFailure, core_error
 from kubelab.server import ApiServer
 from kubelab.ssa.managers import decode_managers
 from kubelab.storage.watch_stream import WatchStream
@@ -28,6 +28,7 @@ from purekube.apimachinery.errors import (
     OperatorError,
     Permanent,
     Stale,
+    StatusCause,
     Unauthorized,
     Unavailable,
 )
@@ -46,8 +47,8 @@ G, P = "tests.example", "gizmos"
         (failures.not_served(), KindMissing),
         (failures.already_exists(G, P, "a"), AlreadyExists),
         (failures.stale(G, P, "a"), Stale),
-        (failures.field_conflict("m", [FailureCause(".x", 'conflict with "o"', "FieldManagerConflict")]), Conflict),
-        (failures.invalid(G, "Gizmo", "a", [FailureCause("x", "bad")]), Invalid),
+        (failures.field_conflict("m", [StatusCause(".x", 'conflict with "o"', "FieldManagerConflict")]), Conflict),
+        (failures.invalid(G, "Gizmo", "a", [StatusCause("x", "bad")]), Invalid),
         (failures.bad_request("bad"), Invalid),
         (failures.too_large("much"), Invalid),
         (failures.internal("failed to create typed patch object (x): y"), Invalid),
@@ -74,7 +75,7 @@ def test_no_refusal_is_left_over(status: int, reason: str, message: str) -> None
 
 
 def test_what_errors_carry_comes_through() -> None:
-    cause = FailureCause(".spec.size", 'conflict with "helm" using v1', "FieldManagerConflict")
+    cause = StatusCause(".spec.size", 'conflict with "helm" using v1', "FieldManagerConflict")
     conflict = core_error(failures.field_conflict("m", [cause]), "apply Gizmo a", GIZMO)
     assert isinstance(conflict, Conflict)
     assert conflict.conflicts == (FieldConflict("helm", ".spec.size", 'conflict with "helm" using v1'),)
@@ -87,7 +88,7 @@ def test_what_errors_carry_comes_through() -> None:
 
 
 def test_a_refusal_about_a_secret_shows_no_value() -> None:
-    failure = failures.invalid("", "Secret", "s", [FailureCause("data", 'Invalid value: "hunter2": not base64')])
+    failure = failures.invalid("", "Secret", "s", [StatusCause("data", 'Invalid value: "hunter2": not base64')])
     error = core_error(failure, "create Secret s", SECRET)
     assert isinstance(error, Invalid)
     assert "hunter2" not in repr((error.message, error.causes))

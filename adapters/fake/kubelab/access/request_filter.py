@@ -10,7 +10,6 @@ from kubelab.model.calls import ADMIN, Caller, Reply, RequestTarget, RequestVerb
 from kubelab.model.conversion import ConversionNeeded
 from kubelab.model.failure import (
     ApiFailure,
-    FailureCause,
     bad_request,
     invalid,
     method_not_allowed,
@@ -23,6 +22,7 @@ from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from kubelab.writes.write_options import manager_of
 from purekube.apimachinery.manifest import get_path
+from purekube.schema.causes import invalid_value
 
 T = TypeVar("T")
 
@@ -237,8 +237,6 @@ def _subject_of(body: Mapping[str, Any]) -> Caller:
     """
     user, groups = str(get_path(body, "spec", "user") or ""), get_path(body, "spec", "groups") or ()
     if not user and not groups:
-        cause = FailureCause(
-            "spec.user", 'Invalid value: "": at least one of user or group must be specified', "FieldValueInvalid"
-        )
+        cause = invalid_value("spec.user", "", "at least one of user or group must be specified")
         raise invalid("authorization.k8s.io", "SubjectAccessReview", "", [cause])
     return Caller(user, tuple(map(str, groups)))

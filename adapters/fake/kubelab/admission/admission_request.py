@@ -6,9 +6,7 @@ from typing import Any
 import attrs
 
 from kubelab.model.calls import Caller, RequestTarget
-from purekube.apimachinery.manifest import get_path
-
-Manifest = Mapping[str, Any]
+from purekube.apimachinery.manifest import Manifest, get_path
 
 
 @attrs.frozen

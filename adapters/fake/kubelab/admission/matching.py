@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any, Final
+from typing import Final
 
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.model.failure import forbidden
+from purekube.apimachinery.manifest import Manifest
 from purekube.cel import DYN, FUNCTIONS, LIMITS, CelError, Environment, Limits, Program, compile_expression
 from purekube.cel.json_values import as_json
 from purekube.cel.signatures import function, table
 from purekube.cel.syntax import constructor
-
-Manifest = Mapping[str, Any]
 
 GROUP: Final = "admissionregistration.k8s.io"
 """The API group of webhook configurations and policies."""

@@ -11,8 +11,10 @@ import attrs
 
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.matching import GROUP, compile_condition, conditions_hold, version_for
-from kubelab.model.failure import ApiFailure, FailureCause, resource_of
+from kubelab.model.failure import ApiFailure, resource_of
 from kubelab.model.records import GroupResource
+from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.cel import CelError
 
 PolicyKinds = tuple[GroupResource, GroupResource]
@@ -27,8 +29,6 @@ _ALL: Final = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "r
 """The rule that matches every request, for policies and bindings that have selectors but no rules."""
 _CODES: Final = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413}
 """The HTTP status of a refusal by its reason; 422 for all other reasons."""
-
-Manifest = Mapping[str, Any]
 
 
 @attrs.frozen
@@ -142,6 +142,6 @@ def _refusal(request: AdmissionAttributes, told: str, reason: str, message: str,
         status or _CODES.get(reason, 422),
         reason,
         message,
-        causes=[FailureCause("", told, "")],
+        causes=[StatusCause("", told, "")],
         details={"name": request.name, "group": resource.group, "kind": resource.plural},
     )

@@ -17,6 +17,7 @@ from kubelab.admission.matching import GROUP, conditions_hold, version_for
 from kubelab.model.conversion import WebhookClient, client_of
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource
+from purekube.apimachinery.manifest import Manifest
 
 # Within each resource the order is by the configuration's name (apiserver: admission/configuration, sorted).
 CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
@@ -24,8 +25,6 @@ CONFIGURATIONS: Final[tuple[GroupResource, GroupResource]] = (
     (GROUP, "validatingwebhookconfigurations"),
 )
 """The resources that configure webhooks, in the order of calling: mutating before validating."""
-
-Manifest = Mapping[str, Any]
 
 
 @attrs.frozen

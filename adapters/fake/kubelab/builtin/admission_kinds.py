@@ -8,7 +8,7 @@ from kubelab.admission.matching import GROUP, compile_condition
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.cel import CelSyntaxError
 from purekube.schema.builtin.schema_parts import (
     BYTES,
@@ -21,9 +21,6 @@ from purekube.schema.builtin.schema_parts import (
     unique,
 )
 from purekube.schema.causes import invalid_value, required
-
-Manifest = Mapping[str, Any]
-
 
 _CLIENT: Final = obj("url", caBundle=BYTES, service=obj("namespace! name! path port:int32"))
 _RULE: Final = obj("scope apiGroups:strings apiVersions:strings operations:strings resources:strings")

@@ -9,10 +9,9 @@ from typing import Any, Final
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import invalid_value, required
-
-Manifest = Mapping[str, Any]
 
 _BY_CPU: Final = {
     "type": "Resource",

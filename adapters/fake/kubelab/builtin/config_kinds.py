@@ -10,11 +10,10 @@ from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import basic_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required, too_long
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
 
 # kubernetes: apis/core/types.go, MaxSecretSize.
 MAX_DATA: Final = 1_048_576

@@ -11,14 +11,12 @@ from kubelab.model.definition import Behaviour, Generation, NameRule, definition
 from kubelab.model.failure import bad_request
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.schema.builtin import basic_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, required
 from purekube.schema.keywords import mistyped_keywords
 from purekube.schema.node import SchemaError
-
-Manifest = Mapping[str, Any]
 
 
 def _read(manifest: Manifest) -> Manifest:

@@ -1,18 +1,15 @@
 """Events in the core group and in `events.k8s.io`: the same stored objects under two schemas."""
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import EVENT
 from purekube.schema.builtin import basic_schemas as schemas
 from purekube.schema.causes import invalid_value, required
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
 
 CORE_EVENT: Final = Kind("", "v1", "Event", "events")
 # The server counts bytes, although its message says characters.

@@ -8,11 +8,10 @@ from kubelab.builtin.definition_builder import built_in, filled, pod_template
 from kubelab.builtin.pod_checks import template_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
 
 # kubernetes: apis/batch/validation/validation.go, validateJobStatus.
 _AFTER: Final = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}

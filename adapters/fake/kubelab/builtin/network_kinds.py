@@ -12,10 +12,9 @@ from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
-
-Manifest = Mapping[str, Any]
 
 _BAD: Final = ("//", "/./", "/../", "%2f", "%2F")
 _POLICY_TYPES: Final = ("Ingress", "Egress")

@@ -7,11 +7,10 @@ from kubelab.builtin.definition_builder import built_in, filled, pod_spec
 from kubelab.builtin.pod_checks import pod_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import forbidden_value
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
 
 _CHANGEABLE: Final = (
     "spec.containers[*].image",

@@ -6,13 +6,11 @@ from typing import Any, Final
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import RBAC_GROUP
 from purekube.schema.builtin import basic_schemas as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
-
 
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")
 

@@ -11,11 +11,11 @@ from kubelab.builtin.pod_checks import PORT_RANGE, port_name_problems
 from kubelab.model.definition import Behaviour, Generation, NameRule, ServedKind
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
 from purekube.schema.structure import equal
 
-Manifest = Mapping[str, Any]
 Spec = Mapping[str, Any]
 
 _NODE_PORT: Final = "provided port is not in the valid range. The range of valid ports is 30000-32767"

@@ -1,7 +1,6 @@
 """The definitions of four built-in kinds: volumes and their claims, StorageClass and PodDisruptionBudget."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
@@ -9,11 +8,10 @@ from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
-
-Manifest = Mapping[str, Any]
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 # kubernetes: plugin/pkg/admission/storage/storageobjectinuseprotection adds it at creation.

@@ -7,11 +7,11 @@ from kubelab.builtin.definition_builder import REPLICAS, built_in, filled, pod_t
 from kubelab.builtin.pod_checks import share_causes, template_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
 
-Manifest = Mapping[str, Any]
 Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 

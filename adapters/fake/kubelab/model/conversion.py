@@ -12,6 +12,7 @@ from kubelab.model.failure import ApiFailure, internal
 from kubelab.model.records import encode
 from kubelab.ssa.ownership import UntypedError
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.node import Schema
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
 
@@ -37,8 +38,6 @@ def client_of(config: Mapping[str, Any], timeout: float) -> WebhookClient:
     path = f":{service.get('port', 443)}{service.get('path') or '/'}" if service else ""
     return WebhookClient(config.get("url") or path, where, b64decode(config.get("caBundle") or "").decode(), timeout)
 
-
-Manifest = Mapping[str, Any]
 
 _GROUP: Final = "apiextensions.k8s.io"
 _KIND: Final = "ConversionReview"

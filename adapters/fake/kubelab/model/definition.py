@@ -15,12 +15,10 @@ import msgspec
 from kubelab.model.conversion import Conversions, KindVersions, conversion_webhook
 from kubelab.ssa.fieldset import EMPTY, FieldSet
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Kind, canonical_json
+from purekube.apimachinery.manifest import Kind, Manifest, canonical_json
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema, SchemaError, SchemaProblem
 from purekube.schema.objectmeta import with_type_meta
-
-Manifest = Mapping[str, Any]
 
 
 class Generation(Enum):

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import attrs
-
 from purekube.apimachinery.errors import (
     AlreadyExists,
     Conflict,
@@ -29,23 +27,6 @@ from purekube.apimachinery.resources import SECRET
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-@attrs.frozen
-class FailureCause:
-    """One entry of `details.causes` in a Status: a problem of one field.
-
-    `reason` is one of the API's words, such as `FieldValueInvalid` or `FieldManagerConflict`.
-    """
-
-    field: str
-    message: str
-    reason: str = "FieldValueInvalid"
-
-    def render(self) -> dict[str, str]:
-        """Return the entry as JSON, without the keys of empty fields."""
-        parts = {"reason": self.reason, "message": self.message, "field": self.field}
-        return {key: value for key, value in parts.items() if value}
-
-
 class ApiFailure(Exception):
     """The error for a request that the API server refuses.
 
@@ -65,7 +46,7 @@ class ApiFailure(Exception):
         reason: str,
         message: str,
         *,
-        causes: Iterable[FailureCause] = (),
+        causes: Iterable[StatusCause] = (),
         details: Mapping[str, Any] | None = None,
         plain: bool = False,
         continue_token: str = "",
@@ -99,10 +80,15 @@ def status_body(failure: ApiFailure) -> dict[str, Any]:
     if failure.details is not None or failure.causes:
         body["details"] = {key: value for key, value in (failure.details or {}).items() if value}
         if failure.causes:
-            body["details"]["causes"] = [cause.render() for cause in failure.causes]
+            body["details"]["causes"] = [_rendered(cause) for cause in failure.causes]
     # The order of the members is that of Go's struct Status, for readers of raw answers.
     body["code"] = failure.status
     return body
+
+
+def _rendered(cause: StatusCause) -> dict[str, str]:
+    parts = {"reason": cause.reason, "message": cause.message, "field": cause.field}
+    return {key: value for key, value in parts.items() if value}
 
 
 def resource_of(group: str, plural: str) -> str:
@@ -154,27 +140,27 @@ def stale(group: str, plural: str, name: str, why: str = MODIFIED) -> ApiFailure
     return ApiFailure(409, "Conflict", message, details=details)
 
 
-def field_conflict(message: str, causes: Iterable[FailureCause]) -> ApiFailure:
+def field_conflict(message: str, causes: Iterable[StatusCause]) -> ApiFailure:
     """Build the 409 of server-side apply: other managers own the fields in `causes`. It names no object (S-77)."""
     # apimachinery: api/errors/errors.go, NewApplyConflict sets no name and no kind, unlike NewConflict.
     return ApiFailure(409, "Conflict", message, causes=causes)
 
 
-def invalid(group: str, kind: str, name: str, causes: Iterable[FailureCause]) -> ApiFailure:
+def invalid(group: str, kind: str, name: str, causes: Iterable[StatusCause]) -> ApiFailure:
     """Build the 422 for content that breaks a rule of the kind; `causes` name the fields."""
-    field_causes = tuple(causes)
-    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in field_causes]
+    causes = tuple(causes)
+    texts = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in causes]
     # apimachinery: util/errors, aggregate.Error leaves out repeated messages and has brackets only around several; the
     # causes keep the repetitions.
     listed = texts[0] if len(set(texts)) == 1 else "[" + ", ".join(dict.fromkeys(texts)) + "]"
     details = {"name": name, "group": group, "kind": kind}
     message = f'{resource_of(group, kind)} "{name}" is invalid: {listed}'
-    return ApiFailure(422, "Invalid", message, causes=field_causes, details=details)
+    return ApiFailure(422, "Invalid", message, causes=causes, details=details)
 
 
 def patch_invalid(why: str) -> ApiFailure:
     """Build the 422 for a patch that leads to no valid document. It names neither the kind nor the object."""
-    return invalid("", "", "", (FailureCause("patch", f'Invalid value: "": {why}'),))
+    return invalid("", "", "", (StatusCause("patch", f'Invalid value: "": {why}'),))
 
 
 def bad_request(message: str) -> ApiFailure:
@@ -182,7 +168,7 @@ def bad_request(message: str) -> ApiFailure:
     return ApiFailure(400, "BadRequest", message)
 
 
-def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[FailureCause] = ()) -> ApiFailure:
+def forbidden(group: str, plural: str, name: str, why: str, causes: Iterable[StatusCause] = ()) -> ApiFailure:
     """Build the 403 for a request that is not permitted, by authorization or by another rule of the server.
 
     `why` follows "is forbidden:" in the message.
@@ -198,7 +184,7 @@ def namespace_terminating(group: str, plural: str, name: str, namespace: str) ->
     Its cause distinguishes it from the 403 for a missing permission (S-19).
     """
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
-    cause = FailureCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
+    cause = StatusCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
     return forbidden(group, plural, name, why, (cause,))
 
 
@@ -282,7 +268,7 @@ def _conflict(failure: ApiFailure, said: str) -> OperatorError:
     return Conflict(said, owned) if owned else Stale(said)
 
 
-def _field_conflict(cause: FailureCause) -> FieldConflict:
+def _field_conflict(cause: StatusCause) -> FieldConflict:
     """Return the FieldConflict for `cause`, one field in a conflict of server-side apply.
 
     The cause's message names the manager in the form `conflict with "helm" with subresource "status" using v1` (S-79).
@@ -296,5 +282,4 @@ def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
 
     The server quotes refused values, so for a Secret the error has only field names. `asked` describes the request.
     """
-    causes = tuple(StatusCause(cause.field, cause.message, cause.reason) for cause in failure.causes)
-    return invalid_secret(asked, causes) if kind == SECRET else Invalid(said, causes)
+    return invalid_secret(asked, failure.causes) if kind == SECRET else Invalid(said, failure.causes)

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubelab.model.definition import ServedKind
-from kubelab.model.failure import FailureCause, bad_request, invalid
+from kubelab.model.failure import bad_request, invalid
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.causes import invalid_value
-
-Manifest = Mapping[str, Any]
 
 
 def scale_of(definition: ServedKind, live: Manifest) -> dict[str, Any]:
@@ -62,8 +61,8 @@ def replicas_of(scale: Manifest, name: str) -> int:
     if given != name:
         raise bad_request(f"the name of the object ({given}) does not match the name on the URL ({name})")
     if replicas < 0:
-        cause = invalid_value("spec.replicas", replicas, "must be greater than or equal to 0")
-        raise invalid("autoscaling", "Scale", name, [FailureCause(cause.field, cause.message, cause.reason)])
+        text = "must be greater than or equal to 0"
+        raise invalid("autoscaling", "Scale", name, [invalid_value("spec.replicas", replicas, text)])
     return replicas
 
 

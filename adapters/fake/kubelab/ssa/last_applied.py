@@ -16,9 +16,7 @@ from kubelab.ssa.conform import misfits
 from kubelab.ssa.fieldset import EMPTY, FieldSet, difference
 from kubelab.ssa.ownership import Clash, conflict
 from kubelab.ssa.typed import field_set
-from purekube.apimachinery.manifest import LAST_APPLIED
-
-Manifest = Mapping[str, Any]
+from purekube.apimachinery.manifest import LAST_APPLIED, Manifest
 
 
 def apply_as(

@@ -9,9 +9,11 @@ import msgspec
 
 from kubelab.model.calls import ListedPage
 from kubelab.model.conversion import for_each
-from kubelab.model.failure import ApiFailure, FailureCause, bad_request, expired, internal, invalid
+from kubelab.model.failure import ApiFailure, bad_request, expired, internal, invalid
 from kubelab.model.records import ObjectKey, Record
 from kubelab.storage.selectors import FieldTerm, LabelSelector
+from purekube.apimachinery.errors import StatusCause
+from purekube.schema.causes import forbidden_value, not_supported
 
 _COMPACTED: Final = "The resourceVersion for the provided list is too old."
 _EXPIRED_TOKEN: Final = (
@@ -201,7 +203,7 @@ def check_watch_options(options: ListOptions) -> None:
             why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
             causes.append(_forbidden(why))
         if match != "NotOlderThan":
-            causes.append(_unsupported(match, '"NotOlderThan"'))
+            causes.append(_unsupported(match, "NotOlderThan"))
         if options.continue_token:
             causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
     _refuse(causes)
@@ -216,24 +218,23 @@ def _check_match(options: ListOptions) -> None:
         if options.continue_token:
             causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
         if match not in {"Exact", "NotOlderThan"}:
-            causes.append(_unsupported(match, '"Exact", "NotOlderThan", ""'))
+            causes.append(_unsupported(match, "Exact", "NotOlderThan", ""))
         if match == "Exact" and version == "0":
             causes.append(_forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     if options.send_initial_events is not None:
-        causes.append(_forbidden("sendInitialEvents is forbidden for list", "sendInitialEvents"))
+        causes.append(forbidden_value("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     _refuse(causes)
 
 
-def _forbidden(why: str, field: str = "resourceVersionMatch") -> FailureCause:
-    return FailureCause(field, f"Forbidden: {why}", "FieldValueForbidden")
+def _forbidden(why: str) -> StatusCause:
+    return forbidden_value("resourceVersionMatch", why)
 
 
-def _unsupported(match: str, supported: str) -> FailureCause:
-    message = f'Unsupported value: "{match}": supported values: {supported}'
-    return FailureCause("resourceVersionMatch", message, "FieldValueNotSupported")
+def _unsupported(match: str, *supported: str) -> StatusCause:
+    return not_supported("resourceVersionMatch", match, supported)
 
 
-def _refuse(causes: Sequence[FailureCause]) -> None:
+def _refuse(causes: Sequence[StatusCause]) -> None:
     if causes:
         raise invalid("meta.k8s.io", "ListOptions", "", causes)
 
@@ -249,7 +250,7 @@ def from_the_future(version: int, current: int) -> ApiFailure:
     """Build the 504 for a resourceVersion that the server has not reached yet (W-03)."""
     # apiserver: storage/errors.go, NewTooLargeResourceVersionError. A kube-apiserver waits for the version first
     # (blockTimeout in storage/cacher/watch_cache.go, 3 s); the one here can only be reached by another request.
-    cause = FailureCause("", "Too large resource version", "ResourceVersionTooLarge")
+    cause = StatusCause("", "Too large resource version", "ResourceVersionTooLarge")
     message = f"Timeout: Too large resource version: {version}, current: {current}"
     return ApiFailure(504, "Timeout", message, causes=(cause,), details={"retryAfterSeconds": 1})
 

@@ -3,16 +3,13 @@
 Plugins are for a cluster in memory, where no webhook can be called; a server over HTTP calls plugins before webhooks.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import attrs
 
 from kubelab.admission.webhooks import denial, patch_of
 from kubelab.writes.writer import ObjectWriter, Prepared
-from purekube.apimachinery.manifest import Kind
-
-Manifest = Mapping[str, Any]
+from purekube.apimachinery.manifest import Kind, Manifest
 
 
 @attrs.frozen

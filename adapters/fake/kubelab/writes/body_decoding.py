@@ -10,17 +10,15 @@ import msgspec
 
 from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind
-from kubelab.model.failure import FailureCause, bad_request, invalid
+from kubelab.model.failure import bad_request, invalid
 from kubelab.model.records import encode
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
 from purekube.schema.structure import check_structure
-
-Manifest = Mapping[str, Any]
 
 _SCALARS: Final = frozenset((str, int, bool, float, type(None)))
 
@@ -80,7 +78,7 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     # Custom resources are decoded whatever their kind is; validation compares the kinds (apiextensions:
     # registry/customresource/validator.go, ValidateTypeMeta).
     if body["kind"] != definition.kind.kind and not definition.built_in:
-        cause = FailureCause("kind", f'Invalid value: "{body["kind"]}": must be {definition.kind.kind}')
+        cause = StatusCause("kind", f'Invalid value: "{body["kind"]}": must be {definition.kind.kind}')
         raise invalid(definition.kind.group, str(body["kind"]), _name_in(body), (cause,))
     if body["kind"] != definition.kind.kind:
         raise bad_request(

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions
-from kubelab.model.failure import ApiFailure, FailureCause, bad_request, invalid, stale
+from kubelab.model.failure import ApiFailure, bad_request, invalid, stale
 from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import flag
+from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.timestamps import format_time
 
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
@@ -61,7 +62,7 @@ def _dry_run(values: Any) -> bool:
     # A misspelt dry run is refused, because it would delete the object (apimachinery: ValidateDryRun).
     if any(value != "All" for value in values or ()):
         message = f'Unsupported value: {json.dumps(values)}: supported values: "All"'
-        raise _bad_option(FailureCause("dryRun", message, "FieldValueNotSupported"))
+        raise _bad_option(StatusCause("dryRun", message, "FieldValueNotSupported"))
     return bool(values)
 
 
@@ -73,16 +74,16 @@ def _policy(given: Mapping[str, Any]) -> str:
         raise bad_request("json: cannot unmarshal into Go struct field DeleteOptions.orphanDependents of type bool")
     if orphan is not None and policy:
         why = f'Invalid value: "{policy}": orphanDependents and deletionPropagation cannot be both set'
-        raise _bad_option(FailureCause("propagationPolicy", why))
+        raise _bad_option(StatusCause("propagationPolicy", why))
     if orphan is not None:
         return "Orphan" if orphan else "Background"
     if policy and policy not in _POLICIES:
         message = f'Unsupported value: "{policy}": supported values: "Foreground", "Background", "Orphan", "nil"'
-        raise _bad_option(FailureCause("propagationPolicy", message, "FieldValueNotSupported"))
+        raise _bad_option(StatusCause("propagationPolicy", message, "FieldValueNotSupported"))
     return str(policy)
 
 
-def _bad_option(cause: FailureCause) -> ApiFailure:
+def _bad_option(cause: StatusCause) -> ApiFailure:
     return invalid("meta.k8s.io", "DeleteOptions", "", (cause,))
 
 

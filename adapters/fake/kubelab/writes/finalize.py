@@ -5,12 +5,12 @@ that change nothing. For custom resources they follow apiextensions-apiserver's
 `pkg/registry/customresource/strategy.go` and `status_strategy.go`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import Generation, ServedKind
-from kubelab.model.failure import ApiFailure, FailureCause, invalid, stale
+from kubelab.model.failure import ApiFailure, invalid, stale
 from kubelab.writes.body_decoding import storage_form
 from kubelab.writes.metadata import (
     check_common,
@@ -20,13 +20,12 @@ from kubelab.writes.metadata import (
     finalizer_warnings,
 )
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.causes import invalid_value
 from purekube.schema.node import MISSING
 from purekube.schema.pruning import apply_defaults
 from purekube.schema.structure import equal
 from purekube.schema.violations import validate
-
-Manifest = Mapping[str, Any]
 
 _SYSTEM: Final = frozenset(
     ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion")
@@ -133,7 +132,7 @@ def _check_version(definition: ServedKind, live: Manifest, manifest: Manifest, w
         # apiserver: registry/generic/registry/store.go, Update compares parsed versions, so the missing one is shown as
         # the number 0, and the error has the plural where others have the kind.
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
-        raise invalid(definition.kind.group, definition.kind.plural, write.name, _wire((cause,)))
+        raise invalid(definition.kind.group, definition.kind.plural, write.name, (cause,))
     if asked != current:
         raise stale(definition.kind.group, definition.kind.plural, write.name)
 
@@ -247,11 +246,7 @@ def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write
     """
     if not causes:
         return None
-    failure = invalid(definition.kind.group, definition.kind.kind, name, _wire(causes))
+    failure = invalid(definition.kind.group, definition.kind.kind, name, causes)
     if not write.defers:
         raise failure
     return failure
-
-
-def _wire(causes: Iterable[StatusCause]) -> list[FailureCause]:
-    return [FailureCause(cause.field, cause.message, cause.reason) for cause in causes]

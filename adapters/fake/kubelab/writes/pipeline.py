@@ -17,7 +17,6 @@ from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import (
     ApiFailure,
-    FailureCause,
     bad_request,
     field_conflict,
     internal,
@@ -34,11 +33,9 @@ from kubelab.writes.body_decoding import check_place, completed, placed, read_bo
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
 from kubelab.writes.patches import json_patch, strategic_merge
-from purekube.apimachinery.errors import Conflict
-from purekube.apimachinery.manifest import get_path, merge_patch
+from purekube.apimachinery.errors import Conflict, StatusCause
+from purekube.apimachinery.manifest import Manifest, get_path, merge_patch
 from purekube.ports import PatchType
-
-Manifest = Mapping[str, Any]
 
 _PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json", "application/apply-patch+yaml")
 
@@ -182,7 +179,7 @@ def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, wr
             settled=write.settled,
         )
     except Conflict as conflict:
-        causes = [FailureCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
+        causes = [StatusCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
         raise field_conflict(conflict.message, causes) from conflict
     # 500 without a reason, whatever the field validation: kube-apiserver does not map this error (S-15 to S-17).
     except ssa.TypedPatchError as error:

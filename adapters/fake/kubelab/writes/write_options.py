@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from kubelab.model.calls import Caller, FieldValidation, WriteOptions
-from kubelab.model.failure import ApiFailure, FailureCause, invalid
+from kubelab.model.failure import ApiFailure, invalid
+from purekube.apimachinery.errors import StatusCause
 
 # apimachinery: apis/meta/v1/validation/validation.go, FieldManagerMaxLength.
 MANAGER_BYTES: Final = 128
@@ -63,4 +64,4 @@ def manager_of(options: WriteOptions, caller: Caller) -> str:
 
 
 def _refused(kind: str, field: str, message: str, reason: str = "Invalid") -> ApiFailure:
-    return invalid("meta.k8s.io", kind, "", (FailureCause(field, message, f"FieldValue{reason}"),))
+    return invalid("meta.k8s.io", kind, "", (StatusCause(field, message, f"FieldValue{reason}"),))

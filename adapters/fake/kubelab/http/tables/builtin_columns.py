@@ -12,9 +12,8 @@ import attrs
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import PrinterColumn
 from purekube.apimachinery.durations import age, human_duration
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import Manifest, get_path
 
-Manifest = Mapping[str, Any]
 Cells = Callable[[Manifest, datetime], list[Any]]
 
 
