@@ -25,10 +25,11 @@ from bench.burst import instance
 from bench.operators import CLUSTER
 from bench.stage import SPACES
 from kubelab.clock import VirtualClock, virtual_loop
-from kubelab.flux import run as run_flux
+from kubelab.flux import FluxSimulator
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json
 from purekube.apimachinery.meta import APPLIED_HASH
@@ -92,7 +93,7 @@ async def pilot() -> dict[str, Template]:
 
     api = InProcessKube(server).through(record)
     async with anyio.create_task_group() as group:
-        group.start_soon(run_flux, admin, clock)
+        group.start_soon(run_simulator, admin, clock, FluxSimulator(admin))
         group.start_soon(Manager(api, clock, OperatorSettings(Settings(cluster_id=CLUSTER))).run)
         await anyio.sleep(600)
         group.cancel_scope.cancel()

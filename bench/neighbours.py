@@ -33,9 +33,8 @@ from bench.machine import describe
 from bench.operators import BIN, ROOT, Program
 from bench.player import LIMIT, MERGE, PATIENCE, Player, path_of, wait
 from bench.reaching import Client
-from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CONFIG_MAP, SERVICE_ACCOUNT
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, INGRESS, SERVICE, SERVICE_ACCOUNT
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from tools.cluster.build import build, module_folder
 from tools.cluster.components import COMPONENTS

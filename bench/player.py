@@ -11,8 +11,8 @@ import msgspec
 
 from bench.boxes import SPACE, Cluster, encoded, is_ready
 from bench.reaching import Client
-from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import DEPLOYMENT, INGRESS, SERVICE
 
 LIMIT: Final = 3
 """The field `revisionHistoryLimit` of a changed Deployment."""

@@ -21,10 +21,11 @@ from bench.reaching import Access
 from bench.writes import POLICY
 from kubelab.cluster.access import audited
 from kubelab.cluster.embedded import EmbeddedCluster
-from kubelab.flux import FluxBehaviour, FluxSimulator, run
+from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.simulation.queue import workers
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CLUSTER_ROLE_BINDING, NAMESPACE
 from purekube.ports import KubeApi
@@ -80,7 +81,7 @@ async def real(server: RealServer, with_flux: bool) -> None:
         await api.create(everything_for(OPERATOR_USER), kind=CLUSTER_ROLE_BINDING, field_manager="bench")
         announce(access)
         if with_flux:
-            await run(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
+            await run_simulator(api, SystemClock(), FluxSimulator(api, QUICK, together=workers(WORKERS)))
         await anyio.sleep_forever()
 
 

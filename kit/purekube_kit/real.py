@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream import DownstreamSimulator
-from kubelab.downstream import run as run_downstream
 from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -81,7 +81,7 @@ class RealCluster(ClusterUnderTest):
             self.loop.run_until_complete(client.__aenter__())
         self._have_namespace(self.namespace)
         if self._workloads:
-            work = run_downstream(self._worker, SystemClock(), self._simulator)
+            work = run_simulator(self._worker, SystemClock(), self._simulator)
             self._simulation = self.loop.create_task(work)
         return self
 

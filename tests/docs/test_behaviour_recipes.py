@@ -12,7 +12,6 @@ import yaml
 
 from kubelab.cluster.behaviours import read_behaviour
 from kubelab.downstream import DownstreamOutcome, DownstreamRule, Ending
-from kubelab.downstream.kinds import DEPLOYMENT, SERVICE
 from kubelab.flux.behaviour import (
     Action,
     FluxOutcome,
@@ -26,7 +25,7 @@ from kubelab.flux.behaviour import (
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.fields import camel
 from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.resources import HELM_RELEASE, JOB, OCI_REPOSITORY, POD, VELERO_BACKUP
+from purekube.apimachinery.resources import DEPLOYMENT, HELM_RELEASE, JOB, OCI_REPOSITORY, POD, SERVICE, VELERO_BACKUP
 from tests.support.downstream_world import NS, VELERO_NS, DownstreamWorld, backup, conditions, job
 from tests.support.flux_world import FluxWorld, helm_release, oci_repository
 

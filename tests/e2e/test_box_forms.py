@@ -7,9 +7,8 @@ from typing import Final
 import pytest
 import yaml
 
-from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import JOB, SECRET
+from purekube.apimachinery.resources import DEPLOYMENT, JOB, SECRET
 from purekube.boxes.box import Box
 from purekube.boxes.definition import crd_of
 from purekube.boxes.rollouts.applied_definition import applied_box_definition

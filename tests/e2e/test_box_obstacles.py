@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.boxes.box import MARKS
 from purekube.boxes.decision.decide import composite_of
 from purekube.composites.observe import observe_live

@@ -3,9 +3,9 @@
 import pytest
 
 from kubelab.access.audit_log import AuditEntry
-from kubelab.downstream.kinds import DEPLOYMENT
 from kubelab.model.calls import RequestVerb
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import DEPLOYMENT
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 

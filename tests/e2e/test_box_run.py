@@ -5,9 +5,8 @@ from typing import Any
 import attrs
 import pytest
 
-from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, JOB, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, INGRESS, JOB, SECRET, SERVICE
 from purekube.boxes.box import Box
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas

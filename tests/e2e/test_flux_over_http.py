@@ -8,9 +8,10 @@ import anyio
 import attrs
 import pytest
 
-from kubelab.flux import FluxBehaviour, FluxSimulator, run
+from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.flux.crds import flux_crds
 from kubelab.simulation.queue import workers
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
@@ -105,7 +106,7 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
         flux = FluxSimulator(api, QUICK, together=workers(8))
-        group.start_soon(run, api, SystemClock(), flux)
+        group.start_soon(run_simulator, api, SystemClock(), flux)
         for name in names:
             await api.apply(repository("6.6.0", name), kind=OCI_REPOSITORY, field_manager="test")
             await api.apply(release(name), kind=HELM_RELEASE, field_manager="test")
@@ -125,7 +126,7 @@ async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
             await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
         await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
         flux = FluxSimulator(api, QUICK)
-        group.start_soon(run, api, SystemClock(), flux)
+        group.start_soon(run_simulator, api, SystemClock(), flux)
         await api.apply(repository("6.6.0"), kind=OCI_REPOSITORY, field_manager="test")
         await api.apply(release(), kind=HELM_RELEASE, field_manager="test")
         await until(api, ready_at("6.6.0"))

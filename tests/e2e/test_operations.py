@@ -11,11 +11,10 @@ import pytest
 
 from kubelab.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep, resume_patch
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import JOB, NAMESPACE, SECRET, VELERO_BACKUP
+from purekube.apimachinery.resources import JOB, NAMESPACE, SECRET, SERVICE_ACCOUNT, VELERO_BACKUP
 from purekube.ports import WatchEvent
 from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from tests.support.operation_requests import (

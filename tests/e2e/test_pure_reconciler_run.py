@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT, SECRET
 from purekube.composites.rights import composite_access
 from purekube.reconcilers.decide_pure import composite_of
 from tests.e2e.test_box_rights import ROLES, fought_over

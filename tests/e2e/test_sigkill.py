@@ -26,8 +26,8 @@ import attrs
 import pytest
 
 from kubelab.cluster.access import ClusterAccess, write_kubeconfig
-from kubelab.flux import run as run_flux
 from kubelab.model.calls import Caller
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
@@ -260,7 +260,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
         write_kubeconfig(folder / "kubeconfig", proxies[0], ClusterAccess({OPERATOR_TOKEN: Caller(OPERATOR)}))
         (folder / "token").write_text(AGENT_TOKEN, encoding="utf-8")
         async with anyio.create_task_group() as group:
-            group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
+            group.start_soon(run_simulator, world.flux_witness, world.clock, world.flux)
             try:
                 yield stage
             finally:

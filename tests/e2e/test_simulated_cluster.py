@@ -19,12 +19,18 @@ from kubelab.downstream import (
     run,
 )
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.simulation.effects import ControllerResult, PassStep
 from kubelab.simulation.simulator import ControllerPass
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, WORKFLOW
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    JOB,
+    NAMESPACE,
+    SERVICE_ACCOUNT,
+    VELERO_BACKUP,
+    WORKFLOW,
+)
 from purekube_http import KubeApiClient
 from purekube_run.process.machine import SystemClock
 from tests.support.commands import run as command

@@ -16,12 +16,12 @@ from lightkube.config.kubeconfig import KubeConfig, SingleConfig
 
 from kubelab.clock import VirtualClock
 from kubelab.downstream import DownstreamSimulator
-from kubelab.downstream import run as run_downstream
 from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
 from kubelab.http.serving import kubeconfig
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
@@ -248,7 +248,7 @@ def in_process(story: Play, behaviour: DownstreamBehaviour, *, rbac: bool = Fals
 async def _with_workloads(site: BoxSite, api: KubeApi, story: Play, behaviour: DownstreamBehaviour) -> None:
     async with anyio.create_task_group() as group:
         simulator = DownstreamSimulator(api, behaviour, names=_SIMULATED)
-        group.start_soon(run_downstream, api, site.clock, simulator)
+        group.start_soon(run_simulator, api, site.clock, simulator)
         await site.namespace()
         await story(site)
         group.cancel_scope.cancel()

@@ -11,11 +11,11 @@ import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from kubelab.downstream import DownstreamBehaviour
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.resources import SERVICE_ACCOUNT
 from purekube.ports import Clock, KubeApi, PatchType
 from purekube_http import KubeApiClient, load_config
 from tests.support import e2e_world as worlds

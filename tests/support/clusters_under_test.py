@@ -16,9 +16,10 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from lightkube.config.kubeconfig import KubeConfig
 
-from kubelab.flux import run as run_flux
+from kubelab.flux import FluxSimulator
 from kubelab.http.authority import certificates_for
 from kubelab.http.certificates import Certificates
+from kubelab.simulation.running import run_simulator
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer, audit_flags, started
@@ -156,7 +157,7 @@ def _simulated(server: RealServer) -> Iterator[None]:
     assert config is not None
     with start_blocking_portal() as portal, portal.wrap_async_context_manager(KubeApiClient(config)) as api:
         portal.call(_prepare, api)
-        flux = portal.start_task_soon(run_flux, api, SystemClock())
+        flux = portal.start_task_soon(run_simulator, api, SystemClock(), FluxSimulator(api))
         yield
         flux.cancel()
 

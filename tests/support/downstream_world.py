@@ -6,7 +6,6 @@ from typing import Any
 from kubelab.clock import ManualClock
 from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
@@ -19,6 +18,7 @@ from purekube.apimachinery.resources import (
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
     SECRET,
+    SERVICE_ACCOUNT,
     VELERO_BACKUP,
     VELERO_RESTORE,
     VOLUME_SNAPSHOT,

@@ -10,12 +10,7 @@ from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
-from kubelab.downstream.kinds import (
-    BACKUP_STORAGE_LOCATION,
-    DELETE_BACKUP_REQUEST,
-    PERSISTENT_VOLUME,
-    SERVICE_ACCOUNT,
-)
+from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST, PERSISTENT_VOLUME
 from purekube.apimachinery.errors import AlreadyExists, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
@@ -25,6 +20,7 @@ from purekube.apimachinery.resources import (
     POD,
     REPLICATION_SOURCE,
     SECRET,
+    SERVICE_ACCOUNT,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT_CLASS,
 )

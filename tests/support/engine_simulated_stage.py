@@ -18,7 +18,7 @@ from kubelab.downstream import (
     WorkflowStep,
 )
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, SERVICE_ACCOUNT, STORAGE_CLASS
+from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, STORAGE_CLASS
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
@@ -29,6 +29,7 @@ from purekube.apimachinery.resources import (
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
+    SERVICE_ACCOUNT,
     VELERO_BACKUP,
     VOLUME_SNAPSHOT,
     VOLUME_SNAPSHOT_CLASS,

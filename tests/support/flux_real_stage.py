@@ -13,10 +13,9 @@ from typing import Any, Final
 
 from anyio.from_thread import start_blocking_portal
 
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE
+from purekube.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE, SERVICE_ACCOUNT
 from purekube.ports import WatchEvent
 from purekube_http import KubeApiClient, load_config
 from tests.support.cluster_environment import RIGHTS, apply_printed

@@ -19,13 +19,13 @@ from kubelab.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux import ChartHook
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
+    SERVICE_ACCOUNT,
     VOLUME_SNAPSHOT_CLASS,
 )
 from purekube.ports import WatchEventType

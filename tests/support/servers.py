@@ -20,11 +20,10 @@ from lightkube.config.models import Cluster, User
 
 from kubelab.clock import VirtualClock, virtual_loop
 from kubelab.downstream import DownstreamBehaviour
-from kubelab.downstream import run as run_engines
 from kubelab.flux import FluxBehaviour
-from kubelab.flux import run as run_flux
 from kubelab.http.serving import serve_forever
 from kubelab.model.calls import ADMIN, Caller
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import Clock
 from purekube_http import KubeApiClient
@@ -153,9 +152,9 @@ def simulate(group: TaskGroup, world: World) -> None:
     """Flux and, where the story wants them, the other downstream controllers, until the group ends."""
     if world.is_real:
         return
-    group.start_soon(run_flux, world.flux_witness, world.clock, world.flux)
+    group.start_soon(run_simulator, world.flux_witness, world.clock, world.flux)
     if world.engines is not None:
-        group.start_soon(run_engines, world.engines_witness, world.clock, world.engines)
+        group.start_soon(run_simulator, world.engines_witness, world.clock, world.engines)
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.kinds import DEPLOYMENT, INGRESS, SERVICE
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import DEPLOYMENT, INGRESS, SERVICE
 from purekube.ports import PatchType, WatchEventType
 from vworkspace_app.demo.box_scene import NAMESPACE_NAME, BoxScene
 from vworkspace_app.demo.narrator import Narrator, Wanted, condition, gone

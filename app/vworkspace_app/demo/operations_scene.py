@@ -22,10 +22,15 @@ from kubelab.downstream import (
     VolSyncBehaviour,
     WorkflowBehaviour,
 )
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.flux import ChartHook
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import NAMESPACE, PERSISTENT_VOLUME_CLAIM, SECRET, VOLUME_SNAPSHOT_CLASS
+from purekube.apimachinery.resources import (
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+    SECRET,
+    SERVICE_ACCOUNT,
+    VOLUME_SNAPSHOT_CLASS,
+)
 from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
 from vworkspace_core.api.installation import CREDENTIALS_SECRET

@@ -6,14 +6,13 @@ import anyio
 import pytest
 
 from kubelab.clock import VirtualClock
-from kubelab.downstream.kinds import DEPLOYMENT
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, RBAC_KINDS
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE, RBAC_KINDS
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.rollouts.applied_definition import applied_box_definition

@@ -12,11 +12,12 @@ import pytest
 from anyio.abc import TaskGroup
 
 from kubelab.clock import VirtualClock
-from kubelab.flux import run as run_flux
+from kubelab.flux import FluxSimulator
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
 from purekube.controller.health import ready
@@ -90,7 +91,7 @@ class World:
             gated = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
             await self.admin.create(gated, kind=NAMESPACE, field_manager="admin")
         flux = InProcessKube(self.server, caller=Caller("flux", agent="flux/1"))
-        self.group.start_soon(run_flux, flux, self.clock)
+        self.group.start_soon(run_simulator, flux, self.clock, FluxSimulator(flux))
 
     def start(self, user: str, shard: str) -> Process:
         api = InProcessKube(self.server, caller=Caller(user, agent="operator/1"))

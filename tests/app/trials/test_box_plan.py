@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from kubelab.downstream.kinds import DEPLOYMENT
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
+from purekube.apimachinery.resources import DEPLOYMENT
 from purekube_run.simulation.extensions.box_world import BoxWorld
 from purekube_run.simulation.extensions.plan import plan_box, shown
 from tests.support.box_site import example

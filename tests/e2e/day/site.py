@@ -22,12 +22,12 @@ from anyio.abc import TaskGroup
 
 from kubelab.clock import VirtualClock
 from kubelab.flux import FluxBehaviour, FluxSimulator
-from kubelab.flux import run as run_flux
 from kubelab.flux.crds import flux_crds
 from kubelab.http.discovery import version_info
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
@@ -85,7 +85,7 @@ class Day:
             run_sync(desk.create(definition, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="flux"))
         controllers = InProcessKube(server)
         day = cls(clock, server, desk, FluxSimulator(controllers, behaviour), group)
-        group.start_soon(run_flux, controllers, clock, day.flux)
+        group.start_soon(run_simulator, controllers, clock, day.flux)
         group.start_soon(day._deploy)
         return day
 

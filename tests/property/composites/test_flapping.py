@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kubelab.downstream.kinds import DEPLOYMENT
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import DEPLOYMENT
 from purekube.ports import PatchType
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, deployment

@@ -6,10 +6,9 @@ from typing import Any
 import pytest
 
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending, JobBehaviour
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.resources import CORE_EVENT, JOB, POD
+from purekube.apimachinery.resources import CORE_EVENT, JOB, POD, SERVICE_ACCOUNT
 from tests.support.downstream_world import NS, DownstreamWorld, conditions, job
 
 

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, INGRESS, SERVICE, STATEFUL_SET
+from kubelab.downstream.kinds import HORIZONTAL_POD_AUTOSCALER
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import DAEMON_SET, DEPLOYMENT, INGRESS, SERVICE, STATEFUL_SET
 from purekube.readiness import State, readiness
 from tests.support.downstream_world import NS, DownstreamWorld, conditions
 

@@ -5,10 +5,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from kubelab.clock import VirtualClock, VirtualTimeLoop, virtual_loop
-from kubelab.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule, run
+from kubelab.flux import Action, FluxBehaviour, FluxOutcome, FluxSimulator, OutcomeKind, ReleaseRule
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
+from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from tests.support.flux_world import NAME, ORG, helm_release, oci_repository
@@ -27,7 +28,7 @@ def tell(story: Story, *, crds_at_once: bool = True) -> float:
         if crds_at_once:
             await install_crds(api)
         flux = FluxSimulator(api)
-        running = asyncio.create_task(run(api, clock, flux))
+        running = asyncio.create_task(run_simulator(api, clock, flux))
         await story(api, flux)
         running.cancel()
         outcome = (await asyncio.gather(running, return_exceptions=True))[0]

@@ -19,7 +19,7 @@ from kubelab.downstream.behaviour import (
     WorkloadBehaviour,
 )
 from kubelab.downstream.crds import downstream_crds
-from kubelab.downstream.downstream_simulator import CONTROLLERS, DownstreamSimulator, run
+from kubelab.downstream.downstream_simulator import CONTROLLERS, DownstreamSimulator
 from kubelab.downstream.workflow_nodes import resume_patch
 
 __all__ = [
@@ -38,5 +38,4 @@ __all__ = [
     "WorkloadBehaviour",
     "downstream_crds",
     "resume_patch",
-    "run",
 ]

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.simulation.effects import PassStep, Question, SimulatedPatch
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between
+from purekube.apimachinery.resources import SERVICE_ACCOUNT
 from purekube.apimachinery.timestamps import format_time
 
 
 @attrs.frozen
-class WipeMemories(Question):
+class WipeMemories(Question[None]):
     """A request of a controller's pass to the simulator: forget all that its controllers remember of the object `ref`.
 
     A pass yields the request when the data of the object is deleted. The answer is None.
@@ -94,8 +94,28 @@ NOTHING: Final = PassResult()
 """The result of a pass after which the controller remembers nothing of the object, and plans no further pass."""
 
 
-def _no_one(_ref: ObjectRef, _world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
-    return ()
+Wakes: TypeAlias = Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]]
+"""A function that returns the objects to reconcile after the given object changed, in addition to that object."""
+
+
+def waiting_for(
+    kinds: Sequence[Kind], subjects: Sequence[Kind], waits: Callable[[Manifest], bool] = lambda _: True
+) -> Wakes:
+    """Return a function that finds the objects of the kinds `subjects` that may wait for a change of one of `kinds`.
+
+    These are the objects in its namespace (in all namespaces if it is cluster-scoped) for which `waits` is true.
+    """
+
+    def wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
+        if ref.kind not in kinds:
+            return []
+        return [
+            other
+            for other, manifest in world.items()
+            if other.kind in subjects and ref.namespace in (None, other.namespace) and waits(manifest)
+        ]
+
+    return wakes
 
 
 @attrs.frozen
@@ -111,7 +131,7 @@ class DownstreamController:
     subjects: tuple[Kind, ...]
     reconcile: Callable[[ObjectView], PassStep[PassResult]]
     watches: tuple[Kind, ...] = ()
-    wakes: Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]] = _no_one
+    wakes: Wakes = lambda _ref, _world: ()
     restarted: Callable[[Any], Any] = lambda memory: memory
 
 

@@ -20,10 +20,9 @@ from kubelab.downstream.workflow_controller import WORKFLOW_CONTROLLER
 from kubelab.downstream.workload_controllers import WORKLOADS
 from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
 from kubelab.simulation.queue import FailureBackoff
-from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import ControllerPass, Simulator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.ports import Clock, KubeApi
+from purekube.ports import KubeApi
 
 CONTROLLERS: Final[Mapping[str, tuple[DownstreamController, ...]]] = MappingProxyType(
     {
@@ -138,7 +137,7 @@ class DownstreamSimulator(Simulator):
         else:
             self._memories.pop(ref, None)
 
-    async def _answer(self, question: Question) -> None:
+    async def _answer(self, question: Question[Any]) -> None:
         match question:
             case WipeMemories(ref):
                 self._remember(ref, {})
@@ -157,13 +156,3 @@ def _joined(results: Sequence[PassResult], now: datetime) -> ControllerResult:
     error = next((result.error for result in reversed(results) if result.error), "")
     seconds = None if due is None else (due - now).total_seconds()
     return ControllerResult(requeue_after=seconds, interval=work is None, error=error)
-
-
-async def run(api: KubeApi, clock: Clock, simulator: DownstreamSimulator | None = None) -> None:
-    """Simulate the downstream controllers until cancelled.
-
-    To change the behaviour meanwhile, pass a `simulator` (made with the same `api`) and keep it. The simulation needs
-    asyncio's event loop. An unreachable API server is retried every second; kinds that are not served yet are waited
-    for.
-    """
-    await run_simulator(api, clock, simulator or DownstreamSimulator(api))

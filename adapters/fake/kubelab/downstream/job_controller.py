@@ -24,14 +24,14 @@ from kubelab.downstream.controller import (
     earliest,
     moment_of,
     released,
+    waiting_for,
     with_condition,
 )
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.downstream.simulated_pods import JobPod, created, deleted, job_event, pod_name, write_waiting_reason
 from kubelab.simulation.effects import PassStep, SimulatedDelete
 from kubelab.simulation.queue import FailureBackoff
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import JOB, POD
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.resources import JOB, POD, SERVICE_ACCOUNT
 from purekube.ports import Propagation
 
 _OURS: Final = "kubernetes.io/job-controller"
@@ -332,17 +332,6 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
     return memory
 
 
-def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the Jobs to reconcile after the object `ref` changed.
-
-    If `ref` is a ServiceAccount, these are all Jobs in its namespace, because their pods may wait for it. For any other
-    kind the result is empty.
-    """
-    if ref.kind != SERVICE_ACCOUNT:
-        return []
-    return [other for other in world if other.kind == JOB and other.namespace == ref.namespace]
-
-
 def _missing(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> int:
     succeeded, completions = _number(status, "succeeded"), view.spec.get("completions")
     wanted = int(view.spec.get("parallelism", 1))
@@ -386,6 +375,11 @@ def _next(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> datet
 
 
 JOB_CONTROLLER: Final = DownstreamController(
-    "kube-controller-manager", (JOB,), _reconcile, watches=(SERVICE_ACCOUNT, POD), wakes=_wakes
+    "kube-controller-manager",
+    (JOB,),
+    _reconcile,
+    watches=(SERVICE_ACCOUNT, POD),
+    # The pods of a Job may wait for their account.
+    wakes=waiting_for((SERVICE_ACCOUNT,), (JOB,)),
 )
 """The Job controller; its name is the field manager of its writes."""

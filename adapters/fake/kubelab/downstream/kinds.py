@@ -2,19 +2,12 @@
 
 from typing import Final
 
-from purekube.apimachinery import resources
 from purekube.apimachinery.manifest import Kind
 
 BACKUP_STORAGE_LOCATION: Final = Kind("velero.io", "v1", "BackupStorageLocation", "backupstoragelocations")
 DELETE_BACKUP_REQUEST: Final = Kind("velero.io", "v1", "DeleteBackupRequest", "deletebackuprequests")
 WORKFLOW_TEMPLATE: Final = Kind("argoproj.io", "v1alpha1", "WorkflowTemplate", "workflowtemplates")
 PERSISTENT_VOLUME: Final = Kind("", "v1", "PersistentVolume", "persistentvolumes", namespaced=False)
-SERVICE_ACCOUNT: Final = resources.SERVICE_ACCOUNT
 STORAGE_CLASS: Final = Kind("storage.k8s.io", "v1", "StorageClass", "storageclasses", namespaced=False)
-DEPLOYMENT: Final = resources.DEPLOYMENT
-STATEFUL_SET: Final = resources.STATEFUL_SET
-DAEMON_SET: Final = resources.DAEMON_SET
-SERVICE: Final = resources.SERVICE
 POD_DISRUPTION_BUDGET: Final = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 HORIZONTAL_POD_AUTOSCALER: Final = Kind("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
-INGRESS: Final = resources.INGRESS

@@ -5,14 +5,23 @@ no metrics, so it never changes the number of its target's replicas.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.admission.matching import selects
-from kubelab.downstream.controller import NOTHING, DownstreamController, ObjectView, PassResult, change, with_condition
-from kubelab.downstream.kinds import DEPLOYMENT, HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET, STATEFUL_SET
+from kubelab.downstream.controller import (
+    NOTHING,
+    DownstreamController,
+    ObjectView,
+    PassResult,
+    change,
+    waiting_for,
+    with_condition,
+)
+from kubelab.downstream.kinds import HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import DEPLOYMENT, STATEFUL_SET
 
 _COUNTED: Final = (DEPLOYMENT, STATEFUL_SET)
 
@@ -112,20 +121,9 @@ def _unscalable(target: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
     return ({"type": "AbleToScale", "status": "False", "reason": "FailedGetScale", "message": said},)
 
 
-def _neighbours(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> Iterable[ObjectRef]:
-    """Return the objects that count pods and are to be reconciled after the workload `ref` changed.
-
-    These are the PodDisruptionBudgets and HorizontalPodAutoscalers in its namespace. The result is empty if `ref` is
-    not a workload whose pods are counted.
-    """
-    if ref.kind not in _COUNTED:
-        return ()
-    counters = (POD_DISRUPTION_BUDGET, HORIZONTAL_POD_AUTOSCALER)
-    return [each for each in world if each.kind in counters and each.namespace == ref.namespace]
-
-
+_NEIGHBOURS: Final = waiting_for(_COUNTED, (POD_DISRUPTION_BUDGET, HORIZONTAL_POD_AUTOSCALER))
 POD_COUNTERS: Final = (
-    DownstreamController("disruption-controller", (POD_DISRUPTION_BUDGET,), _budget, _COUNTED, _neighbours),
-    DownstreamController("horizontal-pod-autoscaler", (HORIZONTAL_POD_AUTOSCALER,), _autoscaler, _COUNTED, _neighbours),
+    DownstreamController("disruption-controller", (POD_DISRUPTION_BUDGET,), _budget, _COUNTED, _NEIGHBOURS),
+    DownstreamController("horizontal-pod-autoscaler", (HORIZONTAL_POD_AUTOSCALER,), _autoscaler, _COUNTED, _NEIGHBOURS),
 )
 """The controllers that count pods; their names are the field managers of their writes."""

@@ -1,6 +1,5 @@
 """Simulated platforms: they provide volumes for claims, and addresses for load balancers and ingresses."""
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -17,12 +16,13 @@ from kubelab.downstream.controller import (
     change,
     released,
     uid_of,
+    waiting_for,
     without_finalizers,
 )
-from kubelab.downstream.kinds import INGRESS, PERSISTENT_VOLUME, SERVICE, STORAGE_CLASS
+from kubelab.downstream.kinds import PERSISTENT_VOLUME, STORAGE_CLASS
 from kubelab.simulation.effects import PassStep, SimulatedCreate, SimulatedDelete
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT
+from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
+from purekube.apimachinery.resources import INGRESS, PERSISTENT_VOLUME_CLAIM, SERVICE, VOLUME_SNAPSHOT
 
 
 def _balancer(view: ObjectView) -> PassStep[PassResult]:
@@ -178,27 +178,16 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
     return NOTHING
 
 
-def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the unbound claims to reconcile after the object `ref` changed, because they may wait for it.
-
-    The result is empty unless `ref` is a VolumeSnapshot or StorageClass.
-    """
-    if ref.kind not in (VOLUME_SNAPSHOT, STORAGE_CLASS):
-        return []
-    return [
-        other
-        for other, manifest in world.items()
-        if other.kind == PERSISTENT_VOLUME_CLAIM
-        and ref.namespace in (None, other.namespace)
-        and get_path(manifest, "status", "phase") != "Bound"
-    ]
-
-
 VOLUME_PROVISIONER: Final = DownstreamController(
     "persistent-volume-binder",
     (PERSISTENT_VOLUME_CLAIM,),
     _reconcile,
     watches=(VOLUME_SNAPSHOT, STORAGE_CLASS, PERSISTENT_VOLUME),
-    wakes=_wakes,
+    # A claim that is not bound yet may wait for its snapshot or its class.
+    wakes=waiting_for(
+        (VOLUME_SNAPSHOT, STORAGE_CLASS),
+        (PERSISTENT_VOLUME_CLAIM,),
+        lambda claim: get_path(claim, "status", "phase") != "Bound",
+    ),
 )
 """The volume provisioner; its name is the field manager of its writes."""

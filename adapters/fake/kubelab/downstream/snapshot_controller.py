@@ -5,7 +5,6 @@ status only until a later attempt succeeds. Functions in comments are in its
 `pkg/common-controller/snapshot_controller.go`; the statuses were recorded of 8.7.0 (tests/conformance/engines).
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from kubelab.downstream.controller import (
     change,
     released,
     uid_of,
+    waiting_for,
     with_finalizers,
     without_finalizers,
 )
@@ -315,28 +315,16 @@ def _delete(view: ObjectView) -> PassStep[PassResult]:
     return NOTHING
 
 
-def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the snapshots to reconcile after the object `ref` changed, because they may wait for it.
-
-    If `ref` is a claim, a snapshot class or a snapshot content, these are all snapshots that are not ready. For any
-    other kind the result is empty.
-    """
-    if ref.kind not in (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT):
-        return []
-    return [
-        other
-        for other, manifest in world.items()
-        if other.kind == VOLUME_SNAPSHOT
-        and ref.namespace in (None, other.namespace)
-        and get_path(manifest, "status", "readyToUse") is not True
-    ]
-
+_AWAITED: Final = (PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT)
+"""The kinds for which a snapshot that is not ready may wait."""
 
 SNAPSHOT_CONTROLLER: Final = DownstreamController(
     "snapshot-controller",
     (VOLUME_SNAPSHOT,),
     _reconcile,
-    watches=(PERSISTENT_VOLUME_CLAIM, VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CONTENT),
-    wakes=_wakes,
+    watches=_AWAITED,
+    wakes=waiting_for(
+        _AWAITED, (VOLUME_SNAPSHOT,), lambda snapshot: get_path(snapshot, "status", "readyToUse") is not True
+    ),
 )
 """The snapshot controller; its name is the field manager of its writes."""

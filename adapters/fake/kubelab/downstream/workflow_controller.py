@@ -23,11 +23,10 @@ from kubelab.downstream.controller import (
     earliest,
     moment_of,
 )
-from kubelab.downstream.kinds import SERVICE_ACCOUNT
 from kubelab.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
 from kubelab.simulation.effects import PassStep, PostEvent, SimulatedDelete
 from purekube.apimachinery.manifest import get_path, metadata
-from purekube.apimachinery.resources import WORKFLOW
+from purekube.apimachinery.resources import SERVICE_ACCOUNT, WORKFLOW
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"

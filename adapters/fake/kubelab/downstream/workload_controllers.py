@@ -24,9 +24,9 @@ from kubelab.downstream.controller import (
     released,
     with_condition,
 )
-from kubelab.downstream.kinds import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.resources import DAEMON_SET, DEPLOYMENT, STATEFUL_SET
 
 
 @attrs.frozen

@@ -13,7 +13,7 @@ from kubelab.flux.behaviour import (
     SourceRule,
 )
 from kubelab.flux.crds import flux_crds
-from kubelab.flux.flux_simulator import FluxSimulator, run
+from kubelab.flux.flux_simulator import FluxSimulator
 from kubelab.flux.helm_storage import ReleasedWorkload
 
 __all__ = [
@@ -30,5 +30,4 @@ __all__ = [
     "SourceOutcome",
     "SourceRule",
     "flux_crds",
-    "run",
 ]

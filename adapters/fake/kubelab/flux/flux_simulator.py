@@ -18,11 +18,10 @@ from kubelab.flux.source_controller import (
 from kubelab.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, FluxObjects, triggered
 from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
 from kubelab.simulation.queue import FailureBackoff, Together, in_turn
-from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import ControllerPass, Simulator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
-from purekube.ports import Clock, KubeApi
+from purekube.ports import KubeApi
 
 _SOURCES: Final = {
     OCI_REPOSITORY: reconcile_oci_repository,
@@ -113,7 +112,7 @@ class FluxSimulator(Simulator):
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
         return ControllerPass(field_manager_of(ref), reconcile(ref, now, self.behaviour))
 
-    async def _answer(self, question: Question) -> Any:
+    async def _answer(self, question: Question[Any]) -> Any:
         match question:
             case Pull(request):
                 return self._script.pull(request)
@@ -135,12 +134,3 @@ class FluxSimulator(Simulator):
     @property
     def _mirrors(self) -> bool:
         return self.behaviour.release_secrets
-
-
-async def run(api: KubeApi, clock: Clock, simulator: FluxSimulator | None = None) -> None:
-    """Simulate Flux until cancelled. To change its behaviour meanwhile, pass a `simulator` (made with the same `api`).
-
-    The simulation needs asyncio's event loop. An unreachable API server is retried every second. A kind that is not
-    served yet is waited for.
-    """
-    await run_simulator(api, clock, simulator or FluxSimulator(api))

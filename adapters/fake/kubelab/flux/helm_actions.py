@@ -20,7 +20,7 @@ from kubelab.flux.helm_spec import (
     remediation_for,
     summarize_release,
 )
-from kubelab.flux.questions import StoreReleases, decide, load_releases
+from kubelab.flux.questions import Decide, LoadReleases, StoreReleases
 from kubelab.flux.release_history import Snapshot, full_name, observe, previous, record, update, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
 from kubelab.simulation.effects import PassStep
@@ -62,7 +62,7 @@ def _release(request: HelmRequest, action: Action, base: StoredRelease | None) -
     draft.status["lastAttemptedReleaseAction"] = action.value
     draft.unmark(TEST_SUCCESS)
     draft.unmark(REMEDIATED)
-    outcome = yield from decide(action, request.target, request.spec.timeout(action))
+    outcome = yield from Decide(action, request.target, request.spec.timeout(action)).ask()
     started = draft.now
     if outcome.stores_release:
         yield from _perform(request, action, outcome, base)
@@ -175,7 +175,7 @@ def run_test(request: HelmRequest) -> PassStep[str]:
     Always return an empty string: a failure is reported only in the status.
     """
     draft, entry = request.draft, request.history[0]
-    outcome = yield from decide(Action.TEST, request.target, request.spec.timeout(Action.TEST))
+    outcome = yield from Decide(Action.TEST, request.target, request.spec.timeout(Action.TEST)).ask()
     yield from draft.sleep(outcome.seconds)
     what = f"release {full_name(entry)} with chart {versioned_chart(entry)}"
     # An empty map means that the chart has no tests, a missing one that they have not run (api/v2/snapshot_types.go,
@@ -212,7 +212,7 @@ def rollback(request: HelmRequest) -> PassStep[str]:
     target = previous(request.history, ignore_tests=remediation_for(spec, Action.UPGRADE).ignore_test_failures)
     if target is None:
         raise AssertionError("the decision to roll back checked its target")
-    outcome = yield from decide(Action.ROLLBACK, request.target, spec.timeout(Action.ROLLBACK))
+    outcome = yield from Decide(Action.ROLLBACK, request.target, spec.timeout(Action.ROLLBACK)).ask()
     releases = yield from request.load()
     fresh = _restored(releases, target["version"], draft.now)
     yield from request.store_all(replace(prune(releases, spec.max_history), fresh))
@@ -280,7 +280,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     if not history:
         summarize_release(draft, spec)
         return ""
-    releases = yield from load_releases(draft.status["storageNamespace"], history[0]["name"], draft.ref)
+    releases = yield from LoadReleases(draft.status["storageNamespace"], history[0]["name"], draft.ref).ask()
     if not releases:
         # Another client has uninstalled it, or deleted Helm's Secrets: the objects of the latter stay (docs/flux.md).
         text = f"Release {full_name(history[0])} was not found, assuming it is uninstalled"
@@ -325,7 +325,7 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
         return ActionAnswer(f"uninstall: Release not loaded: {current['name']}: release: not found", 0.0)
     newest = releases[-1]
     target = HelmTarget(newest.namespace, newest.name, newest.chart_name, newest.chart_version.partition("+")[0])
-    answer = yield from decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL))
+    answer = yield from Decide(Action.UNINSTALL, target, spec.timeout(Action.UNINSTALL)).ask()
     if answer.error and not answer.timed_out:
         yield from draft.sleep(answer.seconds)
         return answer

@@ -23,7 +23,7 @@ from kubelab.flux.helm_inputs import (
 )
 from kubelab.flux.helm_release import release
 from kubelab.flux.helm_spec import FAILURE_COUNTERS, Chart, HelmRequest, HelmSpec, HelmValues
-from kubelab.flux.questions import can_impersonate
+from kubelab.flux.questions import CanImpersonate
 from kubelab.simulation.effects import (
     REQUEUE,
     ControllerResult,
@@ -269,7 +269,7 @@ def _uninstall_for_good(draft: Draft, spec: HelmSpec) -> PassStep[str]:
         return ""
     # Without the account, as in a namespace that is being deleted, the release stays and the HelmRelease goes. Only the
     # account is looked up: missing rights fail the uninstall instead (reconcileReleaseDeletion; docs/flux.md).
-    if account and not (yield from can_impersonate(spec.namespace, str(account))):
+    if account and not (yield from CanImpersonate(spec.namespace, str(account)).ask()):
         return ""
     error = yield from uninstall(draft, spec)
     if not error:

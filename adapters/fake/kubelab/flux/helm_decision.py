@@ -19,7 +19,7 @@ from kubelab.flux.helm_spec import (
     remediation_for,
     summarize_release,
 )
-from kubelab.flux.questions import find_drift
+from kubelab.flux.questions import FindDrift
 from kubelab.flux.release_history import full_name, has_failed_test, newest, previous, tested, truncate, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release
 from kubelab.simulation.effects import PassStep
@@ -135,7 +135,7 @@ def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
         if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
             return HelmObservation(HelmReleaseState.FAILED)
     if spec.drift_mode in ("enabled", "warn"):
-        drift = [name for name in (yield from find_drift(request.draft.ref)) if not spec.ignores_drift(name)]
+        drift = [name for name in (yield from FindDrift(request.draft.ref).ask()) if not spec.ignores_drift(name)]
         if drift:
             return HelmObservation(HelmReleaseState.DRIFTED, drift)
     return HelmObservation(HelmReleaseState.IN_SYNC)

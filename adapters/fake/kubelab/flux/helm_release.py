@@ -7,12 +7,11 @@ A pass runs each type of action at most once, and ends after a remediation (`cle
 
 from typing import Final, assert_never
 
-from kubelab.flux.behaviour import Action
 from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
 from kubelab.flux.helm_actions import install, rollback, run_test, uninstall_remediation, unlock, upgrade
 from kubelab.flux.helm_decision import HelmReleaseState, Next, NoAction, Stop, choose, determine
 from kubelab.flux.helm_spec import HelmRequest, active_remediation, active_retry_interval, summarize_release
-from kubelab.flux.questions import correct_drift, find_drift
+from kubelab.flux.questions import CorrectDrift, FindDrift
 from kubelab.flux.release_history import full_name
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, terminal
 from purekube.apimachinery.durations import go_duration
@@ -28,13 +27,6 @@ _GROUP: Final = {
     Next.TEST: "test",
     Next.UNLOCK: "unlock",
     Next.CORRECT_DRIFT: "drift",
-}
-_TIMEOUT_OF: Final = {
-    Next.INSTALL: Action.INSTALL,
-    Next.UPGRADE: Action.UPGRADE,
-    Next.ROLLBACK: Action.ROLLBACK,
-    Next.UNINSTALL: Action.UNINSTALL,
-    Next.TEST: Action.TEST,
 }
 
 
@@ -70,14 +62,10 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
         yield from request.draft.patch()
 
 
-def _timeout(request: HelmRequest, following: Next) -> str:
-    # Unlocking and correcting drift have the timeout of the whole HelmRelease (timeoutForAction).
-    return go_duration(request.spec.timeout(_TIMEOUT_OF.get(following)))
-
-
 def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
     draft = request.draft
-    text = f"Running '{following.value}' action with timeout of {_timeout(request, following)}"
+    timeout = go_duration(request.spec.timeout(following))
+    text = f"Running '{following.value}' action with timeout of {timeout}"
     draft.mark_reconciling("Progressing", text)
     if following in _RELEASING:
         # Only for a release action: a test or a rollback must not hide the failure that Ready reports.
@@ -107,8 +95,8 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
 
 
 def _correct(request: HelmRequest) -> PassStep[None]:
-    drift = yield from find_drift(request.draft.ref)
-    yield from correct_drift(request.draft.ref)
+    drift = yield from FindDrift(request.draft.ref).ask()
+    yield from CorrectDrift(request.draft.ref).ask()
     lines = "\n".join(f"{name.partition('#')[0]} configured" for name in drift)
     release = full_name(request.history[0])
     request.draft.tell("DriftCorrected", f"Cluster state of release {release} has been corrected:\n{lines}")
@@ -194,5 +182,5 @@ def _lose_released(request: HelmRequest) -> None:
     if (condition(draft.object, RELEASED) or {}).get("status") == "True":
         draft.unmark(RELEASED)
         action = draft.status["lastAttemptedReleaseAction"]
-        timeout = go_duration(request.spec.timeout(Action(action)))
+        timeout = go_duration(request.spec.timeout(action))
         draft.mark(READY, "Unknown", "Progressing", f"Running '{action}' action with timeout of {timeout}")

@@ -10,7 +10,7 @@ from kubelab.flux.artifacts import short_release_name
 from kubelab.flux.behaviour import Action, HelmTarget
 from kubelab.flux.conditions import READY, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, FluxCondition, conditions_of
 from kubelab.flux.draft import Draft
-from kubelab.flux.questions import StoreReleases, load_releases
+from kubelab.flux.questions import LoadReleases, StoreReleases
 from kubelab.flux.release_history import Snapshot
 from kubelab.flux.storage import StoredRelease, replace
 from kubelab.simulation.effects import PassStep
@@ -135,10 +135,10 @@ class HelmSpec:
             for rule in get_path(self.raw, "driftDetection", "ignore") or ()
         )
 
-    def timeout(self, action: Action | None) -> float:
-        """Return the time in seconds that the Helm action `action` may take, or any other action if that is None."""
-        own = None if action is None else get_path(self.raw, action.value, "timeout")
-        text = own or self.raw.get("timeout")
+    def timeout(self, action: str) -> float:
+        """Return the time in seconds that the action `action`, such as `upgrade`, may take."""
+        # Unlocking and correcting drift have no setting of their own (timeoutForAction).
+        text = get_path(self.raw, action, "timeout") or self.raw.get("timeout")
         return seconds_of(str(text)) if text else _DEFAULT_TIMEOUT
 
 
@@ -230,7 +230,8 @@ class HelmRequest:
 
     def load(self) -> PassStep[tuple[StoredRelease, ...]]:
         """Return the revisions of this release in Helm's storage, oldest first."""
-        return (yield from load_releases(self.draft.status["storageNamespace"], self.spec.stored_name, self.draft.ref))
+        place = (self.draft.status["storageNamespace"], self.spec.stored_name)
+        return (yield from LoadReleases(*place, self.draft.ref).ask())
 
     def store(self, *changed: StoredRelease) -> PassStep[None]:
         """Add the revisions `changed` of this release to Helm's storage, in place of any with the same numbers."""

@@ -1,7 +1,4 @@
-"""The questions that simulated Flux controllers put to registries and Helm: classes, and functions that ask.
-
-A reconcile pass yields an instance of such a class. The simulator then resumes the pass with the answer.
-"""
+"""The questions that the reconcile passes of simulated Flux controllers put to registries and Helm."""
 
 from collections.abc import Sequence
 
@@ -9,19 +6,19 @@ import attrs
 
 from kubelab.flux.behaviour import Action, ActionAnswer, HelmTarget, PullAnswer, PullRequest
 from kubelab.flux.storage import StoredRelease
-from kubelab.simulation.effects import PassStep, Question
+from kubelab.simulation.effects import Question
 from purekube.apimachinery.manifest import ObjectRef
 
 
 @attrs.frozen
-class Pull(Question):
+class Pull(Question[PullAnswer]):
     """A request to an OCI registry or a Helm repository for a chart or an index. The answer is a `PullAnswer`."""
 
     request: PullRequest
 
 
 @attrs.frozen
-class Decide(Question):
+class Decide(Question[ActionAnswer]):
     """A request to run a Helm action, which may take `timeout` seconds. The answer is an `ActionAnswer`."""
 
     action: Action
@@ -30,7 +27,7 @@ class Decide(Question):
 
 
 @attrs.frozen
-class LoadReleases(Question):
+class LoadReleases(Question[tuple[StoredRelease, ...]]):
     """A request for the revisions of the release `name` in Helm's storage.
 
     The answer has them as a tuple, oldest first.
@@ -42,7 +39,7 @@ class LoadReleases(Question):
 
 
 @attrs.frozen
-class StoreReleases(Question):
+class StoreReleases(Question[None]):
     """A request to make `releases` the only revisions of the release `name` in Helm's storage. The answer is None."""
 
     namespace: str
@@ -52,7 +49,7 @@ class StoreReleases(Question):
 
 
 @attrs.frozen
-class FindDrift(Question):
+class FindDrift(Question[Sequence[str]]):
     """A request for the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
 
     The answer is a sequence of texts, in the form of `FluxBehaviour.drifted`: `<kind>/<namespace>/<name>`, possibly
@@ -63,7 +60,7 @@ class FindDrift(Question):
 
 
 @attrs.frozen
-class CanImpersonate(Question):
+class CanImpersonate(Question[bool]):
     """A question whether the service account `namespace`/`name`, which Flux impersonates, exists.
 
     The answer is a bool: True if it exists.
@@ -74,48 +71,7 @@ class CanImpersonate(Question):
 
 
 @attrs.frozen
-class CorrectDrift(Question):
+class CorrectDrift(Question[None]):
     """A request to undo the changes by hand (drift) to resources of the HelmRelease `owner`. The answer is None."""
 
     owner: ObjectRef
-
-
-def pull(request: PullRequest) -> PassStep[PullAnswer]:
-    """Return the answer of a registry or Helm repository to `request`."""
-    answer: PullAnswer = yield Pull(request)
-    return answer
-
-
-def decide(action: Action, target: HelmTarget, timeout: float) -> PassStep[ActionAnswer]:
-    """Return the outcome of the Helm action `action` on the release `target`. The action may take `timeout` seconds."""
-    answer: ActionAnswer = yield Decide(action, target, timeout)
-    return answer
-
-
-def load_releases(namespace: str, name: str, owner: ObjectRef) -> PassStep[tuple[StoredRelease, ...]]:
-    """Return the revisions of the Helm release `name` in Helm's storage in `namespace`, oldest first.
-
-    `owner` is the HelmRelease to which the release belongs.
-    """
-    answer: tuple[StoredRelease, ...] = yield LoadReleases(namespace, name, owner)
-    return answer
-
-
-def find_drift(owner: ObjectRef) -> PassStep[Sequence[str]]:
-    """Return the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
-
-    Each is `<kind>/<namespace>/<name>`, and may end with `#` and the JSON pointer of the changed field.
-    """
-    answer: Sequence[str] = yield FindDrift(owner)
-    return answer
-
-
-def can_impersonate(namespace: str, name: str) -> PassStep[bool]:
-    """Report whether the service account `namespace`/`name` exists, which Flux impersonates to run Helm actions."""
-    answer: bool = yield CanImpersonate(namespace, name)
-    return answer
-
-
-def correct_drift(owner: ObjectRef) -> PassStep[None]:
-    """Undo the changes that were made by hand to resources of the HelmRelease `owner` (drift)."""
-    yield CorrectDrift(owner)

@@ -20,7 +20,7 @@ from kubelab.flux.artifacts import (
 from kubelab.flux.behaviour import PullAnswer, PullRequest, PullStage, SourceFault
 from kubelab.flux.conditions import BUILD_FAILED, FETCH_FAILED
 from kubelab.flux.draft import Draft
-from kubelab.flux.questions import pull
+from kubelab.flux.questions import Pull
 from kubelab.flux.source_pass import (
     FetchResult,
     SourceUnavailable,
@@ -78,7 +78,7 @@ def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = Fa
 
 
 def _pull(draft: Draft, request: PullRequest) -> PassStep[PullAnswer]:
-    answer = yield from pull(request)
+    answer = yield from Pull(request).ask()
     yield from draft.sleep(answer.seconds)
     return answer
 

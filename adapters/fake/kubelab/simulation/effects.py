@@ -7,7 +7,7 @@ is thrown into the pass, and ends the pass unless the pass catches it.
 """
 
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
@@ -102,11 +102,19 @@ class Sleep:
     seconds: float
 
 
-class Question:
-    """A request to a system other than the API server, such as a registry. The simulator answers it.
+_T = TypeVar("_T")
+
+
+class Question(Generic[_T]):
+    """A request to a system other than the API server, such as a registry. The simulator answers it with a `_T`.
 
     This is the base class. Each subclass documents its answer.
     """
+
+    def ask(self) -> "PassStep[_T]":
+        """Yield this question, and return the answer."""
+        answer: _T = yield self
+        return answer
 
 
 Effect: TypeAlias = (
@@ -118,7 +126,7 @@ Effect: TypeAlias = (
     | SimulatedDelete
     | PostEvent
     | Sleep
-    | Question
+    | Question[Any]
 )
 
 
@@ -170,7 +178,6 @@ def terminal(error: str) -> ControllerResult:
     return ControllerResult(error=error)
 
 
-_T = TypeVar("_T")
 PassStep: TypeAlias = Generator[Effect, Any, _T]
 """A generator that is a part of a pass: it yields effects and returns a `_T`. A pass calls it with `yield from`."""
 

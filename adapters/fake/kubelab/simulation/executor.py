@@ -29,7 +29,7 @@ from purekube.ports import KubeApi, PatchType
 # client-go: tools/pager/pager.go, defaultPageSize.
 _PAGE: Final = 500
 
-AnswerQuestion = Callable[[Question], Awaitable[Any]]
+AnswerQuestion = Callable[[Question[Any]], Awaitable[Any]]
 
 
 async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selector: str = "") -> Sequence[Manifest]:

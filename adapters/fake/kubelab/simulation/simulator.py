@@ -127,7 +127,7 @@ class Simulator(ABC):
         """
 
     @abstractmethod
-    async def _answer(self, question: Question) -> Any:
+    async def _answer(self, question: Question[Any]) -> Any:
         """Return the answer to a question that a reconcile pass asks. May raise the errors of `KubeApi`."""
 
     # --- observing -------------------------------------------------------------------------------------------------
