@@ -13,9 +13,9 @@ import pytest
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import Invalid
 from tests.support.kube_ports import FACES, Examined, Open, examine
+from tests.support.memory_job_store import MemoryJobStore
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_fake.job_store import MemoryJobStore
 
 KEY = "ApplicationInstance/org-myteam/nextcloud"
 LONGEST = 1_500_000

@@ -23,12 +23,13 @@ from purekube.apimachinery.errors import Invalid
 from tests.support.effort import effort
 from tests.support.jobs import CLUSTER_ID
 from tests.support.jobs import instance as manifest
+from tests.support.key_pairs import KeyPairs
 from tests.support.work import calls_of
 from vworkspace_core.jobs.payload_security import Security, Signatures, in_force, signed_content
 from vworkspace_core.jobs.result import JobOutcome, Reason
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState, accept, record_of, restore
-from vworkspace_fake.controlplane.sealing import KeyPairs, Sealing
+from vworkspace_fake.controlplane.sealing import Sealing
 from vworkspace_odoo import JosePayloads
 from vworkspace_odoo.jose import canonical, decrypt_compact, verify_detached
 from vworkspace_odoo.keys import decryption_keys, signing_keys

@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from tests.support.commands import Running, call, clean_environment
+from tests.support.key_pairs import KeyPairs
 from tests.support.patience import PATIENCE
-from vworkspace_fake.controlplane.sealing import KeyPairs
 
 pytestmark = [
     pytest.mark.slow,

@@ -17,6 +17,7 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import PatchType
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, UNGATED_NS, World, install
 from tests.support.e2e_world import QUICK as QUICK_FLUX
+from tests.support.memory_job_store import MemoryJobStore
 from tests.support.servers import FACES, IN_PROCESS, Face
 from tests.support.virtual_time import run
 from vworkspace_app.credentials.live_credential import Live
@@ -29,7 +30,6 @@ from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane, ScriptedFault
-from vworkspace_fake.job_store import MemoryJobStore
 
 OURS = ObjectRef(own_kinds.CLUSTER, None, CLUSTER)
 QUICK = OperatorSettings(

@@ -20,6 +20,7 @@ from tests.e2e.test_cluster_status import QUICK, told
 from tests.e2e.test_cluster_status import said as conditions
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, NS, OPERATOR, World, instance
 from tests.support.e2e_world import QUICK as QUICK_FLUX
+from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.agent import AgentOptions
@@ -27,7 +28,6 @@ from vworkspace_app.manager.manager import Manager
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_fake.controlplane import InProcessControlPlane
-from vworkspace_fake.job_store import MemoryJobStore
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from datetime import datetime
 import attrs
 import pytest
 
-from kubelab.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep, resume_patch
+from kubelab.downstream import DownstreamOutcome, Ending, WorkflowBehaviour, WorkflowStep
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Invalid
@@ -25,6 +25,7 @@ from tests.support.operation_requests import (
     operations_story,
     rules,
 )
+from tests.support.resumed_workflows import resume_patch
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES

@@ -24,7 +24,7 @@ from tests.e2e.test_command_processes import (
 )
 from tests.support.commands import call, merge, one_line, run
 from tests.support.e2e_world import CLUSTER, FIRST, NAME, NS, instance
-from vworkspace_fake.controlplane.sealing import KeyPairs
+from tests.support.key_pairs import KeyPairs
 
 OWN = "vworkspace-system"
 MARK = "m4rk-of-a-value"

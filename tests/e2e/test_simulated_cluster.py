@@ -16,11 +16,11 @@ from kubelab.downstream import (
     JobBehaviour,
     VeleroBehaviour,
     WorkflowBehaviour,
-    run,
 )
 from kubelab.downstream.crds import downstream_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.simulation.effects import ControllerResult, PassStep
+from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import ControllerPass
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
@@ -68,7 +68,7 @@ async def test_jobs_workflows_and_backups_run_over_http() -> None:
             await api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="test")
         await api.create(SERVICE_ACCOUNT.manifest("runner", NS), kind=SERVICE_ACCOUNT, field_manager="test")
         simulator = DownstreamSimulator(api, QUICK)
-        group.start_soon(run, api, SystemClock(), simulator)
+        group.start_soon(run_simulator, api, SystemClock(), simulator)
         await api.create(job(), kind=JOB, field_manager="test")
         await api.create(workflow(), kind=WORKFLOW, field_manager="test")
         await api.create(backup(), kind=VELERO_BACKUP, field_manager="test")

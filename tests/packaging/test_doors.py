@@ -60,7 +60,6 @@ EMBEDDED = (
     "purekube.regex",
     "purekube.schema",
     "purekube.versions",
-    "vworkspace_fake",
     "vworkspace_fake.controlplane",
     "kubelab.downstream",
     "kubelab.flux",
@@ -79,7 +78,6 @@ LATE = (
     "vworkspace_app.manager",
     "vworkspace_core",
     "vworkspace_core.operations",
-    "vworkspace_fake",
     "purekube_kit",
 )
 """Doors of packages that everybody passes who imports anything inside: they load a module when it is asked for."""
@@ -190,7 +188,7 @@ def test_a_door_that_loads_late_loads_what_it_says(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["purekube", "vworkspace_core", "vworkspace_core.operations", "kubelab", "vworkspace_fake", "purekube_kit"],
+    ["purekube", "vworkspace_core", "vworkspace_core.operations", "kubelab", "purekube_kit"],
 )
 def test_entering_loads_nothing_else(name: str) -> None:
     """Every import of anything inside passes here: `--help` must not wait for it."""

@@ -18,6 +18,7 @@ from purekube.apimachinery.timestamps import Instant
 from purekube.ports import WatchEventType
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
+from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.jobs.agent import Agent
@@ -29,7 +30,6 @@ from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, JobEntry
-from vworkspace_fake.job_store import MemoryJobStore
 
 REF = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, NAME)
 READY = condition("Ready", "True", "HelmReleaseReady")

@@ -13,7 +13,6 @@ from kubelab.downstream import (
     VeleroBehaviour,
     WorkflowBehaviour,
     WorkflowStep,
-    resume_patch,
 )
 from purekube.apimachinery.errors import AlreadyExists, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
@@ -39,6 +38,7 @@ from tests.support.downstream_world import (
     source,
     workflow,
 )
+from tests.support.resumed_workflows import resume_patch
 
 __all__ = ["BEHAVIOURS", "STEPS", "SUBJECTS", "Step", "Story"]
 

@@ -8,11 +8,11 @@ from typing import Final
 
 import attrs
 
-from kubelab.downstream import resume_patch
 from kubelab.downstream.kinds import DELETE_BACKUP_REQUEST
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SECRET, SERVICE_ACCOUNT
 from tests.support.engine_stage import SNAPSHOT_CLASS, EngineStage
+from tests.support.resumed_workflows import resume_patch
 from vworkspace_core.operations.settings import RUNNER
 
 __all__ = ["SCENARIOS", "Scenario"]

@@ -23,6 +23,7 @@ from purekube_run.simulation.faults import Crash, Fault, calm
 from tests.support.builders import NAMESPACE, condition
 from tests.support.faulty_kube import FaultyKube
 from tests.support.jobs import CLUSTER_ID, instance
+from tests.support.memory_job_store import MemoryJobStore
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -39,7 +40,6 @@ from vworkspace_core.jobs.state import JobStage
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import head_name
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane, JobEntry
-from vworkspace_fake.job_store import MemoryJobStore
 
 TOKEN = "token"
 OWN_NAMESPACE = "vworkspace-system"

@@ -13,7 +13,7 @@ import attrs
 from kubelab.clock import VirtualTimeLoop
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.failure import ApiFailure
-from kubelab.simulation.executor import list_all
+from kubelab.simulation.effects import list_all
 from kubelab.simulation.simulator import Simulator
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.manifest import Kind, ref_of

@@ -17,6 +17,7 @@ from purekube.apimachinery.errors import Permanent, Unauthorized
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from purekube.ports import PatchType
+from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
@@ -29,7 +30,6 @@ from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials, StoredCredential, credentials_of, new_secret, secret_ref
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, InProcessControlPlane, ScriptedFault, When
-from vworkspace_fake.job_store import MemoryJobStore
 
 OWN, CLUSTER, MARK = "vworkspace-system", "prod-1", "t0ken"
 

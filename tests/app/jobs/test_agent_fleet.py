@@ -14,12 +14,12 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
+from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.control_plane.connection import Connectivity, RetryPace
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_fake.job_store import MemoryJobStore
 
 pytestmark = pytest.mark.slow
 

@@ -20,13 +20,13 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube_run.simulation.faults import Crash, Fault, calm, interruption
 from tests.support.faulty_kube import FaultyKube
+from tests.support.memory_job_store import MemoryJobStore
 from vworkspace_core.api import labels
 from vworkspace_core.jobs.job_store import JobRecord, JobStore, Tombstone
 from vworkspace_core.jobs.result import JobOutcome
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_core.jobs.store.codec import SECRET_TYPE, head_name
 from vworkspace_core.jobs.store.tombstones import segment_name
-from vworkspace_fake.job_store import MemoryJobStore
 
 NS = "vworkspace-system"
 KEY = "ApplicationInstance/org-myteam/nextcloud"

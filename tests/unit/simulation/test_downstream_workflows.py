@@ -11,10 +11,10 @@ from kubelab.downstream import (
     Ending,
     WorkflowBehaviour,
     WorkflowStep,
-    resume_patch,
 )
 from purekube.apimachinery.resources import WORKFLOW
 from tests.support.downstream_world import NS, DownstreamWorld, conditions, workflow
+from tests.support.resumed_workflows import resume_patch
 
 TWO = (WorkflowStep("dump"), WorkflowStep("upload"))
 APPROVAL = (WorkflowStep("dump"), WorkflowStep("approve", suspend=True), WorkflowStep("apply"))

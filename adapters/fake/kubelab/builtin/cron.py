@@ -13,9 +13,16 @@ from zoneinfo import ZoneInfo, available_timezones
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import invalid_value, quoted
 
-_DESCRIPTORS: Final = frozenset(
-    ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
-)
+DESCRIPTORS: Final = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""The schedules that have a name, with the five fields that the name means."""
 _MONTHS: Final = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 _DAYS: Final = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
 _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
@@ -34,7 +41,7 @@ _NO_ZONE: Final = "cannot use TZ or CRON_TZ in schedule, use timeZone field inst
 _BOTH: Final = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
 
 
-class _Malformed(Exception):
+class MalformedSchedule(ValueError):
     """The error of a schedule or time zone that robfig/cron refuses, with robfig/cron's message."""
 
 
@@ -47,7 +54,7 @@ def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = 
     causes = []
     try:
         _parse(schedule)
-    except _Malformed as error:
+    except MalformedSchedule as error:
         causes.append(invalid_value("spec.schedule", schedule, str(error)))
     # kubernetes: apis/batch/validation/validation.go looks for the two letters anywhere; no valid schedule has them
     # otherwise.
@@ -89,33 +96,42 @@ def _is_zone(name: str) -> bool:
 
 
 def _parse(schedule: str) -> None:
-    """Raise _Malformed if the schedule cannot be parsed."""
+    """Raise MalformedSchedule if the schedule cannot be parsed."""
     text = schedule
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, rest = text.partition("=")[2].partition(" ")
         if not space:
             # robfig/cron panics on a zone without a schedule after it; kube-apiserver reports the panic in these words.
-            raise _Malformed("invalid schedule format: runtime error: slice bounds out of range [:-1]")
+            raise MalformedSchedule("invalid schedule format: runtime error: slice bounds out of range [:-1]")
         if zone and not _is_zone(zone):
-            raise _Malformed(f"provided bad location {zone}: unknown time zone {zone}")
+            raise MalformedSchedule(f"provided bad location {zone}: unknown time zone {zone}")
         text = rest.strip()
     if text.startswith("@"):
         _parse_descriptor(text)
         return
-    fields = text.split()
+    selected_numbers(text)
+
+
+def selected_numbers(schedule: str) -> list[set[int]]:
+    """Return the numbers that each of the five fields of a schedule selects, from the minute to the day of the week.
+
+    Raises MalformedSchedule.
+    """
+    fields = schedule.split()
     if len(fields) != len(_FIELDS):
-        raise _Malformed(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    for field, (least, most, names) in zip(fields, _FIELDS, strict=True):
-        # robfig/cron v3.0.1: parser.go, getField splits by strings.FieldsFunc, which leaves out empty parts, so `1,,2`
-        # and `,` are accepted.
-        for expression in filter(None, field.split(",")):
-            _parse_range(expression, least, most, names)
+        raise MalformedSchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    # robfig/cron v3.0.1: parser.go, getField splits by strings.FieldsFunc, which leaves out empty parts, so `1,,2` and
+    # `,` are accepted.
+    return [
+        {number for expression in filter(None, field.split(",")) for number in _range(expression, *limits)}
+        for field, limits in zip(fields, _FIELDS, strict=True)
+    ]
 
 
 def _parse_descriptor(text: str) -> None:
     if not text.startswith("@every "):
-        if text not in _DESCRIPTORS:
-            raise _Malformed(f"unrecognized descriptor: {text}")
+        if text not in DESCRIPTORS:
+            raise MalformedSchedule(f"unrecognized descriptor: {text}")
         return
     duration = text.removeprefix("@every ")
     if _DURATION.fullmatch(duration):
@@ -125,11 +141,14 @@ def _parse_descriptor(text: str) -> None:
         unit = match.group(1)
         problem = f"unknown unit {quoted(unit)}" if unit else "missing unit"
         problem += f" in duration {quoted(duration)}"
-    raise _Malformed(f"failed to parse duration {text}: time: {problem}")
+    raise MalformedSchedule(f"failed to parse duration {text}: time: {problem}")
 
 
-def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int]) -> None:
-    """Raise _Malformed for a malformed part of a schedule's field, such as `*`, `5`, `mon-fri` or `10-50/20`."""
+def _range(expression: str, least: int, most: int, names: Mapping[str, int]) -> range:
+    """Return the numbers that a part of a schedule's field selects, such as `*`, `5`, `mon-fri` or `10-50/20`.
+
+    Raises MalformedSchedule.
+    """
     bounds, *steps = expression.split("/")
     low, *highs = bounds.split("-")
     if low in ("*", "?"):
@@ -137,23 +156,24 @@ def _parse_range(expression: str, least: int, most: int, names: Mapping[str, int
     else:
         first = last = _number(low, names)
         if len(highs) > 1:
-            raise _Malformed(f"too many hyphens: {expression}")
+            raise MalformedSchedule(f"too many hyphens: {expression}")
         last = _number(highs[0], names) if highs else first
     step = 1
     if len(steps) > 1:
-        raise _Malformed(f"too many slashes: {expression}")
+        raise MalformedSchedule(f"too many slashes: {expression}")
     if steps:
         step = _number(steps[0], {})
         # robfig/cron v3.0.1: parser.go, getRange: `N/step` means from N to the maximum.
         last = most if not highs else last
     if first < least:
-        raise _Malformed(f"beginning of range ({first}) below minimum ({least}): {expression}")
+        raise MalformedSchedule(f"beginning of range ({first}) below minimum ({least}): {expression}")
     if last > most:
-        raise _Malformed(f"end of range ({last}) above maximum ({most}): {expression}")
+        raise MalformedSchedule(f"end of range ({last}) above maximum ({most}): {expression}")
     if first > last:
-        raise _Malformed(f"beginning of range ({first}) beyond end of range ({last}): {expression}")
+        raise MalformedSchedule(f"beginning of range ({first}) beyond end of range ({last}): {expression}")
     if step == 0:
-        raise _Malformed(f"step of range should be a positive number: {expression}")
+        raise MalformedSchedule(f"step of range should be a positive number: {expression}")
+    return range(first, last + 1, step)
 
 
 def _number(text: str, names: Mapping[str, int]) -> int:
@@ -163,7 +183,7 @@ def _number(text: str, names: Mapping[str, int]) -> int:
     if not problem and abs(int(text)) > _LARGEST:
         problem = "value out of range"
     if problem:
-        raise _Malformed(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted(text)}: {problem}")
+        raise MalformedSchedule(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted(text)}: {problem}")
     if int(text) < 0:
-        raise _Malformed(f"negative number ({int(text)}) not allowed: {text}")
+        raise MalformedSchedule(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)

@@ -20,7 +20,6 @@ from kubelab.downstream.behaviour import (
 )
 from kubelab.downstream.crds import downstream_crds
 from kubelab.downstream.downstream_simulator import CONTROLLERS, DownstreamSimulator
-from kubelab.downstream.workflow_nodes import resume_patch
 
 __all__ = [
     "CONTROLLERS",
@@ -37,5 +36,4 @@ __all__ = [
     "WorkflowStep",
     "WorkloadBehaviour",
     "downstream_crds",
-    "resume_patch",
 ]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from kubelab.builtin.cron import DESCRIPTORS, selected_numbers
 from kubelab.downstream.behaviour import DownstreamRule, Ending
 from kubelab.downstream.controller import (
     NOTHING,
@@ -36,16 +37,6 @@ from purekube.apimachinery.resources import (
 )
 from purekube.apimachinery.timestamps import format_time
 
-_NAMES: Final = {
-    "@annually": "0 0 1 1 *",
-    "@yearly": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-# VolSync parses schedules with robfig/cron, whose Sunday is 0 alone: 7, as in crontab(5), is refused.
-_RANGES: Final = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 6))
 # 29 February may be eight years away, as around 2100, which is no leap year.
 _FARTHEST_DAYS: Final = 366 * 8
 
@@ -55,15 +46,13 @@ def next_run(schedule: str, after: datetime) -> datetime:
 
     Raises ValueError if there is none.
     """
-    fields = _NAMES.get(schedule, schedule).split()
-    if len(fields) != len(_RANGES):
-        raise ValueError(f"not a schedule of five fields: {schedule!r}")
-    minutes, hours, days, months, weekdays = (
-        _values(field, low, high) for field, (low, high) in zip(fields, _RANGES, strict=True)
-    )
+    # VolSync parses schedules with robfig/cron, as the CronJob controller does.
+    schedule = DESCRIPTORS.get(schedule, schedule)
+    minutes, hours, days, months, weekdays = selected_numbers(schedule)
+    _, _, of_months, _, of_weeks = schedule.split()
     # Cron's oddity: if days of month and of week are both restricted, a day that matches either one is enough. `*/1`
     # is no restriction, but `*/2` is (robfig/cron 3.0.1: parser.go, getRange; spec.go, dayMatches).
-    either = not (_is_free(fields[2]) or _is_free(fields[4]))
+    either = not (_is_free(of_months) or _is_free(of_weeks))
     moment = after.replace(second=0, microsecond=0) + timedelta(minutes=1)
     day = moment.replace(hour=0, minute=0)
     for _ in range(_FARTHEST_DAYS):
@@ -80,23 +69,6 @@ def next_run(schedule: str, after: datetime) -> datetime:
 
 def _is_free(field: str) -> bool:
     return any(part in ("*", "*/1") for part in field.split(","))
-
-
-def _values(field: str, low: int, high: int) -> set[int]:
-    """Return the numbers that one field of a schedule selects, from `low` to `high`.
-
-    Raises ValueError for all syntax except `*`, numbers, ranges, lists and steps.
-    """
-    numbers: set[int] = set()
-    for part in field.split(","):
-        span, _, step = part.partition("/")
-        first, _, last = span.partition("-")
-        start = low if span == "*" else int(first)
-        end = high if span == "*" or (step and not last) else int(last or first)
-        if not (low <= start <= end <= high):
-            raise ValueError(f"{part!r} is not within {low} to {high}")
-        numbers |= set(range(start, end + 1, int(step or 1)))
-    return numbers
 
 
 _MOVERS: Final = ("restic", "rclone", "rsync", "rsyncTLS", "syncthing", "external")

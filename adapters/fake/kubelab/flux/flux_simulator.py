@@ -2,60 +2,33 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from kubelab.flux.behaviour import FluxBehaviour
+from kubelab.flux.draft import Draft
 from kubelab.flux.helm_controller import HELM_CONTROLLER, reconcile_helm_release
 from kubelab.flux.helm_storage import HelmStorage, ReleasedWorkload
 from kubelab.flux.questions import CanImpersonate, CorrectDrift, Decide, FindDrift, LoadReleases, Pull, StoreReleases
 from kubelab.flux.rule_script import Script
-from kubelab.flux.source_controller import (
-    SOURCE_CONTROLLER,
-    reconcile_helm_chart,
-    reconcile_helm_repository,
-    reconcile_oci_repository,
-)
+from kubelab.flux.source_controller import SOURCE_CONTROLLER, reconcile_source
 from kubelab.flux.triggers import CONFIG_KINDS, RECONCILED_KINDS, WATCH_LABEL, FluxObjects, triggered
 from kubelab.simulation.effects import ControllerResult, PassStep, Question, get_object
 from kubelab.simulation.queue import FailureBackoff, Together, in_turn
 from kubelab.simulation.simulator import ControllerPass, Simulator
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.ports import KubeApi
 
-_SOURCES: Final = {
-    OCI_REPOSITORY: reconcile_oci_repository,
-    HELM_REPOSITORY: reconcile_helm_repository,
-    HELM_CHART: reconcile_helm_chart,
-}
 
-
-def field_manager_of(ref: ObjectRef) -> str:
-    """Return the field manager of the Flux controller that reconciles the object `ref`."""
-    return HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
-
-
-def reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
-    """Run a reconcile pass over the object `ref`. Raises KeyError for a kind that Flux does not reconcile.
-
-    `behaviour` has the settings of the simulated Flux. The result has the time of the next pass, and the error of a
-    failed pass. It is empty if the object does not exist. The pass is a generator of effects (such as reads and writes
-    of objects), which the simulator performs.
-    """
+def _reconcile(ref: ObjectRef, now: datetime, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
+    """Run a reconcile pass over the object `ref`. The result is empty if the object does not exist."""
     manifest = yield from get_object(ref)
     if manifest is None:
         return ControllerResult()
-    if ref.kind != HELM_RELEASE:
-        return (yield from _SOURCES[ref.kind](manifest, now, events=behaviour.events))
-    return (
-        yield from reconcile_helm_release(
-            manifest,
-            now,
-            dependency_requeue=behaviour.dependency_requeue_seconds,
-            ready_stuck_unknown=behaviour.ready_stuck_unknown,
-            events=behaviour.events,
-        )
-    )
+    draft = Draft(manifest, ref.kind, now, events=behaviour.events)
+    if ref.kind == HELM_RELEASE:
+        return (yield from reconcile_helm_release(draft, behaviour))
+    return (yield from reconcile_source(draft))
 
 
 class FluxSimulator(Simulator):
@@ -110,7 +83,8 @@ class FluxSimulator(Simulator):
         return triggered(ref.kind, old, new, self._flux_objects)
 
     def _begin(self, ref: ObjectRef, now: datetime) -> ControllerPass:
-        return ControllerPass(field_manager_of(ref), reconcile(ref, now, self.behaviour))
+        manager = HELM_CONTROLLER if ref.kind == HELM_RELEASE else SOURCE_CONTROLLER
+        return ControllerPass(manager, _reconcile(ref, now, self.behaviour))
 
     async def _answer(self, question: Question[Any]) -> Any:
         match question:

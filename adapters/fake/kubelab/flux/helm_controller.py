@@ -7,9 +7,9 @@ written before the rest of the status; a new chart of an OCI source without a ne
 request that stay until the next attempt begins.
 """
 
-from datetime import datetime
 from typing import Final
 
+from kubelab.flux.behaviour import FluxBehaviour
 from kubelab.flux.conditions import READY, condition
 from kubelab.flux.draft import REQUESTED_AT, Draft
 from kubelab.flux.helm_actions import uninstall
@@ -35,7 +35,7 @@ from kubelab.simulation.effects import (
     waiting,
 )
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE
+from purekube.apimachinery.resources import HELM_CHART
 
 HELM_CONTROLLER: Final = "helm-controller"
 """The field manager of all writes of helm-controller."""
@@ -46,24 +46,12 @@ RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
 _RECOVERING: Final = "reconciliation in progress"
 
 
-def reconcile_helm_release(
-    manifest: Manifest,
-    now: datetime,
-    *,
-    dependency_requeue: float = 30.0,
-    ready_stuck_unknown: bool = False,
-    events: bool = False,
-) -> PassStep[ControllerResult]:
-    """Run one reconcile pass over the HelmRelease `manifest`.
+def reconcile_helm_release(draft: Draft, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
+    """Run one reconcile pass over the HelmRelease in `draft`, its working copy.
 
-    The result has the time of the next pass, and the error of a failed pass. If a source or dependency is not ready,
-    the next pass is after `dependency_requeue` seconds. With `ready_stuck_unknown` the bug helm-controller#1409 is
-    imitated: after a success Ready stays Unknown. With `events` Events are posted. The pass is a generator of effects
-    (such as reads and writes of objects), which the simulator performs.
+    The result has the time of the next pass, and the error of a failed pass.
     """
-    draft = Draft(manifest, HELM_RELEASE, now, events=events)
-    spec = HelmSpec.of(manifest)
-    result = yield from _pass(draft, spec, dependency_requeue, ready_stuck_unknown)
+    result = yield from _pass(draft, HelmSpec.of(draft.object), behaviour)
     # The token is copied after a failed pass too, so lastHandledReconcileAt proves that a pass ran, not that it
     # succeeded.
     draft.handle_request()
@@ -73,9 +61,7 @@ def reconcile_helm_release(
     return result
 
 
-def _pass(
-    draft: Draft, spec: HelmSpec, dependency_requeue: float, ready_stuck_unknown: bool
-) -> PassStep[ControllerResult]:
+def _pass(draft: Draft, spec: HelmSpec, behaviour: FluxBehaviour) -> PassStep[ControllerResult]:
     if draft.deleting:
         return (yield from _delete(draft, spec))
     if not draft.has_finalizer:
@@ -89,13 +75,13 @@ def _pass(
     # helm-controller does this at every interval, too: Reconciling=True does not mean a change, and Ready stays True.
     draft.mark_reconciling("Progressing", "Fulfilling prerequisites")
     yield from draft.patch()
-    prepared = yield from _prepare(draft, spec, dependency_requeue)
+    prepared = yield from _prepare(draft, spec, behaviour.dependency_requeue_seconds)
     if not isinstance(prepared, HelmRequest):
         return prepared
     if _target_changed(prepared):
         return (yield from _reinstall(draft, spec))
     forced = _begin_attempt(prepared)
-    return (yield from release(prepared, forced=forced, ready_stuck_unknown=ready_stuck_unknown))
+    return (yield from release(prepared, forced=forced, ready_stuck_unknown=behaviour.ready_stuck_unknown))
 
 
 def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassStep[HelmRequest | ControllerResult]":

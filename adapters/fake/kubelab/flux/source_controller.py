@@ -1,10 +1,9 @@
 """The simulated source-controller: its reconcile passes over OCIRepository, HelmRepository and HelmChart objects.
 
-Each of its functions runs one pass over one object (see `kubelab.simulation.effects` for passes). Statuses follow
-`api/v1` and `docs/spec/v1` of source-controller 1.9.3; comments name files in its `internal/controller`.
+Statuses follow `api/v1` and `docs/spec/v1` of source-controller 1.9.3. Comments name files in its
+`internal/controller`.
 """
 
-from datetime import datetime
 from typing import Final
 
 from kubelab.flux.artifacts import (
@@ -25,39 +24,33 @@ from kubelab.flux.source_pass import (
     FetchResult,
     SourceUnavailable,
     announce,
+    fetch_source,
     missing_secret,
     rebuild,
-    reconcile_source,
     stored,
     trouble,
 )
 from kubelab.simulation.effects import ControllerResult, PassStep, done, get_object
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_CHART, HELM_REPOSITORY, OCI_REPOSITORY
 
 SOURCE_CONTROLLER: Final = "source-controller"
 """The field manager of all writes of source-controller."""
 
 
-def reconcile_oci_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Run one reconcile pass over the OCIRepository `manifest`. With `events` the pass also posts Events.
+def reconcile_source(draft: Draft) -> PassStep[ControllerResult]:
+    """Run one reconcile pass over the source in `draft`, its working copy, by the source's kind.
 
-    The result says whether the pass failed, and when the next pass follows. The pass is a generator of effects (such as
-    reads and writes of objects), which the simulator performs.
+    The result says whether the pass failed, and when the next pass follows. helm-controller creates a HelmChart from
+    the `spec.chart` of a HelmRelease. A HelmRepository of type `oci` is a static object: the pass only removes its
+    status and finalizer, if it has any.
     """
-    return (yield from reconcile_source(Draft(manifest, OCI_REPOSITORY, now, events=events), _fetch_oci))
-
-
-def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Run one reconcile pass over the HelmRepository `manifest`. With `events` the pass also posts Events.
-
-    The result says whether the pass failed, and when the next pass follows. A HelmRepository of type `oci` is a static
-    object: the pass only removes its status and finalizer, if it has any. The pass is a generator of effects (such as
-    reads and writes of objects), which the simulator performs.
-    """
-    draft = Draft(manifest, HELM_REPOSITORY, now, events=events)
+    if draft.ref.kind == OCI_REPOSITORY:
+        return (yield from fetch_source(draft, _fetch_oci))
+    if draft.ref.kind == HELM_CHART:
+        return (yield from fetch_source(draft, _fetch_chart))
     if draft.spec.get("type") != "oci":
-        return (yield from reconcile_source(draft, _fetch_index))
+        return (yield from fetch_source(draft, _fetch_index))
     # A static data container without status and artifact: existing ones are removed (helmrepository_controller.go,
     # migrationToStatic, which also leaves a suspended one as it is).
     if not draft.spec.get("suspend") or draft.deleting:
@@ -65,16 +58,6 @@ def reconcile_helm_repository(manifest: Manifest, now: datetime, *, events: bool
         draft.object["status"] = {}
         yield from draft.patch()
     return done()
-
-
-def reconcile_helm_chart(manifest: Manifest, now: datetime, *, events: bool = False) -> PassStep[ControllerResult]:
-    """Run one reconcile pass over the HelmChart `manifest`. With `events` the pass also posts Events.
-
-    The result says whether the pass failed, and when the next pass follows. helm-controller creates a HelmChart from
-    the `spec.chart` of a HelmRelease. The pass is a generator of effects (such as reads and writes of objects), which
-    the simulator performs.
-    """
-    return (yield from reconcile_source(Draft(manifest, HELM_CHART, now, events=events), _fetch_chart))
 
 
 def _pull(draft: Draft, request: PullRequest) -> PassStep[PullAnswer]:

@@ -80,13 +80,12 @@ FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | Sou
 Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
-def reconcile_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
+def fetch_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
     """Run one reconcile pass over a source. `draft` is the working copy of the source, which the pass changes.
 
     The pass handles deletion, finalizer and suspension first. Then it calls `fetch` to get the artifact, and sets the
     conditions that follow from the result. The returned ControllerResult says whether the pass failed, and when the
-    next pass follows. The pass is a generator of effects (such as reads and writes of objects), which the simulator
-    performs.
+    next pass follows.
     """
     if draft.deleting:
         if draft.status.pop("artifact", None):

@@ -5,15 +5,19 @@ an index of owner references and a list of objects that may have become garbage;
 `decide_dependent` is the pure decision for one dependent.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from enum import Enum
 from typing import Any, Final, Protocol
 
 import attrs
 
-from kubelab.model.calls import FOREGROUND, ORPHAN
+from kubelab.lifecycle.registry import ResourceRegistry
+from kubelab.model.calls import FOREGROUND, ORPHAN, Caller, DeleteOptions, Reply, RequestTarget, WriteOptions
+from kubelab.model.failure import ApiFailure
 from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
 from kubelab.storage.store import Store
+from purekube.ports import PatchType
 
 Node = tuple[GroupResource, ObjectKey]
 """The place of a stored object: its resource (group and plural) and its key (namespace and name)."""
@@ -77,41 +81,37 @@ def decide_dependent(owners: Mapping[str, OwnerState], finalizers: tuple[str, ..
     return DeleteDependent("Foreground" if FOREGROUND in finalizers else "Background")
 
 
-class ObjectAccess(Protocol):
-    """The access to stored objects that the garbage collector needs.
+AGENT: Final = "kube-controller-manager/v1.36.3"
+# Both controllers have narrow cluster roles in a real cluster. Here they are masters, because no bootstrap roles exist.
+GROUPS: Final = ("system:masters", "system:serviceaccounts", "system:authenticated")
+GARBAGE_COLLECTOR: Final = Caller("system:serviceaccount:kube-system:generic-garbage-collector", GROUPS, AGENT)
 
-    A `Node` says where an object is stored: its resource and its key.
-    """
 
-    def locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
-        """Return the place in the store of the owner that `reference` names.
+class Writes(Protocol):
+    """The methods of the API server by which the garbage collector and the namespace controller write."""
 
-        The owner may not exist: this is not checked. Return None if the owner's kind is unknown, or if the owner is
-        namespaced and `dependent` is not.
-        """
+    def delete(self, target: RequestTarget, options: DeleteOptions, caller: Caller) -> Reply:
+        """Delete one object, and return the answer."""
         ...
 
-    def delete(self, node: Node, record: Record, propagation: str) -> None:
-        """Delete the object stored at `node` (its resource and its key).
-
-        Nothing happens if the object has changed since its state `record` was read. `propagation` is the policy for the
-        object's own dependents.
-        """
+    def patch(
+        self, target: RequestTarget, patch: Any, patch_type: PatchType, options: WriteOptions, caller: Caller
+    ) -> Reply:
+        """Patch one object, and return the answer with the patched object."""
         ...
 
-    def merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
-        """Merge the patch `metadata` into the metadata of the object stored at `node` (its resource and its key).
-
-        Nothing happens if the object has changed since its state `record` was read.
-        """
+    def update(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller) -> Reply:
+        """Replace one object or subresource (PUT), and return the answer with the new object."""
         ...
 
 
 class Collector:
     """A garbage collector: an index of each owner's dependents, and a queue of objects that may be garbage."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, registry: ResourceRegistry, server: Writes) -> None:
         self._store = store
+        self._registry = registry
+        self._server = server
         self._alive: dict[str, Node] = {}
         self._dependents: dict[str, dict[Node, bool]] = {}
         self._suspects: dict[Node, None] = {}
@@ -126,11 +126,8 @@ class Collector:
         """Queue the object stored at `node`, which may have become garbage. The next call of `run` examines it."""
         self._suspects[node] = None
 
-    def run(self, hands: ObjectAccess) -> int:
-        """Examine the queued objects until the queue is empty. Return how many objects were examined.
-
-        `hands` finds the owners of an object, and performs the writes: it deletes the object, or changes its metadata.
-        """
+    def run(self) -> int:
+        """Examine the queued objects until the queue is empty. Return how many objects were examined."""
         looked = 0
         while self._suspects:
             node = next(iter(self._suspects))
@@ -140,9 +137,9 @@ class Collector:
             if record is None:
                 continue
             if record.deleting:
-                self._finish_deletion(hands, node, record)
+                self._finish_deletion(node, record)
             elif record.owners:
-                self._attend(hands, node, record)
+                self._attend(node, record)
         return looked
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:
@@ -180,19 +177,19 @@ class Collector:
         if record.deleting and FOREGROUND in record.finalizers:
             self._suspects.update(dict.fromkeys(self._dependents.get(record.uid, ())))
 
-    def _attend(self, hands: ObjectAccess, node: Node, record: Record) -> None:
+    def _attend(self, node: Node, record: Record) -> None:
         references = record.shared()["metadata"]["ownerReferences"]
-        states = {ref["uid"]: self._state(hands, ref, node) for ref in references}
+        states = {ref["uid"]: self._state(ref, node) for ref in references}
         match decide_dependent(states, record.finalizers, record.uid in self._dependents):
             case DropReferences(uids):
-                hands.merge(node, record, _without_owner(references, uids))
+                self._merge(node, record, _without_owner(references, uids))
             case DeleteDependent(propagation):
                 if propagation == "Foreground" and self._in_circle(record):
                     # attemptToDeleteItem does this on the same suspicion, which has false positives: a dependent in
                     # foreground deletion need not lead back to the object.
-                    hands.merge(node, record, _unblocked(references))
+                    self._merge(node, record, _unblocked(references))
                     record = self._store.get(*node) or record
-                hands.delete(node, record, propagation)
+                self._delete(node, record, propagation)
             case None:
                 pass
 
@@ -207,8 +204,8 @@ class Collector:
             for dependent in dependents
         )
 
-    def _state(self, hands: ObjectAccess, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
-        owner = hands.locate(reference, dependent)
+    def _state(self, reference: Mapping[str, Any], dependent: Node) -> OwnerState:
+        owner = self._locate(reference, dependent)
         if owner is None:
             return OwnerState.SOLID
         record = self._store.get(*owner)
@@ -218,21 +215,66 @@ class Collector:
         waiting = record.deleting and FOREGROUND in record.finalizers
         return OwnerState.WAITING if waiting else OwnerState.SOLID
 
-    def _finish_deletion(self, hands: ObjectAccess, node: Node, record: Record) -> None:
+    def _finish_deletion(self, node: Node, record: Record) -> None:
         dependents = self._dependents.get(record.uid, {})
         if ORPHAN in record.finalizers:
-            self._orphan(hands, record.uid, list(dependents))
-            hands.merge(node, record, _finalizers_without(record, ORPHAN))
+            self._orphan(record.uid, list(dependents))
+            self._merge(node, record, _finalizers_without(record, ORPHAN))
         # kubernetes: controller/garbagecollector/garbagecollector.go, processDeletingDependentsItem: only dependents
         # with blockOwnerDeletion are waited for.
         elif FOREGROUND in record.finalizers and not any(dependents.values()):
-            hands.merge(node, record, _finalizers_without(record, FOREGROUND))
+            self._merge(node, record, _finalizers_without(record, FOREGROUND))
 
-    def _orphan(self, hands: ObjectAccess, uid: str, dependents: list[Node]) -> None:
+    def _orphan(self, uid: str, dependents: list[Node]) -> None:
         for node in dependents:
             record = self._store.get(*node)
             assert record is not None, "the index of dependents follows every write"
-            hands.merge(node, record, _without_owner(record.shared()["metadata"]["ownerReferences"], frozenset({uid})))
+            self._merge(node, record, _without_owner(record.shared()["metadata"]["ownerReferences"], frozenset({uid})))
+
+    def _locate(self, reference: Mapping[str, Any], dependent: Node) -> Node | None:
+        """Return the place in the store of the owner that `reference` names: its resource and its key.
+
+        The owner may not exist: this is not checked. It is in the namespace of `dependent`, or in no namespace if it is
+        cluster-scoped. Return None if the owner's kind is unknown, or if the owner is namespaced and the dependent is
+        not.
+        """
+        resource = self._registry.of_kind(reference["apiVersion"], reference["kind"])
+        namespace = dependent[1][0]
+        # kubernetes: controller/garbagecollector/garbagecollector.go, isDangling: an unknown kind is an error that is
+        # retried, and a namespaced owner of a cluster-scoped object is given up. Either way nothing is deleted.
+        if resource is None or (resource.namespaced and not namespace):
+            return None
+        return (resource.storage, (namespace if resource.namespaced else "", reference["name"]))
+
+    def _delete(self, node: Node, record: Record, propagation: str) -> None:
+        """Delete the object stored at `node` (its resource and its key).
+
+        Nothing happens if the object has changed since its state `record` was read. `propagation` is the policy for the
+        object's own dependents.
+        """
+        # kubernetes: controller/garbagecollector/operations.go, deleteObject has the same two preconditions, so that an
+        # object that has changed its owners meanwhile is not deleted.
+        options = DeleteOptions(uid=record.uid, resource_version=str(record.version), propagation=propagation)
+        self._try(lambda target: self._server.delete(target, options, GARBAGE_COLLECTOR), node)
+
+    def _merge(self, node: Node, record: Record, metadata: Mapping[str, Any]) -> None:
+        """Merge the patch `metadata` into the metadata of the object stored at `node` (its resource and its key).
+
+        Nothing happens if the object has changed since its state `record` was read.
+        """
+        patch = {"metadata": {"uid": record.uid, "resourceVersion": str(record.version), **metadata}}
+        self._try(
+            lambda target: self._server.patch(target, patch, PatchType.MERGE, WriteOptions(), GARBAGE_COLLECTOR), node
+        )
+
+    def _try(self, act: Callable[[RequestTarget], Reply], node: Node) -> None:
+        """Run the write `act` on the object at `node`, the place where an object is stored.
+
+        A refused write is skipped; the audit log has the refusal.
+        """
+        where, (namespace, name) = node
+        with suppress(ApiFailure):
+            act(RequestTarget(self._registry.of_group(*where)[0].as_stored(), namespace or None, name))
 
 
 def _without_owner(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:

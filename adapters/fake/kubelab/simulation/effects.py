@@ -4,15 +4,43 @@ An effect is a request of a pass: a read, a write, a pause, or a question to ano
 yields effects, is sent their answers, and returns a `ControllerResult`. It has no clock and does no I/O; the simulator
 performs the effects. Dropping a pass between two effects is a crash of the controller there. An error of the API server
 is thrown into the pass, and ends the pass unless the pass catches it.
+
+The method `perform` of a read or write sends it through a `KubeApi`, with the pass's field manager, and returns the
+answer. It raises the errors of `KubeApi`, unless the effect ignores them.
 """
 
+import hashlib
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import attrs
 
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.ports import Propagation
+from purekube.apimachinery.resources import CORE_EVENT
+from purekube.ports import KubeApi, PatchType, Propagation
+
+# client-go: tools/pager/pager.go, defaultPageSize.
+_PAGE: Final = 500
+
+
+async def list_all(api: KubeApi, kind: Kind, namespace: str | None = None, selector: str = "") -> Sequence[Manifest]:
+    """Return every object of a kind, read page by page, or none if the kind is not served.
+
+    `namespace` None means all namespaces. `selector` is a label selector; an empty one selects all objects.
+    """
+    items: list[Manifest] = []
+    token = ""
+    while True:
+        try:
+            page = await api.list(kind, namespace=namespace, label_selector=selector, limit=_PAGE, continue_token=token)
+        except KindMissing:
+            return ()
+        items.extend(page.items)
+        token = page.continue_token
+        if not token:
+            return tuple(items)
 
 
 @attrs.frozen
@@ -20,6 +48,13 @@ class SimulatedGet:
     """A read of one object. The answer is the object's manifest, or None if the object does not exist."""
 
     ref: ObjectRef
+
+    async def perform(self, api: KubeApi, _manager: str) -> Manifest | None:
+        """Read the object."""
+        try:
+            return await api.get(self.ref)
+        except NotFound:
+            return None
 
 
 @attrs.frozen
@@ -31,6 +66,10 @@ class SimulatedList:
 
     kind: Kind
     namespace: str | None = None
+
+    async def perform(self, api: KubeApi, _manager: str) -> Sequence[Manifest]:
+        """Read the objects, page by page."""
+        return await list_all(api, self.kind, self.namespace)
 
 
 @attrs.frozen
@@ -45,6 +84,24 @@ class SimulatedPatch:
     body: Mapping[str, Any]
     subresource: str = ""
 
+    async def perform(self, api: KubeApi, manager: str) -> bool:
+        """Patch the object."""
+        body = dict(self.body)
+        if self.uid:
+            body["metadata"] = {**body.get("metadata", {}), "uid": self.uid}
+        try:
+            await api.patch(
+                self.ref, body, patch_type=PatchType.MERGE, field_manager=manager, subresource=self.subresource
+            )
+        except NotFound:
+            return False
+        except Stale:
+            # The API server answers 409 if the object has another uid than the patch (W-30).
+            if not self.uid:
+                raise
+            return False
+        return True
+
 
 @attrs.frozen
 class SimulatedApply:
@@ -52,6 +109,10 @@ class SimulatedApply:
 
     kind: Kind
     manifest: Manifest
+
+    async def perform(self, api: KubeApi, manager: str) -> None:
+        """Apply the object."""
+        await api.apply(self.manifest, kind=self.kind, field_manager=manager, force=True)
 
 
 @attrs.frozen
@@ -64,6 +125,11 @@ class SimulatedCreate:
     kind: Kind
     manifest: Manifest
 
+    async def perform(self, api: KubeApi, manager: str) -> None:
+        """Create the object."""
+        with suppress(AlreadyExists, KindMissing):
+            await api.create(self.manifest, kind=self.kind, field_manager=manager)
+
 
 @attrs.frozen
 class SimulatedDelete:
@@ -75,6 +141,11 @@ class SimulatedDelete:
     ref: ObjectRef
     uid: str = ""
     propagation: Propagation = Propagation.BACKGROUND
+
+    async def perform(self, api: KubeApi, _manager: str) -> None:
+        """Delete the object."""
+        with suppress(NotFound, Stale):
+            await api.delete(self.ref, uid=self.uid or None, propagation=self.propagation)
 
 
 @attrs.frozen
@@ -90,6 +161,32 @@ class PostEvent:
     reason: str
     message: str
     moment: str
+
+    async def perform(self, api: KubeApi, manager: str) -> None:
+        """Post the Event."""
+        # client-go: tools/record/event.go: an event is worth less than the work, so its loss is only logged.
+        with suppress(OperatorError):
+            await api.create(self._manifest(manager), kind=CORE_EVENT, field_manager=manager)
+
+    def _manifest(self, component: str) -> Manifest:
+        """Return the Event of the core group, in the form in which Kubernetes' controllers post it.
+
+        The same reason and message give the same name, so a repetition creates no further Event.
+        """
+        digest = hashlib.sha256(f"{self.uid}/{self.reason}/{self.message}".encode()).hexdigest()
+        ref = self.ref
+        about = {"apiVersion": ref.kind.api_version, "kind": ref.kind.kind, "namespace": ref.namespace}
+        return {
+            **CORE_EVENT.manifest(f"{ref.name[:200]}.{digest[:16]}", ref.namespace),
+            "involvedObject": {**about, "name": ref.name, "uid": self.uid},
+            "type": self.type,
+            "reason": self.reason,
+            "message": self.message,
+            "source": {"component": component},
+            "firstTimestamp": self.moment,
+            "lastTimestamp": self.moment,
+            "count": 1,
+        }
 
 
 @attrs.frozen
@@ -183,21 +280,13 @@ PassStep: TypeAlias = Generator[Effect, Any, _T]
 
 
 def get_object(ref: ObjectRef) -> PassStep[Manifest | None]:
-    """Return the object at `ref`, or None if the object does not exist.
-
-    The function is a generator, to be used with `yield from` in a pass: it yields the read as an effect (a request that
-    the simulator performs), and receives the answer.
-    """
+    """Return the object at `ref`, or None if the object does not exist."""
     answer: Manifest | None = yield SimulatedGet(ref)
     return answer
 
 
 def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[Manifest]]:
-    """Return every object of a kind, in one namespace or, if that is None, in all namespaces.
-
-    The function is a generator, to be used with `yield from` in a pass: it yields the read as an effect (a request that
-    the simulator performs), and receives the answer.
-    """
+    """Return every object of a kind, in one namespace or, if that is None, in all namespaces."""
     answer: Sequence[Manifest] = yield SimulatedList(kind, namespace)
     return answer
 
@@ -205,8 +294,7 @@ def list_objects(kind: Kind, namespace: str | None = None) -> PassStep[Sequence[
 def patch_object(ref: ObjectRef, body: Mapping[str, Any], *, subresource: str = "") -> PassStep[bool]:
     """Patch an object with the merge patch `body`. Return whether the object existed.
 
-    `subresource` is empty for a patch of the object itself. The function is a generator, to be used with `yield from`
-    in a pass: it yields the write as an effect (a request that the simulator performs), and receives the answer.
+    `subresource` is empty for a patch of the object itself.
     """
     answer: bool = yield SimulatedPatch(ref, "", body, subresource)
     return answer

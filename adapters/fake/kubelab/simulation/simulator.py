@@ -19,8 +19,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from kubelab.inprocess import run_sync
-from kubelab.simulation.effects import ControllerResult, Effect, PassStep, Question, Sleep, failed
-from kubelab.simulation.executor import SimulationExecutor, list_all
+from kubelab.simulation.effects import ControllerResult, Effect, PassStep, Question, Sleep, failed, list_all
 from kubelab.simulation.queue import DueTimes, FailureBackoff, Together, in_turn
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
@@ -83,7 +82,6 @@ class Simulator(ABC):
     def __init__(self, api: KubeApi, objects: ObservedObjects | None = None, *, together: Together = in_turn) -> None:
         self._objects = ObservedObjects() if objects is None else objects
         self._api = api
-        self._executor = SimulationExecutor(api, self._answer)
         self._together = together
         self._due = DueTimes()
         self._passes: dict[ObjectRef, _UnderWay] = {}
@@ -265,7 +263,10 @@ class Simulator(ABC):
         try:
             while not isinstance(effect := following(), Sleep):
                 try:
-                    answer = await self._executor.perform(effect, begun.field_manager)
+                    if isinstance(effect, Question):
+                        answer = await self._answer(effect)
+                    else:
+                        answer = await effect.perform(self._api, begun.field_manager)
                 except OperatorError as error:
                     following = partial(begun.steps.throw, error)
                 else:

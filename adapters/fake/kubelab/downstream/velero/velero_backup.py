@@ -54,8 +54,7 @@ class _Waiting:
 def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
     """Run a reconcile pass over the Backup in `view`, unless it is outside Velero's own namespace.
 
-    The result has what Velero remembers of the Backup, and the time of the next pass. The pass is a generator of
-    effects (such as reads and writes of objects), which the simulator performs.
+    The result has what Velero remembers of the Backup, and the time of the next pass.
     """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING

@@ -46,8 +46,7 @@ _RESTARTED: Final = 'found a restore with status "InProgress" during the server 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
     """Run a reconcile pass over the Restore in `view`, unless it is outside Velero's own namespace.
 
-    The result has what Velero remembers of the Restore, and the time of the next pass. The pass is a generator of
-    effects (such as reads and writes of objects), which the simulator performs.
+    The result has what Velero remembers of the Restore, and the time of the next pass.
     """
     if view.ref.namespace != view.behaviour.velero.namespace:
         return NOTHING
