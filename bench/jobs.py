@@ -42,7 +42,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
-from vworkspace_fake.controlplane.serve import serve as serve_control
+from vworkspace_fake.controlplane.http import serve as serve_control
 from vworkspace_odoo import HttpControlPlane
 
 OWN_NAMESPACE = "vworkspace-system"

@@ -31,8 +31,7 @@ from tests.support.control_planes import ADMIN_TOKEN, served
 from tests.support.patience import PATIENCE
 from tests.support.work import MIB, peak_of
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, ScriptedFault
-from vworkspace_fake.controlplane.http import LONGEST_WAIT
-from vworkspace_fake.controlplane.serve import serve
+from vworkspace_fake.controlplane.http import LONGEST_WAIT, serve
 from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, ReloadingControlPlane
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, decode
 from vworkspace_odoo.tls import default_verify

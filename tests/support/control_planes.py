@@ -15,8 +15,7 @@ from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
 from vworkspace_app.conformance.subject import Offer, RawAnswer
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
-from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app
-from vworkspace_fake.controlplane.serve import serve
+from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app, serve
 from vworkspace_fake.controlplane.waiting import LongPolls
 
 ADMIN_TOKEN = "admin-token"

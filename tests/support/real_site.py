@@ -33,7 +33,7 @@ from vworkspace_app.demo.spectator import Spectator
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
-from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.controlplane.http import serve as serve_control_plane
 
 __all__ = ["RealSite", "real_site"]
 

@@ -39,7 +39,7 @@ from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
-from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.controlplane.http import serve as serve_control_plane
 from vworkspace_odoo import HttpControlPlane
 
 __all__ = [

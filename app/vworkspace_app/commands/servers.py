@@ -21,7 +21,7 @@ from vworkspace_app.commands.shared.options import Listen
 from vworkspace_app.page.access import PasswordAccess
 from vworkspace_app.page.jobs_page import JobsPage
 from vworkspace_app.page.site import Site
-from vworkspace_fake.controlplane.serve import serve
+from vworkspace_fake.controlplane.http import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 

@@ -37,7 +37,7 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_fake.controlplane.serve import serve as serve_control_plane
+from vworkspace_fake.controlplane.http import serve as serve_control_plane
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 OWN_NAMESPACE = "vworkspace-system"

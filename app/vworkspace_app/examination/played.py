@@ -19,7 +19,7 @@ from kubelab.simulation.simulator import Simulator
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send
 from purekube_run.process.machine import SystemClock
-from vworkspace_fake.controlplane.serve import serve
+from vworkspace_fake.controlplane.http import serve
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 QUICK_FLUX: Final = FluxBehaviour(

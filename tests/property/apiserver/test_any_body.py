@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.builtin.resources import BUILTIN_DEFINITIONS
 from kubelab.model.calls import WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import ApiFailure, status_body

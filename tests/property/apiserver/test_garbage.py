@@ -6,8 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kubelab.lifecycle.controllers import GARBAGE_COLLECTOR
-from kubelab.lifecycle.garbage_collector import DeleteDependent, DropReferences, OwnerState, Verdict, decide_dependent
+from kubelab.lifecycle.garbage_collector import (
+    GARBAGE_COLLECTOR,
+    DeleteDependent,
+    DropReferences,
+    OwnerState,
+    Verdict,
+    decide_dependent,
+)
 from kubelab.model.calls import DeleteOptions
 from kubelab.server import ApiServer
 from purekube.apimachinery.resources import CONFIG_MAP, CORE_EVENT, NAMESPACE

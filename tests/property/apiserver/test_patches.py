@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubelab.builtin import BUILTIN_DEFINITIONS
+from kubelab.builtin.resources import BUILTIN_DEFINITIONS
 from kubelab.model.failure import ApiFailure
 from kubelab.writes.patches import json_patch, strategic_merge
 from purekube.apimachinery.manifest import merge_patch

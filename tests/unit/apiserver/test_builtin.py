@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from kubelab.builtin import BUILTIN_DEFINITIONS
 from kubelab.builtin.event_kinds import core_event_of, new_event_of
-from kubelab.builtin.untyped_kinds import STORED
+from kubelab.builtin.resources import BUILTIN_DEFINITIONS, STORED
 from kubelab.http.tables.builtin_columns import BUILTIN_TABLES
 from kubelab.model.calls import FieldValidation, WriteOutcome, WriteRequest
 from kubelab.model.definition import ServedKind

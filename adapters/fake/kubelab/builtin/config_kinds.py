@@ -1,4 +1,4 @@
-"""The definitions of the built-in kinds Namespace, ConfigMap, Secret and ServiceAccount: defaults, checks and names."""
+"""The definitions of the built-in kinds Namespace, ConfigMap, Secret, ServiceAccount and Lease."""
 
 import base64
 from collections.abc import Iterator, Mapping
@@ -172,6 +172,17 @@ def _check_namespace(manifest: Manifest) -> list[StatusCause]:
     ]
 
 
+def _check_lease(manifest: Manifest) -> list[StatusCause]:
+    spec = manifest.get("spec") or {}
+    causes = []
+    seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+    if seconds is not None and seconds <= 0:
+        causes.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return causes
+
+
 CONFIGS: Final = (
     built_in(
         schemas.NAMESPACE,
@@ -214,5 +225,15 @@ CONFIGS: Final = (
         schemas.SERVICE_ACCOUNT,
         Behaviour(generation=Generation.NEVER, unconditional_update=True),
         short_names=("sa",),
+    ),
+    built_in(
+        schemas.LEASE,
+        Behaviour(
+            skeleton={"spec": {}},
+            generation=Generation.NEVER,
+            read=lambda manifest: filled(manifest, spec={}),
+            check=_check_lease,
+            check_update=lambda new, old: _check_lease(new),
+        ),
     ),
 )

@@ -9,13 +9,55 @@ from typing import Final
 import attrs
 
 from kubelab.access.authorization import review_resources
-from kubelab.builtin import BUILTIN_DEFINITIONS
-from kubelab.builtin.event_kinds import CORE_EVENT, core_event_of, new_event_of
+from kubelab.builtin.admission_kinds import POLICIES, WEBHOOKS
+from kubelab.builtin.capacity_kinds import CAPACITY
+from kubelab.builtin.config_kinds import CONFIGS
+from kubelab.builtin.crd_kinds import CRDS
+from kubelab.builtin.definition_builder import built_in
+from kubelab.builtin.event_kinds import CORE_EVENT, EVENTS, core_event_of, new_event_of
+from kubelab.builtin.job_kinds import JOBS
+from kubelab.builtin.network_kinds import NETWORKING
+from kubelab.builtin.pod_kinds import PODS
+from kubelab.builtin.rbac_kinds import RBAC
+from kubelab.builtin.storage_kinds import STORAGE
+from kubelab.builtin.workload_kinds import WORKLOADS
 from kubelab.lifecycle.namespaces import NAMESPACES
-from kubelab.model.definition import ServedKind
+from kubelab.model.definition import Behaviour, Generation, ServedKind
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
+from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
+from purekube.schema.builtin import UNTYPED
+
+_ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
+"""The API groups that are left out here, since other modules serve their kinds (of `autoscaling` only version v2)."""
+_WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
+
+STORED: Final = tuple(
+    built_in(
+        BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}),
+        Behaviour(generation=Generation.NEVER, unconditional_update=True),
+    )
+    for kind in UNTYPED.values()
+    if kind.group not in _ELSEWHERE
+)
+"""The kinds without a schema: objects are stored as they are written, and no controller acts on them."""
+BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
+    *CONFIGS,
+    *EVENTS,
+    *PODS,
+    *NETWORKING,
+    *STORAGE,
+    *WORKLOADS,
+    *JOBS,
+    *RBAC,
+    *WEBHOOKS,
+    *POLICIES,
+    *CRDS,
+    *CAPACITY,
+    *STORED,
+)
+"""The definitions of all built-in kinds."""
 
 # kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(

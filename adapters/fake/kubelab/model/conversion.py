@@ -10,7 +10,6 @@ import attrs
 
 from kubelab.model.failure import ApiFailure, internal
 from kubelab.model.records import encode
-from kubelab.ssa.ownership import UntypedError
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.node import Schema
@@ -324,6 +323,10 @@ def with_own_metadata(manifest: Manifest, converted: Manifest) -> dict[str, Any]
     metadata = converted["metadata"]
     kept = {key: metadata[key] for key in _FREE if metadata.get(key) is not None}
     return {**converted, "metadata": {**meta, **kept}}
+
+
+class UntypedError(ValueError):
+    """The error of a converted object with fields that the schema of its new version does not declare."""
 
 
 @attrs.frozen(eq=False)

@@ -13,7 +13,6 @@ import attrs
 import msgspec
 
 from kubelab.model.conversion import Conversions, KindVersions, conversion_webhook
-from kubelab.ssa.fieldset import EMPTY, FieldSet
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json
 from purekube.schema.compile import compile_schema
@@ -93,12 +92,6 @@ A PUT needs a resourceVersion, and each change outside metadata increments the g
 """
 
 
-_STATUS: Final[FieldSet] = {"f:status": {}}
-# apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so other
-# fields at the top level could be owned through /status.
-_NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
-
-
 @attrs.frozen
 class ScalePaths:
     """The dotted paths, such as `spec.replicas`, of the fields that the scale subresource of a kind shows."""
@@ -142,11 +135,6 @@ class ServedKind:
         return self.kind.api_version
 
     @property
-    def kind_name(self) -> str:
-        """The field `kind` of the objects."""
-        return self.kind.kind
-
-    @property
     def built_in(self) -> bool:
         """True if the kind is built into kube-apiserver: such kinds take strategic merge patches (S-11)."""
         return self.behaviour is not CUSTOM
@@ -155,18 +143,6 @@ class ServedKind:
     def subresources(self) -> tuple[str, ...]:
         """The names of the subresources that the kind has in this version, such as `status` and `scale`."""
         return ("status",) * self.status_subresource + ("scale",) * (self.scale is not None)
-
-    def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that a write to `subresource` can neither change nor own (S-26).
-
-        An empty `subresource` means a write to the object itself.
-        """
-        if not self.status_subresource:
-            return EMPTY
-        if subresource == "status":
-            return _NOT_STATUS
-        # apiextensions: registry/customresource/strategy.go, GetResetFields.
-        return EMPTY if subresource else _STATUS
 
     def schema_of(self, api_version: str) -> Schema:
         """Return the compiled schema of the served version `api_version`."""

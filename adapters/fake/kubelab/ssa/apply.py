@@ -5,8 +5,10 @@ Pure functions over plain objects, which are never changed. Defaults, validation
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
+from kubelab.model.conversion import UntypedError
+from kubelab.model.definition import ServedKind
 from kubelab.ssa.conform import misfit_text, misfits
 from kubelab.ssa.fieldset import EMPTY, FieldSet, difference, intersection, recursive_difference, union
 from kubelab.ssa.managers import (
@@ -20,7 +22,7 @@ from kubelab.ssa.managers import (
     key_of,
 )
 from kubelab.ssa.merge import merge, remove, with_named_fields
-from kubelab.ssa.ownership import Rules, UntypedError, Versioned, current, settle, without_metadata
+from kubelab.ssa.ownership import Rules, current, reset_fields, settle, without_metadata
 from kubelab.ssa.typed import ItemError, field_set
 from purekube.apimachinery.errors import OperatorError
 from purekube.schema.node import Schema
@@ -34,22 +36,8 @@ class TypedPatchError(OperatorError):
     """The error of an applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
 
 
-class KindProperties(Versioned, Protocol):
-    """The properties of a kind that server-side apply needs. `ServedKind` has these properties."""
-
-    @property
-    def kind_name(self) -> str:
-        """The field `kind` of the objects."""
-
-    def reset_fields(self, subresource: str) -> FieldSet:
-        """Return the fields that writes to `subresource` (empty: to the object itself) can neither change nor own."""
-
-    def empty(self) -> Mapping[str, Any]:
-        """Return an empty object of the kind. Built-in kinds have structs that exist even in an empty object."""
-
-
 def apply(
-    definition: KindProperties,
+    definition: ServedKind,
     live: Mapping[str, Any] | None,
     config: Mapping[str, Any],
     *,
@@ -68,7 +56,7 @@ def apply(
     changes a field that another manager owns (S-30, S-78). With `force` the field is taken from that manager instead.
     """
     fit(definition, config)
-    rules = Rules(definition, definition.reset_fields(subresource), settled)
+    rules = Rules(definition, reset_fields(definition, subresource), settled)
     managers = current(rules, _managers_of(live))
     if live is None:
         live = definition.empty()
@@ -94,7 +82,7 @@ def apply(
     return with_managed_fields(new if changed else before, managers)
 
 
-def fit(definition: KindProperties, config: Mapping[str, Any]) -> None:
+def fit(definition: ServedKind, config: Mapping[str, Any]) -> None:
     """Raise TypedPatchError unless `config` fits the schema of the kind."""
     problems = misfits(definition.schema, config)
     if not problems:
@@ -104,14 +92,14 @@ def fit(definition: KindProperties, config: Mapping[str, Any]) -> None:
     )
 
 
-def _named(definition: KindProperties, manifest: Mapping[str, Any]) -> str:
+def _named(definition: ServedKind, manifest: Mapping[str, Any]) -> str:
     """Return an object's name as kube-apiserver's messages print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
     # managedfields: structuredmerge.go, objectGVKNN prints Go's GroupVersionKind, which begins with the slash after an
     # empty group.
     version = definition.api_version if "/" in definition.api_version else f"/{definition.api_version}"
-    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind_name}"
+    return f"{meta.get('namespace', '')}/{meta.get('name', '')}; {version}, Kind={definition.kind.kind}"
 
 
 def _merged(
@@ -205,7 +193,7 @@ def _named_set(schema: Schema, value: Any) -> FieldSet:
 
 
 def track_update(
-    definition: KindProperties,
+    definition: ServedKind,
     before: Mapping[str, Any] | None,
     after: Mapping[str, Any],
     *,
@@ -225,7 +213,7 @@ def track_update(
     the other version does not have, the object loses all ownership, as on kube-apiserver. `settled` says that `before`
     was written under this same schema.
     """
-    rules = Rules(definition, definition.reset_fields(subresource), settled)
+    rules = Rules(definition, reset_fields(definition, subresource), settled)
     held = current(rules, _managers_of(before) if managers is None else managers)
     # A client may have stripped all ownership (S-68): tracking starts again with the first apply, not with an update.
     # managedfields: skipnonapplied.go, Update; a new object is tracked always, since DefaultTrackOnCreateProbability is
@@ -257,7 +245,7 @@ def _updated(
     return out
 
 
-def _adopt(definition: KindProperties, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
+def _adopt(definition: ServedKind, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
     """Return entries in which the manager `before-first-apply` owns every field that the endpoint can change (S-54).
 
     The first apply to an object without managedFields starts from these entries.

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kubelab.ssa.apply import KindProperties, apply
+from kubelab.model.definition import ServedKind
+from kubelab.ssa.apply import apply
 from kubelab.ssa.compare import compare
 from kubelab.ssa.conform import misfits
 from kubelab.ssa.fieldset import EMPTY, FieldSet, difference
@@ -20,7 +21,7 @@ from purekube.apimachinery.manifest import LAST_APPLIED, Manifest
 
 
 def apply_as(
-    definition: KindProperties,
+    definition: ServedKind,
     live: Manifest | None,
     config: Manifest,
     *,
@@ -52,7 +53,7 @@ def apply_as(
     return _annotated(out, config)
 
 
-def _written_before(definition: KindProperties, live: Manifest | None) -> FieldSet:
+def _written_before(definition: ServedKind, live: Manifest | None) -> FieldSet:
     """Return the fields of the last-applied configuration that `live` still has with the same values."""
     text = _annotations(live or {}).get(LAST_APPLIED)
     if live is None or not text:

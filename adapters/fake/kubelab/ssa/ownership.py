@@ -1,13 +1,14 @@
 """The effect of a write on the fields that other managers own, and the conflicts of a write with these managers."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
+from kubelab.model.definition import ServedKind
 from kubelab.ssa.compare import Comparison, compare
 from kubelab.ssa.field_paths import iterate, path_text
-from kubelab.ssa.fieldset import MEMBER, FieldSet, difference, intersection
+from kubelab.ssa.fieldset import EMPTY, MEMBER, FieldSet, difference, intersection
 from kubelab.ssa.managers import ManagedFieldsEntry, ManagerKey
 from kubelab.ssa.typed import items_schema
 from purekube.apimachinery.errors import Conflict, FieldConflict
@@ -70,36 +71,23 @@ NEVER_OWNED: Final[FieldSet] = {
 """Fields that belong to the system or to the identity of the object (S-24)."""
 
 
-class UntypedError(ValueError):
-    """The error of a converted object with fields that the schema of its new version does not declare."""
+_STATUS: Final[FieldSet] = {"f:status": {}}
+# apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so other
+# fields at the top level could be owned through /status.
+_NOT_STATUS: Final[FieldSet] = {"f:metadata": {}, "f:spec": {}}
 
 
-class Versioned(Protocol):
-    """The properties of a kind with several versions that the rules of ownership need.
+def reset_fields(definition: ServedKind, subresource: str) -> FieldSet:
+    """Return the fields that a write to `subresource` can neither change nor own (S-26).
 
-    `ServedKind` has these properties. Ownership of a field is recorded in the version in which the manager wrote.
+    An empty `subresource` means a write to the object itself.
     """
-
-    @property
-    def schema(self) -> Schema:
-        """The compiled schema of the request's version."""
-
-    @property
-    def api_version(self) -> str:
-        """The `group/version` of the request."""
-
-    @property
-    def served_versions(self) -> frozenset[str]:
-        """All apiVersions (`group/version`) in which the kind is served."""
-
-    def schema_of(self, api_version: str) -> Schema:
-        """Return the compiled schema of the served version `api_version`."""
-
-    def in_version(self, manifest: Mapping[str, Any], api_version: str) -> Mapping[str, Any]:
-        """Return `manifest` converted to another served version.
-
-        Raises UntypedError if the result has fields that the schema of that version does not declare.
-        """
+    if not definition.status_subresource:
+        return EMPTY
+    if subresource == "status":
+        return _NOT_STATUS
+    # apiextensions: registry/customresource/strategy.go, GetResetFields.
+    return EMPTY if subresource else _STATUS
 
 
 @attrs.frozen
@@ -111,7 +99,7 @@ class Rules:
     version need not be adapted to the schema.
     """
 
-    kind: Versioned
+    kind: ServedKind
     ignored: FieldSet
     settled: bool = False
 

@@ -64,7 +64,7 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     # apiserver: handlers/create.go passes the expected kind as the decoder's default, and typed decoders use it; an
     # unstructured object has to say its own kind.
     if definition.built_in and not (body.get("kind") and body.get("apiVersion")):
-        named = {"kind": definition.kind_name, "apiVersion": definition.api_version}
+        named = {"kind": definition.kind.kind, "apiVersion": definition.api_version}
         return require_type(definition, {**body, **{key: body.get(key) or name for key, name in named.items()}})
     if not body.get("kind"):
         raise _unrecognized(definition, body, f"Object 'Kind' is missing in '{_text(body)}'")

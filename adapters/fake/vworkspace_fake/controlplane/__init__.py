@@ -6,9 +6,8 @@ It replaces Odoo, which sends jobs (units of work) to the operator in each clust
 from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault, When
 from vworkspace_fake.controlplane.inprocess_control_plane import InProcessControlPlane
 from vworkspace_fake.controlplane.jobs import JobEntry
-from vworkspace_fake.controlplane.rate import RateLimit
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
-from vworkspace_fake.controlplane.server import ControlPlaneServer
+from vworkspace_fake.controlplane.server import ControlPlaneServer, RateLimit
 
 __all__ = [
     "AgentCall",

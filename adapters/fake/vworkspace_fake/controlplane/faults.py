@@ -3,15 +3,13 @@
 An error occurs before or after the request has its effect.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import TypeVar
 
 import attrs
 
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped
-
-T = TypeVar("T")
 
 
 class AgentCall(StrEnum):
@@ -54,25 +52,14 @@ class ScriptedFault:
     body: bytes | None = None
     content_type: str | None = None
 
-    def before(self) -> None:
-        """Raise the fault's error if the fault is to occur before the request has its effect."""
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """Raise the fault's error before or after the block, in which a request has its effect."""
         if self.when is When.BEFORE:
             self._strike()
-
-    def after(self) -> None:
-        """Raise the fault's error if the fault is to occur after the request had its effect."""
+        yield
         if self.when is When.AFTER:
             self._strike()
-
-    def wrap(self, effect: Callable[[], T]) -> T:
-        """Return the result of `effect`, or raise the fault's error before or after calling it.
-
-        `effect` is the function that does what the request asks for.
-        """
-        self.before()
-        result = effect()
-        self.after()
-        return result
 
     def _strike(self) -> None:
         if self.status is None:

@@ -1,15 +1,16 @@
-"""The API of the embedded control plane for agents (operators in clusters) over HTTP.
+"""The API of the embedded control plane for agents (operators in clusters) over HTTP, and its server.
 
 It is as strict about the wire format as the specification (PULL-1).
 """
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from email.utils import format_datetime
 from typing import Any, Final
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -17,6 +18,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from kubelab.http.listener import bind, serve_until_cancelled, url_of
 from vworkspace_fake.controlplane.admin import admin_routes
 from vworkspace_fake.controlplane.faults import AgentCall
 from vworkspace_fake.controlplane.refusals import ApiRefusal, Dropped, error_body
@@ -38,7 +40,8 @@ POST   /api/admin/jobs            {"clusterId", "kind", "payload", "idempotencyK
 GET    /api/admin/events?cluster= what the agent told of the cluster
 """
 
-Effect = Callable[[str | None, Any], Any]
+Effect = Callable[[Request, str | None, Any], Any]
+"""A function that does what a request with a token and a body asks for, and returns the answer."""
 
 
 def control_plane_app(
@@ -50,16 +53,17 @@ def control_plane_app(
     those below `/api/admin/` for the holder of `admin_token`. The routes in `further` are added.
     """
     face = _AgentFace(server, polls)
-    agent = "/api/agent"
-    routes = [
-        Route(f"{agent}/jobs", face.jobs),
-        Route(f"{agent}/jobs/{{job_id}}/ack", face.ack, methods=["POST"]),
-        Route(f"{agent}/jobs/{{job_id}}/status", face.status, methods=["POST"]),
-        Route(f"{agent}/jobs/{{job_id}}/result", face.result, methods=["POST"]),
-        Route(f"{agent}/events", face.events, methods=["POST"]),
-        Route(f"{agent}/register", face.register, methods=["POST"]),
-        Route(f"{agent}/credentials/rotate", face.rotate, methods=["POST"]),
-    ]
+    routes: list[BaseRoute] = [Route("/api/agent/jobs", face.jobs)]
+    effects: Mapping[str, tuple[AgentCall, Effect]] = {
+        "jobs/{job_id}/ack": (AgentCall.ACK, lambda request, token, _: server.ack(token, _job_id(request))),
+        "jobs/{job_id}/status": (AgentCall.STATUS, lambda request, *sent: _report(server.status, request, *sent)),
+        "jobs/{job_id}/result": (AgentCall.RESULT, lambda request, *sent: _report(server.result, request, *sent)),
+        "events": (AgentCall.EVENTS, lambda _, token, body: server.events(token, body)),
+        "register": (AgentCall.REGISTER, lambda _, token, body: server.register(token, body)),
+        "credentials/rotate": (AgentCall.ROTATE, lambda _, token, _body: server.rotate(token)),
+    }
+    for path, (call, effect) in effects.items():
+        routes.append(Route(f"/api/agent/{path}", face.post(call, effect), methods=["POST"]))
 
     def elsewhere(_: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 500
@@ -73,7 +77,7 @@ def control_plane_app(
 
 
 class _AgentFace:
-    """The HTTP endpoints of the agent API, each a method. `_answer` turns faults and refusals into responses."""
+    """The HTTP endpoints of the agent API. `_answer` turns faults and refusals into responses."""
 
     def __init__(self, server: ControlPlaneServer, polls: LongPolls) -> None:
         self._server = server
@@ -97,41 +101,17 @@ class _AgentFace:
             )
         return {"jobs": jobs}
 
-    async def ack(self, request: Request) -> Response:
-        """Record the acknowledgement of a job."""
-        return await self._post(
-            request, AgentCall.ACK, lambda t, _: self._server.ack(t, _job_id(request)), bodiless=True
-        )
+    def post(self, call: AgentCall, effect: Effect) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of `call`, which has the effect `effect` and answers with its result."""
 
-    async def status(self, request: Request) -> Response:
-        """Record progress of a job."""
-        return await self._post(
-            request, AgentCall.STATUS, lambda t, body: self._server.status(t, _job_id(request), body)
-        )
-
-    async def result(self, request: Request) -> Response:
-        """Record the result of a job."""
-        return await self._post(
-            request, AgentCall.RESULT, lambda t, body: self._server.result(t, _job_id(request), body)
-        )
-
-    async def events(self, request: Request) -> Response:
-        """Record a batch of events."""
-        return await self._post(request, AgentCall.EVENTS, self._server.events)
-
-    async def register(self, request: Request) -> Response:
-        """Exchange a one-time token for a long-lived token."""
-        return await self._post(request, AgentCall.REGISTER, self._server.register)
-
-    async def rotate(self, request: Request) -> Response:
-        """Answer a cluster's request for a new token."""
-        return await self._post(request, AgentCall.ROTATE, lambda token, _: self._server.rotate(token))
-
-    async def _post(self, request: Request, call: AgentCall, effect: Effect, *, bodiless: bool = False) -> Response:
         async def perform(request: Request, token: str | None) -> Any:
-            return effect(token, None if bodiless else await _body(request))
+            # An acknowledgement has no body.
+            return effect(request, token, None if call is AgentCall.ACK else await _body(request))
 
-        return await self._answer(request, call, perform)
+        async def endpoint(request: Request) -> Response:
+            return await self._answer(request, call, perform)
+
+        return endpoint
 
     async def _answer(
         self, request: Request, call: AgentCall, perform: Callable[[Request, str | None], Awaitable[Any]]
@@ -140,10 +120,9 @@ class _AgentFace:
         if fault.latency > 0:
             await asyncio.sleep(fault.latency)
         try:
-            fault.before()
-            _check_accept(request)
-            answer = await perform(request, _bearer(request))
-            fault.after()
+            with fault.around():
+                _check_accept(request)
+                answer = await perform(request, _bearer(request))
         except ApiRefusal as refusal:
             return _refused(refusal, self._server)
         except Dropped:
@@ -178,6 +157,10 @@ async def _unless_gone(request: Request, poll: Awaitable[list[Any]]) -> list[Any
 async def _hangup(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _report(record: Callable[[str | None, str, Any], None], request: Request, token: str | None, body: Any) -> None:
+    record(token, _job_id(request), body)
 
 
 def _job_id(request: Request) -> str:
@@ -233,3 +216,28 @@ def _refused(refusal: ApiRefusal, server: ControlPlaneServer) -> Response:
     document = error_body(refusal.status, refusal.message, server.request_id())
     body = json.dumps(document).encode() if refusal.body is None else refusal.body
     return Response(body, refusal.status, headers=headers, media_type=refusal.content_type or MEDIA_TYPE)
+
+
+async def serve(
+    server: ControlPlaneServer,
+    host: str,
+    port: int,
+    *,
+    admin_token: str,
+    ready: Callable[[str], None],
+    further: Sequence[BaseRoute] = (),
+) -> None:
+    """Serve the control plane until cancelled. `ready` is called with the base URL once connections are accepted.
+
+    `further` routes are served as well. Port 0 takes a free port. Raises OSError if the address is unavailable. On
+    cancellation open polls are ended with an empty answer and connections are closed.
+    """
+    polls = LongPolls(server)
+    app = control_plane_app(server, polls, admin_token=admin_token, further=further)
+    listener = bind(host, port)
+    url = url_of(host, listener)
+    config = uvicorn.Config(
+        app, log_level="critical", access_log=False, date_header=False, server_header=False, lifespan="off",
+        timeout_graceful_shutdown=1,
+    )  # fmt: skip
+    await serve_until_cancelled(config, listener, ready=lambda: ready(url), ending=polls.close)

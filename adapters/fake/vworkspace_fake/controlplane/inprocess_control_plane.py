@@ -126,7 +126,8 @@ class InProcessControlPlane:
 
 def _perform(fault: ScriptedFault, effect: Callable[[], T]) -> T:
     try:
-        return fault.wrap(effect)
+        with fault.around():
+            return effect()
     except ApiRefusal as refusal:
         if refusal.body is not None:
             raise Unavailable(f"answered {refusal.status} with a body that is not the expected JSON") from refusal

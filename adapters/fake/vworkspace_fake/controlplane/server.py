@@ -5,6 +5,7 @@ API take the caller's bearer token and raise `ApiRefusal`. Methods such as `enqu
 the admin API calls them. Two adapters use the server: `InProcessControlPlane` and the HTTP application.
 """
 
+import math
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,6 @@ from purekube.apimachinery.timestamps import format_time
 from vworkspace_fake.controlplane.bodies import BATCH_LIMIT, check_event, check_result, check_status
 from vworkspace_fake.controlplane.faults import AgentCall, Faults, ScriptedFault
 from vworkspace_fake.controlplane.jobs import JobBook, JobEntry
-from vworkspace_fake.controlplane.rate import RateLimit, RequestRateLimiter
 from vworkspace_fake.controlplane.refusals import ApiRefusal
 from vworkspace_fake.controlplane.tokens import IssuedToken, TokenBook
 
@@ -25,6 +25,34 @@ from vworkspace_fake.controlplane.tokens import IssuedToken, TokenBook
 def system_now() -> datetime:
     """Return the machine's time in UTC."""
     return datetime.now(UTC)
+
+
+@attrs.frozen
+class RateLimit:
+    """A limit of `requests` per `seconds` (PULL-7), by a token bucket that holds `requests` tokens and fills evenly."""
+
+    requests: int
+    seconds: float
+
+
+@attrs.define
+class RequestRateLimiter:
+    """A limiter of the request rate, with a token bucket for each caller. There is no limit while `limit` is None."""
+
+    limit: RateLimit | None = None
+    _buckets: dict[str, tuple[float, datetime]] = attrs.field(factory=dict, init=False, repr=False)
+
+    def take(self, caller: str, now: datetime) -> None:
+        """Count one request of `caller`. If it exceeds the limit, raise a 429 ApiRefusal with the time to wait."""
+        if self.limit is None:
+            return
+        rate = self.limit.requests / self.limit.seconds
+        left, since = self._buckets.get(caller, (float(self.limit.requests), now))
+        left = min(float(self.limit.requests), left + max(0.0, (now - since).total_seconds()) * rate)
+        if left < 1:
+            self._buckets[caller] = (left, now)
+            raise ApiRefusal(429, "too many requests", retry_after=float(math.ceil((1 - left) / rate)))
+        self._buckets[caller] = (left - 1, now)
 
 
 @attrs.define
