@@ -178,14 +178,11 @@ class Rbac:
         return () if record is None else tuple(record.shared().get("rules") or ())
 
 
-def service_account(namespace: str, name: str, *, agent: str = "") -> Caller:
-    """Return the caller for requests with the token of the service account `namespace`/`name`.
-
-    `agent` is the User-Agent of the requests.
-    """
+def service_account(namespace: str, name: str) -> Caller:
+    """Return the caller for requests with the token of the service account `namespace`/`name`."""
     # apiserver: authentication/serviceaccount/util.go, MakeGroupNames; the authenticator adds system:authenticated.
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
-    return Caller(service_account_user(namespace, name), groups, agent)
+    return Caller(service_account_user(namespace, name), groups)
 
 
 def applies_to(subject: Mapping[str, Any], caller: Caller, namespace: str) -> bool:

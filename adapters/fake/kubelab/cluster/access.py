@@ -15,6 +15,7 @@ import msgspec
 import yaml
 
 from kubelab.access.audit_log import AuditEntry, AuditLog
+from kubelab.access.authorization import service_account
 from kubelab.cluster.definitions import KubelabError
 from kubelab.http.certificates import Certificates
 from kubelab.http.serving import kubeconfig
@@ -175,5 +176,5 @@ def _groups(user: str, named: str) -> tuple[str, ...]:
     given = tuple(group for group in (part.strip() for part in named.split(",")) if group)
     if not user.startswith(SERVICE_ACCOUNT_USERS):
         return (*given, "system:authenticated")
-    namespace = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")[0]
-    return (*given, "system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT_USERS).partition(":")
+    return (*given, *service_account(namespace, name).groups)

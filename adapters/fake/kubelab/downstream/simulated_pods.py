@@ -6,13 +6,11 @@ from typing import Any, Final
 import attrs
 
 from kubelab.downstream.controller import Attempt, ObjectView, uid_of
+from kubelab.entropy import SUFFIX_ALPHABET
 from kubelab.simulation.effects import PassStep, PostEvent, SimulatedCreate, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import POD
 
-# The alphabet of names that the API server generates: no vowels and no 0, 1 or 3, so no words (apimachinery:
-# pkg/util/rand, alphanums).
-_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _UNSCHEDULABLE: Final = "Unschedulable"
 
 
@@ -35,7 +33,9 @@ def pod_name(view: ObjectView, number: int) -> str:
     Its suffix looks like one that the API server generates.
     """
     drawn = uuid.uuid5(uuid.NAMESPACE_OID, f"{view.uid} {number}").int
-    suffix = "".join(_LETTERS[drawn // len(_LETTERS) ** place % len(_LETTERS)] for place in range(5))
+    suffix = "".join(
+        SUFFIX_ALPHABET[drawn // len(SUFFIX_ALPHABET) ** place % len(SUFFIX_ALPHABET)] for place in range(5)
+    )
     # 63 characters less dash and suffix: a pod's name is also its host name (apiserver: pkg/storage/names,
     # GenerateName).
     return f"{view.ref.name[:57]}-{suffix}"

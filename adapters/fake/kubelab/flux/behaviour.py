@@ -241,10 +241,4 @@ class FluxBehaviour:
 
     def seconds_for(self, action: Action) -> float:
         """Return the duration in seconds of a Helm action whose outcome sets no duration."""
-        return {
-            Action.INSTALL: self.install_seconds,
-            Action.UPGRADE: self.upgrade_seconds,
-            Action.ROLLBACK: self.rollback_seconds,
-            Action.UNINSTALL: self.uninstall_seconds,
-            Action.TEST: self.test_seconds,
-        }[action]
+        return float(getattr(self, f"{action.value}_seconds"))

@@ -1,9 +1,9 @@
 """Calls of admission webhooks over HTTPS, in threads, after a write is prepared and before it is stored."""
 
 import http.client
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import attrs
@@ -28,16 +28,17 @@ _ATTEMPTS = 5
 T = TypeVar("T")
 
 
-class WithAnswers(Protocol):
-    """The type of a function that returns the result of an action `act` on the server.
+@attrs.frozen
+class _Converting:
+    """The conversions of one write. Webhooks convert an object once, however many steps of the write need it."""
 
-    If `act` needs an object in another version, the function fetches this conversion from a webhook and runs `act`
-    again.
-    """
+    server: ApiServer
+    services: Services
+    answers: ConversionAnswers = attrs.field(factory=ConversionAnswers)
 
-    def __call__(self, act: Callable[[], T]) -> Awaitable[T]:
+    async def run(self, act: Callable[[], T]) -> T:
         """Return the result of `act`. If `act` needs a conversion, fetch it from a webhook and run `act` again."""
-        ...
+        return await converted(self.server, act, self.services, self.answers)
 
 
 async def perform(server: ApiServer, call: WriteCall, services: Services) -> Reply:
@@ -46,16 +47,12 @@ async def perform(server: ApiServer, call: WriteCall, services: Services) -> Rep
     `services` maps (namespace, name) of in-cluster services to the base URLs at which their webhooks are called. Raises
     ApiFailure if a webhook or the server refuses the write.
     """
-    call, answers = attrs.evolve(call, defers=True), ConversionAnswers()
-
-    async def with_answers(act: Callable[[], T]) -> T:
-        return await converted(server, act, services, answers)
-
+    call, converting = attrs.evolve(call, defers=True), _Converting(server, services)
     for _ in range(_ATTEMPTS):
-        prepared = await with_answers(partial(server.prepare, call))
+        prepared = await converting.run(partial(server.prepare, call))
         try:
-            prepared, warnings = await _consented(server, prepared, services, with_answers)
-            reply = await with_answers(partial(server.commit, prepared))
+            prepared, warnings = await _consented(prepared, converting)
+            reply = await converting.run(partial(server.commit, prepared))
         except ApiFailure as failure:
             if not failure.audited:
                 server.refuse(call, failure)
@@ -107,37 +104,36 @@ async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) 
 
     `services` maps (namespace, name) of in-cluster services to the base URLs at which their webhooks are called.
     """
-    answers = ConversionAnswers()
-    for request in await converted(server, partial(call.requests, server), services, answers):
-        for webhook in await converted(server, partial(server.webhooks, request), services, answers):
-            asked = await converted(server, partial(request.in_version, webhook.asked_in), services, answers)
+    converting = _Converting(server, services)
+    for request in await converting.run(partial(call.requests, server)):
+        for webhook in await converting.run(partial(server.webhooks, request)):
+            asked = await converting.run(partial(request.in_version, webhook.asked_in))
             await _ask(webhook, asked, services)
 
 
-async def _consented(
-    server: ApiServer, prepared: Prepared, services: Services, with_answers: "WithAnswers"
-) -> tuple[Prepared, tuple[str, ...]]:
+async def _consented(prepared: Prepared, converting: _Converting) -> tuple[Prepared, tuple[str, ...]]:
     """Ask every admission webhook about the write `prepared`. Return two values: the write, and the webhooks' warnings.
 
     The returned write contains the patches of mutating webhooks. The object is validated after the mutating webhooks,
     as in kube-apiserver, because a patch may add required fields. Raises ApiFailure if a webhook denies the write.
     """
     warnings: list[str] = []
+    server = converting.server
     if not server.has_webhooks:
         prepared.check()
         return prepared, ()
     # All mutating webhooks come before all validating ones, and each of the former sees the patches of those before it.
     for mutating in (True, False):
-        request = await with_answers(prepared.request)
-        for webhook in await with_answers(partial(server.webhooks, request)):
+        request = await converting.run(prepared.request)
+        for webhook in await converting.run(partial(server.webhooks, request)):
             if webhook.mutating is not mutating:
                 continue
-            asked = await with_answers(partial(request.in_version, webhook.asked_in))
-            response = await _ask(webhook, asked, services)
+            asked = await converting.run(partial(request.in_version, webhook.asked_in))
+            response = await _ask(webhook, asked, converting.services)
             warnings += response.get("warnings") or ()
             if mutating and response.get("patch"):
-                prepared = await with_answers(partial(_mutated, server, prepared, webhook, response))
-                request = await with_answers(prepared.request)
+                prepared = await converting.run(partial(_mutated, server, prepared, webhook, response))
+                request = await converting.run(prepared.request)
         # apiserver: admission runs before the strategy validates, so a webhook can add what the schema requires.
         prepared.check()
     return prepared, tuple(warnings)

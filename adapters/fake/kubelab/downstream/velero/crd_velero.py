@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
+from kubelab.downstream.velero.velero_run import FINAL_PHASES, UNDER_WAY
 from kubelab.simulation.schema import INTEGER, LABEL_SELECTOR, definition, nullable, object_schema
 from purekube.apimachinery.definitions import AGE, Column
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
@@ -23,16 +24,7 @@ from purekube.schema.builtin.schema_parts import (
 _LIST: Final = nullable(STRINGS)
 _FLAG: Final = nullable(BOOL)
 _TIME: Final = nullable(TIME)
-_AFTER_START: Final = (
-    "InProgress",
-    "WaitingForPluginOperations",
-    "WaitingForPluginOperationsPartiallyFailed",
-    "Finalizing",
-    "FinalizingPartiallyFailed",
-    "Completed",
-    "PartiallyFailed",
-    "Failed",
-)
+_AFTER_START: Final = (*UNDER_WAY, *FINAL_PHASES[1:])
 
 
 def velero_crds() -> tuple[dict[str, Any], ...]:

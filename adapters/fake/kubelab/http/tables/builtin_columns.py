@@ -29,6 +29,11 @@ class TableOf:
     cells: Cells
     named: bool = True
 
+    @classmethod
+    def aged(cls, *names: str, cells: Callable[[Manifest], list[Any]]) -> "TableOf":
+        """Return a table of the columns `names`, whose cells `cells` returns, and of a last column with the age."""
+        return cls(_columns(*names, "Age"), lambda manifest, now: [*cells(manifest), _created(manifest, now)])
+
 
 def _columns(*names: str) -> tuple[PrinterColumn, ...]:
     """Return columns with the given names.
@@ -45,39 +50,19 @@ def _created(manifest: Manifest, now: datetime) -> str:
     return age(get_path(manifest, "metadata", "creationTimestamp"), now)
 
 
-def _namespace(manifest: Manifest, now: datetime) -> list[Any]:
-    return [get_path(manifest, "status", "phase") or "Active", _created(manifest, now)]
+def _size(manifest: Manifest, field: str) -> int:
+    return len(manifest.get(field) or ())
 
 
-def _config_map(manifest: Manifest, now: datetime) -> list[Any]:
-    return [len(manifest.get("data") or ()) + len(manifest.get("binaryData") or ()), _created(manifest, now)]
-
-
-def _secret(manifest: Manifest, now: datetime) -> list[Any]:
-    return [manifest.get("type", "Opaque"), len(manifest.get("data") or ()), _created(manifest, now)]
-
-
-def _service_account(manifest: Manifest, now: datetime) -> list[Any]:
-    return [len(manifest.get("secrets") or ()), _created(manifest, now)]
-
-
-def _lease(manifest: Manifest, now: datetime) -> list[Any]:
-    return [get_path(manifest, "spec", "holderIdentity"), _created(manifest, now)]
-
-
-def _definition(manifest: Manifest, now: datetime) -> list[Any]:
-    return [get_path(manifest, "metadata", "creationTimestamp")]
-
-
-def _deployment(manifest: Manifest, now: datetime) -> list[Any]:
+def _deployment(manifest: Manifest) -> list[Any]:
     desired, status = get_path(manifest, "spec", "replicas"), manifest.get("status") or {}
     ready = f"{status.get('readyReplicas', 0)}/{desired or 0}"
-    return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0), _created(manifest, now)]
+    return [ready, status.get("updatedReplicas", 0), status.get("availableReplicas", 0)]
 
 
-def _stateful_set(manifest: Manifest, now: datetime) -> list[Any]:
+def _stateful_set(manifest: Manifest) -> list[Any]:
     ready = get_path(manifest, "status", "readyReplicas") or 0
-    return [f"{ready}/{get_path(manifest, 'spec', 'replicas') or 0}", _created(manifest, now)]
+    return [f"{ready}/{get_path(manifest, 'spec', 'replicas') or 0}"]
 
 
 def _job(manifest: Manifest, now: datetime) -> list[Any]:
@@ -108,17 +93,17 @@ def _job_duration(manifest: Manifest, now: datetime) -> str:
     return human_duration(finished - datetime.fromisoformat(start))
 
 
-def _pod(manifest: Manifest, now: datetime) -> list[Any]:
+def _pod(manifest: Manifest) -> list[Any]:
     statuses: Sequence[Mapping[str, Any]] = get_path(manifest, "status", "containerStatuses") or ()
     ready = sum(bool(status.get("ready")) for status in statuses)
     restarts = sum(int(status.get("restartCount", 0)) for status in statuses)
     phase = get_path(manifest, "status", "reason") or get_path(manifest, "status", "phase") or "Pending"
     shown = "Terminating" if get_path(manifest, "metadata", "deletionTimestamp") else phase
     total = len(get_path(manifest, "spec", "containers") or ())
-    return [f"{ready}/{total}", shown, str(restarts), _created(manifest, now)]
+    return [f"{ready}/{total}", shown, str(restarts)]
 
 
-def _service(manifest: Manifest, now: datetime) -> list[Any]:
+def _service(manifest: Manifest) -> list[Any]:
     spec = manifest.get("spec") or {}
     ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ())
     return [
@@ -126,17 +111,16 @@ def _service(manifest: Manifest, now: datetime) -> list[Any]:
         spec.get("clusterIP") or "<none>",
         "<none>",
         ports or "<none>",
-        _created(manifest, now),
     ]
 
 
-def _claim(manifest: Manifest, now: datetime) -> list[Any]:
+def _claim(manifest: Manifest) -> list[Any]:
     spec, status = manifest.get("spec") or {}, manifest.get("status") or {}
     modes = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     shown = ",".join(modes.get(mode, mode) for mode in status.get("accessModes") or ())
     capacity = get_path(status, "capacity", "storage") or ""
     cells = [status.get("phase", "Pending"), spec.get("volumeName", ""), capacity, shown]
-    return [*cells, spec.get("storageClassName", ""), _created(manifest, now)]
+    return [*cells, spec.get("storageClassName", "")]
 
 
 def _event(manifest: Manifest, now: datetime) -> list[Any]:
@@ -160,23 +144,27 @@ def _event(manifest: Manifest, now: datetime) -> list[Any]:
 
 
 BUILTIN_TABLES: Final[Mapping[GroupResource, TableOf]] = {
-    ("", "namespaces"): TableOf(_columns("Status", "Age"), _namespace),
-    ("", "configmaps"): TableOf(_columns("Data", "Age"), _config_map),
-    ("", "secrets"): TableOf(_columns("Type", "Data", "Age"), _secret),
-    ("", "serviceaccounts"): TableOf(_columns("Secrets", "Age"), _service_account),
-    ("", "pods"): TableOf(_columns("Ready", "Status", "Restarts", "Age"), _pod),
-    ("", "services"): TableOf(_columns("Type", "Cluster-IP", "External-IP", "Port(s)", "Age"), _service),
-    ("", "persistentvolumeclaims"): TableOf(
-        _columns("Status", "Volume", "Capacity", "Access Modes", "StorageClass", "Age"), _claim
+    ("", "namespaces"): TableOf.aged("Status", cells=lambda one: [get_path(one, "status", "phase") or "Active"]),
+    ("", "configmaps"): TableOf.aged("Data", cells=lambda one: [_size(one, "data") + _size(one, "binaryData")]),
+    ("", "secrets"): TableOf.aged("Type", "Data", cells=lambda one: [one.get("type", "Opaque"), _size(one, "data")]),
+    ("", "serviceaccounts"): TableOf.aged("Secrets", cells=lambda one: [_size(one, "secrets")]),
+    ("", "pods"): TableOf.aged("Ready", "Status", "Restarts", cells=_pod),
+    ("", "services"): TableOf.aged("Type", "Cluster-IP", "External-IP", "Port(s)", cells=_service),
+    ("", "persistentvolumeclaims"): TableOf.aged(
+        "Status", "Volume", "Capacity", "Access Modes", "StorageClass", cells=_claim
     ),
     ("events.k8s.io", "events"): TableOf(
         _columns("Last Seen", "Type", "Reason", "Object", "Message", "+Count", "+Name"), _event, named=False
     ),
-    ("apps", "deployments"): TableOf(_columns("Ready", "Up-to-date", "Available", "Age"), _deployment),
-    ("apps", "statefulsets"): TableOf(_columns("Ready", "Age"), _stateful_set),
+    ("apps", "deployments"): TableOf.aged("Ready", "Up-to-date", "Available", cells=_deployment),
+    ("apps", "statefulsets"): TableOf.aged("Ready", cells=_stateful_set),
     ("batch", "jobs"): TableOf(_columns("Status", "Completions", "Duration", "Age"), _job),
-    ("coordination.k8s.io", "leases"): TableOf(_columns("Holder", "Age"), _lease),
-    ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(_columns("Created At"), _definition),
+    ("coordination.k8s.io", "leases"): TableOf.aged(
+        "Holder", cells=lambda one: [get_path(one, "spec", "holderIdentity")]
+    ),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): TableOf(
+        _columns("Created At"), lambda one, _: [get_path(one, "metadata", "creationTimestamp")]
+    ),
 }
 """The table of each built-in resource that has columns of its own, by (group, plural).
 
