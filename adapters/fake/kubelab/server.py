@@ -17,7 +17,7 @@ import attrs
 
 from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
-from kubelab.access.request_filter import RequestFilter, Reviewer
+from kubelab.access.request_filter import RequestFilter
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.policies import MUTATING, VALIDATING, BoundPolicy, PolicyKinds, bound_policies, check_policies
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
@@ -44,7 +44,7 @@ from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import EVERYTHING, ListOptions
 from kubelab.storage.selectors import name_selected
 from kubelab.storage.store import Store, StoreSnapshot
-from kubelab.storage.streams import StoreReader, WatchStreams, selection_of
+from kubelab.storage.streams import WatchStreams, read_object, read_page, selection_of
 from kubelab.storage.watch_stream import WatchStream
 from kubelab.writes.admission_plugins import AdmissionPlugin, admitted
 from kubelab.writes.metadata import check_common
@@ -90,14 +90,12 @@ class ApiServer:
         self.streams = WatchStreams(self.store)
         self.conversions = Conversions(ask, check_common)
         self.rbac = Rbac(self.store)
-        self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac.allows if rbac else None)
+        self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac, enforces=rbac)
         namespaces = Namespaces(self.store)
-        self._reader = StoreReader(self.store, self.streams)
         self._writer = ObjectWriter(self.store, namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
         self._controllers = BuiltinControllers(self.store, self.registry, namespaces, self)
-        self._reviewer = Reviewer(self.rbac, self.request_filter)
         self._collecting = False
         self.plugins: list[AdmissionPlugin] = []
         """The admission plugins, in the order in which they review writes."""
@@ -116,13 +114,13 @@ class ApiServer:
 
     def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
         """Return one object. Through `/scale` this is its Scale, through any other subresource the full object."""
-        return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: self._reader.get(target))
+        return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: read_object(self.store, target))
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
         """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""
         only = name_selected(options.field_selector)
         return self.request_filter.answer(
-            RequestVerb.LIST, target, caller, lambda: self._reader.page(target, options), only=only
+            RequestVerb.LIST, target, caller, lambda: read_page(self.store, target, options), only=only
         )
 
     def watch(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> WatchStream:
@@ -130,10 +128,12 @@ class ApiServer:
 
         The caller polls the stream with `drain`, or sets `on_ready`, which is called when there are events.
         """
+
+        def act() -> WatchStream:
+            return self.streams.open(target.resource, selection_of(target, options), options)
+
         only = name_selected(options.field_selector)
-        return self.request_filter.answer(
-            RequestVerb.WATCH, target, caller, lambda: self._reader.watch(target, options), only=only
-        )
+        return self.request_filter.answer(RequestVerb.WATCH, target, caller, act, only=only)
 
     def resource(self, kind: Kind) -> ServedResource:
         """Return the served resource of a kind. Raises ApiFailure 404 in plain text if it is not served (W-38)."""
@@ -185,7 +185,7 @@ class ApiServer:
                 call.verb,
                 call.target,
                 call.caller,
-                lambda: self._reviewer.answer(kind, call.body, call.caller),
+                lambda: self.request_filter.review(kind, call.body, call.caller),
                 call.options,
             )
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))

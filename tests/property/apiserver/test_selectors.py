@@ -14,6 +14,11 @@ VALUES = st.sampled_from(["a", "b", "c-1"])
 LABELS = st.dictionaries(KEYS, VALUES, max_size=3)
 
 
+def holds(selector: str, labels: dict[str, str]) -> bool:
+    """Whether the selector selects an object with these labels."""
+    return all(requirement.holds(labels) for requirement in parse_labels(selector))
+
+
 @pytest.mark.parametrize(
     ("selector", "labels", "selected"),
     [
@@ -35,7 +40,7 @@ LABELS = st.dictionaries(KEYS, VALUES, max_size=3)
     ],
 )
 def test_a_label_selector_selects_as_kubernetes_does(selector: str, labels: dict[str, str], selected: bool) -> None:
-    assert parse_labels(selector).matches(labels) is selected
+    assert holds(selector, labels) is selected
 
 
 @pytest.mark.parametrize(
@@ -59,14 +64,13 @@ def test_a_malformed_label_selector_is_400_in_the_servers_words(selector: str, m
 @given(LABELS, KEYS, st.sets(VALUES, min_size=1))
 def test_in_and_notin_split_the_objects_between_them(labels: dict[str, str], key: str, values: set[str]) -> None:
     listed = ",".join(sorted(values))
-    inside, outside = parse_labels(f"{key} in ({listed})"), parse_labels(f"{key} notin ({listed})")
-    assert inside.matches(labels) is not outside.matches(labels)
+    assert holds(f"{key} in ({listed})", labels) is not holds(f"{key} notin ({listed})", labels)
 
 
 @given(LABELS, LABELS)
 def test_commas_mean_and(labels: dict[str, str], wanted: dict[str, str]) -> None:
     selector = ",".join(f"{key}={value}" for key, value in wanted.items())
-    assert parse_labels(selector).matches(labels) is (wanted.items() <= labels.items())
+    assert holds(selector, labels) is (wanted.items() <= labels.items())
 
 
 def refused_with(parse: Callable[[], object]) -> int | None:
@@ -84,7 +88,7 @@ def refused_with(parse: Callable[[], object]) -> int | None:
 @example(" , ")
 @example("a=b,")
 def test_any_text_is_a_selector_or_a_400(text: str) -> None:
-    assert refused_with(lambda: parse_labels(text).matches({})) in (None, 400)
+    assert refused_with(lambda: holds(text, {})) in (None, 400)
 
 
 @given(st.text(max_size=30))

@@ -42,12 +42,17 @@ _METHODS: Final = {
 class RequestFilter:
     """A filter that every request to the embedded API server passes, for authorization and the audit log.
 
-    The function `authorize` decides whether a caller may make a request. If it is None every caller may do everything.
-    Each request that the filter has answered gets an entry in the audit log.
+    The function `authorize` decides whether a caller may make a request. If it is None every caller may do everything;
+    with `enforces` it is that of `rbac`. Each request that the filter has answered gets an entry in the audit log. The
+    filter also answers access reviews, which ask what a user may do: every caller may ask about its own rights, and
+    needs a right to ask about another user's.
     """
 
-    def __init__(self, store: Store, audit: AuditLog, now: Callable[[], datetime], authorize: Authorize | None) -> None:
-        self.authorize = authorize
+    def __init__(
+        self, store: Store, audit: AuditLog, now: Callable[[], datetime], rbac: Rbac, *, enforces: bool
+    ) -> None:
+        self.authorize: Authorize | None = rbac.allows if enforces else None
+        self._rbac = rbac
         self._store = store
         self._audit = audit
         self._now = now
@@ -129,6 +134,36 @@ class RequestFilter:
             )
         )
 
+    def review(self, kind: str, body: Any, caller: Caller) -> Reply:
+        """Return the reply to `body`, an access review of the kind `kind` that `caller` sent: the body with a status.
+
+        Raises ApiFailure: 400 for a body that is no object, 422 for a SubjectAccessReview without user and group.
+        """
+        if not isinstance(body, Mapping):
+            raise bad_request("a review is an object")
+        status = self._status(kind, body, caller)
+        # A review is created, though nothing is stored: hence 201, and metadata without a name.
+        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
+
+    def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        match kind:
+            case "SelfSubjectReview":
+                return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
+            case "SelfSubjectAccessReview":
+                return self._access(body, caller)
+            case "SubjectAccessReview":
+                return self._access(body, _subject_of(body))
+            case _:
+                reviewed = ADMIN if self.authorize is None else caller
+                held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
+                # Discovery and health paths are open to everybody here, so the review says so.
+                paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
+                return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
+
+    def _access(self, body: Mapping[str, Any], subject: Caller) -> dict[str, Any]:
+        asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
+        return {"allowed": self.authorize is None or self.authorize(subject, asked)}
+
     def _log(
         self,
         verb: RequestVerb,
@@ -187,47 +222,6 @@ def unscoped(resource: ServedResource) -> ApiFailure:
     # apiextensions: apiserver/customresource_handler.go, ServeHTTP passes the request on (404). The router of built-in
     # kinds has the path, because of lists, but not for this method (405).
     return not_served() if resource.custom else method_not_allowed()
-
-
-class Reviewer:
-    """The part of the server that answers access reviews, the requests that ask what a user may do.
-
-    Every caller may ask about its own rights. To ask about another user's rights, a caller needs permission.
-    """
-
-    def __init__(self, rbac: Rbac, request_filter: RequestFilter) -> None:
-        self._rbac = rbac
-        self._gate = request_filter
-
-    def answer(self, kind: str, body: Any, caller: Caller) -> Reply:
-        """Return the reply to `body`, an access review of the kind `kind` that `caller` sent: the body with a status.
-
-        Raises ApiFailure: 400 for a body that is no object, 422 for a SubjectAccessReview without user and group.
-        """
-        if not isinstance(body, Mapping):
-            raise bad_request("a review is an object")
-        status = self._status(kind, body, caller)
-        # A review is created, though nothing is stored: hence 201, and metadata without a name.
-        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
-
-    def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        match kind:
-            case "SelfSubjectReview":
-                return {"userInfo": {"username": caller.user, "groups": list(caller.groups)}}
-            case "SelfSubjectAccessReview":
-                return self._access(body, caller)
-            case "SubjectAccessReview":
-                return self._access(body, _subject_of(body))
-            case _:
-                reviewed = ADMIN if self._gate.authorize is None else caller
-                held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]
-                # Discovery and health paths are open to everybody here, so the review says so.
-                paths = {"verbs": ["get"], "nonResourceURLs": ["*"]}
-                return {"resourceRules": held, "nonResourceRules": [paths], "incomplete": False}
-
-    def _access(self, body: Mapping[str, Any], subject: Caller) -> dict[str, Any]:
-        asked = review_attributes(get_path(body, "spec", "resourceAttributes") or {})
-        return {"allowed": self._gate.authorize is None or self._gate.authorize(subject, asked)}
 
 
 def _subject_of(body: Mapping[str, Any]) -> Caller:

@@ -73,14 +73,10 @@ def conditions_hold(declared: Manifest, request: AdmissionAttributes) -> bool:
             # if another cannot be evaluated.
             failed = failed or f"{condition['name']}: {error}"
     if failed and declared.get("failurePolicy") != "Ignore":
-        name = request.name
+        resource, why = request.target.resource, f"failed to evaluate match conditions: {failed}"
         # A match condition that fails is 403, although a webhook that fails is 500 (ShouldCallHook).
-        raise forbidden(request.target.resource.group, request.target.resource.plural, name, _unevaluated(failed))
+        raise forbidden(resource.group, resource.plural, request.name, why)
     return not failed
-
-
-def _unevaluated(why: str) -> str:
-    return f"failed to evaluate match conditions: {why}"
 
 
 @cache

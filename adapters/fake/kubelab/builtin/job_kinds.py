@@ -226,10 +226,6 @@ def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
     return causes
 
 
-def _check_cron_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    return _cron_job_causes(new, old)
-
-
 def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> list[StatusCause]:
     spec = new["spec"]
     schedule = schedule_causes(spec, None if old is None else old["spec"])
@@ -272,7 +268,7 @@ JOBS: Final = (
             read=_read_cron_job,
             on_create=lambda manifest: {**manifest, "status": {}},
             check=_check_cron_job,
-            check_update=_check_cron_job_update,
+            check_update=_cron_job_causes,
         ),
         short_names=("cj",),
         categories=("all",),

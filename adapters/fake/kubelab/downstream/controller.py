@@ -172,16 +172,6 @@ def earliest(*moments: datetime | None) -> datetime | None:
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def moment_of(text: Any) -> datetime | None:
-    """Return the time that `text`, the value of a status field, states, or None if it is not a valid time."""
-    if not isinstance(text, str):
-        return None
-    try:
-        return datetime.fromisoformat(text)
-    except ValueError:
-        return None
-
-
 def with_condition(
     conditions: Sequence[Mapping[str, Any]], new: Mapping[str, Any], now: datetime, **extra: Any
 ) -> list[dict[str, Any]]:
@@ -193,14 +183,11 @@ def with_condition(
     old = next((item for item in conditions if item.get("type") == new["type"]), None)
     moved = old is None or old.get("status") != new["status"]
     changed = format_time(now) if moved else (old or {}).get("lastTransitionTime")
-    entry = {**new, "lastTransitionTime": changed, **(extra if moved else _present_values(old or {}, extra))}
+    kept = extra if moved else {key: (old or {}).get(key, value) for key, value in extra.items()}
+    entry = {**new, "lastTransitionTime": changed, **kept}
     if old is None:
         return [*map(dict, conditions), entry]
     return [entry if item is old else dict(item) for item in conditions]
-
-
-def _present_values(old: Mapping[str, Any], extra: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: old.get(key, value) for key, value in extra.items()}
 
 
 def uid_of(manifest: Manifest) -> str:

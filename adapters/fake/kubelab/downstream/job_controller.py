@@ -22,7 +22,6 @@ from kubelab.downstream.controller import (
     begin,
     change,
     earliest,
-    moment_of,
     released,
     waiting_for,
     with_condition,
@@ -88,7 +87,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
     """Delete a finished Job if its TTL has passed. `end` is the Job's final condition."""
-    ttl, since = view.spec.get("ttlSecondsAfterFinished"), moment_of(end.get("lastTransitionTime"))
+    ttl, since = view.spec.get("ttlSecondsAfterFinished")(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
     due = since + timedelta(seconds=ttl)
@@ -294,7 +293,7 @@ def _deadline(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
 
 
 def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None:
-    seconds, started = view.spec.get("activeDeadlineSeconds"), moment_of(status.get("startTime"))
+    seconds, started = view.spec.get("activeDeadlineSeconds")(status.get("startTime"))
     return None if seconds is None or started is None else started + timedelta(seconds=seconds)
 
 

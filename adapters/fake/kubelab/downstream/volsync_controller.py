@@ -21,7 +21,6 @@ from kubelab.downstream.controller import (
     PassResult,
     begin,
     change,
-    moment_of,
     released,
     with_condition,
 )
@@ -35,7 +34,7 @@ from purekube.apimachinery.resources import (
     SECRET,
     VOLUME_SNAPSHOT,
 )
-from purekube.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time, time_or_none
 
 # 29 February may be eight years away, as around 2100, which is no leap year.
 _FARTHEST_DAYS: Final = 366 * 8
@@ -127,7 +126,7 @@ def _is_due(view: ObjectView) -> bool:
 
 def _following(view: ObjectView) -> datetime | None:
     """Return the first time after the last sync at which the schedule is due. Return None if no sync has ended yet."""
-    last = moment_of(view.status.get("lastSyncTime"))
+    last = time_or_none(view.status.get("lastSyncTime"))
     return None if last is None else next_run(view.spec["trigger"]["schedule"], last)
 
 
@@ -250,7 +249,7 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
 
 def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
     """End a successful sync. The trigger that the spec has now counts as done, as in VolSync."""
-    started = moment_of(status.pop("lastSyncStartTime", None)) or view.now
+    started = time_or_none(status.pop("lastSyncStartTime", None)) or view.now
     status["lastSyncTime"] = view.timestamp()
     status["lastSyncDuration"] = go_duration((view.now - started).total_seconds())
     status["latestMoverStatus"] = {"logs": "processed 1 files in 0:01", "result": "Successful"}
@@ -275,7 +274,7 @@ def _restic(view: ObjectView) -> dict[str, Any]:
         return {}
     restic = dict(view.status.get("restic") or {})
     created = metadata(view.live or {}).get("creationTimestamp")
-    pruned = moment_of(restic.get("lastPruned") or created) or view.now
+    pruned = time_or_none(restic.get("lastPruned") or created) or view.now
     days = get_path(view.spec, "restic", "pruneIntervalDays") or _PRUNE_DAYS
     if view.now >= pruned + timedelta(days=days):
         restic["lastPruned"] = view.timestamp()

@@ -21,12 +21,12 @@ from kubelab.downstream.controller import (
     begin,
     change,
     earliest,
-    moment_of,
 )
 from kubelab.downstream.workflow_nodes import StepRecord, compressed, node_id, nodes_of, written_nodes
 from kubelab.simulation.effects import PassStep, PostEvent, SimulatedDelete
 from purekube.apimachinery.manifest import get_path, metadata
 from purekube.apimachinery.resources import SERVICE_ACCOUNT, WORKFLOW
+from purekube.apimachinery.timestamps import time_or_none
 
 _COMPLETED: Final = "workflows.argoproj.io/completed"
 _PHASE: Final = "workflows.argoproj.io/phase"
@@ -78,7 +78,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
     """Delete a completed workflow once its TTL has passed. A completed workflow changes in no other way."""
-    ttl, ended = view.spec.get("ttlStrategy") or {}, moment_of(view.status.get("finishedAt"))
+    ttl, ended = view.spec.get("ttlStrategy") or {}(view.status.get("finishedAt"))
     # An Error is neither a success nor a failure here (workflow/gccontroller/gc_controller.go, ttl).
     special = {"Succeeded": "secondsAfterSuccess", "Failed": "secondsAfterFailure"}.get(view.status.get("phase", ""))
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
@@ -114,7 +114,7 @@ def _refused(view: ObjectView) -> _End | None:
 
 
 def _ready_at(view: ObjectView) -> datetime:
-    created = moment_of(metadata(view.live or {}).get("creationTimestamp")) or view.now
+    created = time_or_none(metadata(view.live or {}).get("creationTimestamp")) or view.now
     return created + timedelta(seconds=view.behaviour.workflow.pending_seconds)
 
 
@@ -207,7 +207,7 @@ def _of_node(end: _End) -> _End:
 
 
 def _deadline(view: ObjectView) -> datetime | None:
-    started, seconds = moment_of(view.status.get("startedAt")), view.spec.get("activeDeadlineSeconds")
+    started, seconds = time_or_none(view.status.get("startedAt")), view.spec.get("activeDeadlineSeconds")
     return None if started is None or seconds is None else started + timedelta(seconds=seconds)
 
 

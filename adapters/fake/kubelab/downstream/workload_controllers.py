@@ -131,7 +131,7 @@ def _reconciling(
         pods = memory.at(view.now)
         status = {key: value for key, value in status_of(view, memory, pods).items() if value != 0 or key in always}
         due = earliest(memory.next_step(view.now), _deadline(view, memory, pods))
-        yield from _write_status(view, status)
+        yield from change(view, {"status": status}, subresource="status")
         return PassResult(memory=memory, requeue_at=due)
 
     return reconcile
@@ -183,10 +183,6 @@ def _rollout(view: ObjectView, want: int) -> Rollout:
 def _ready_before(known: Rollout, now: datetime) -> int:
     pods = known.at(now)
     return pods.ready + pods.left
-
-
-def _write_status(view: ObjectView, status: Mapping[str, Any]) -> PassStep[None]:
-    yield from change(view, {"status": status}, subresource="status")
 
 
 def _deadline(view: ObjectView, memory: Rollout, pods: Pods) -> datetime | None:

@@ -69,7 +69,7 @@ class FluxSimulator(Simulator):
     @property
     def workloads(self) -> Sequence[ReleasedWorkload]:
         """All workloads that Helm has installed and not uninstalled."""
-        return self._storage.workloads()
+        return tuple(self._storage.workloads())
 
     @property
     def left_behind(self) -> Sequence[ReleasedWorkload]:

@@ -1,6 +1,6 @@
 """Helm's storage of all releases: in memory, and mirrored into Secrets if `FluxBehaviour.release_secrets` is set."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 import attrs
@@ -71,11 +71,8 @@ class HelmStorage:
         if secrets:
             await self._mirror(namespace, before, releases)
 
-    def workloads(self) -> Sequence[ReleasedWorkload]:
-        """Return every installed workload, even those without a HelmRelease."""
-        return tuple(self._workloads())
-
-    def _workloads(self) -> Iterable[ReleasedWorkload]:
+    def workloads(self) -> Iterator[ReleasedWorkload]:
+        """Yield every installed workload, even those without a HelmRelease."""
         for key, releases in sorted(self._releases.items()):
             newest = last_release(releases)
             running = [item for item in releases if item.status is HelmReleaseStatus.DEPLOYED] or releases[-1:]

@@ -180,7 +180,10 @@ class HttpHandler:
         if path.startswith(_OPEN):
             # kubernetes: the ClusterRole system:public-info-viewer opens these paths to everybody.
             return PlainTextResponse("ok")
-        caller = impersonated(self._caller(request), _identity(request.headers), self._server.authorize)
+        known = self._known(request)
+        if known is None:
+            raise unauthorized()
+        caller = impersonated(known, _identity(request.headers), self._server.authorize)
         parsed = parse_path(path)
         # Discovery needs no right here: the ClusterRole system:discovery gives it to every authenticated user.
         if parsed is None or not parsed.plural:
@@ -198,12 +201,6 @@ class HttpHandler:
         if target.resource.definition.deprecated:
             warn(response, f"{target.resource.api_version} {target.resource.kind} is deprecated")
         return response
-
-    def _caller(self, request: Request) -> Caller:
-        known = self._known(request)
-        if known is None:
-            raise unauthorized()
-        return known
 
     def _known(self, request: Request) -> Caller | None:
         agent = request.headers.get("user-agent", "")

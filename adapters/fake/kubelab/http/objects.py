@@ -85,9 +85,9 @@ async def answer(
         case "GET" | "HEAD":
             return await converted(server, call.read, services)
         case "POST" if not target.name:
-            return await call.create()
+            return await call.write(RequestVerb.CREATE)
         case "PUT" if target.name:
-            return await call.update()
+            return await call.write(RequestVerb.UPDATE)
         case "PATCH" if target.name:
             return await call.patch()
         case "DELETE" if target.name or target.namespace is not None or not target.resource.namespaced:
@@ -127,15 +127,10 @@ class _Call:
         listed = self._server.list(self._target, list_options(self._query), self._caller)
         return list_answer(listed, self._wanted, self._include, self._server.now())
 
-    async def create(self) -> Response:
-        options = write_options(self._query, "CreateOptions")
+    async def write(self, verb: RequestVerb) -> Response:
+        options = write_options(self._query, f"{verb.value.capitalize()}Options")
         body, warnings = self._manifest(options.field_validation)
-        return await self._written(RequestVerb.CREATE, body, options, warnings)
-
-    async def update(self) -> Response:
-        options = write_options(self._query, "UpdateOptions")
-        body, warnings = self._manifest(options.field_validation)
-        return await self._written(RequestVerb.UPDATE, body, options, warnings)
+        return await self._written(verb, body, options, warnings)
 
     async def patch(self) -> Response:
         options = write_options(self._query, "PatchOptions")

@@ -44,22 +44,6 @@ class NameRule(Enum):
     """The name is any text that can be a segment of a URL path (RBAC)."""
 
 
-def _same(manifest: Manifest) -> Manifest:
-    return manifest
-
-
-def _as_new(new: Manifest, old: Manifest) -> Manifest:
-    return new
-
-
-def _sound(manifest: Manifest) -> list[StatusCause]:
-    return []
-
-
-def _sound_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    return []
-
-
 @attrs.frozen(eq=False)
 class Behaviour:
     """The functions and settings in which one built-in kind differs from others. By default they change nothing.
@@ -77,12 +61,12 @@ class Behaviour:
     unconditional_update: bool = False
     orphans: bool = False
     name_rule: NameRule = NameRule.SUBDOMAIN
-    read: Callable[[Manifest], Manifest] = _same
-    on_create: Callable[[Manifest], Manifest] = _same
-    on_update: Callable[[Manifest, Manifest], Manifest] = _as_new
-    check: Callable[[Manifest], list[StatusCause]] = _sound
-    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = _sound_update
-    check_status: Callable[[Manifest, Manifest], list[StatusCause]] = _sound_update
+    read: Callable[[Manifest], Manifest] = lambda manifest: manifest
+    on_create: Callable[[Manifest], Manifest] = lambda manifest: manifest
+    on_update: Callable[[Manifest, Manifest], Manifest] = lambda new, old: new
+    check: Callable[[Manifest], list[StatusCause]] = lambda manifest: []
+    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
+    check_status: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
 
 
 CUSTOM: Final = Behaviour()

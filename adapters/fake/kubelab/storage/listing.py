@@ -11,7 +11,7 @@ from kubelab.model.calls import ListedPage
 from kubelab.model.conversion import for_each
 from kubelab.model.failure import ApiFailure, bad_request, expired, internal, invalid
 from kubelab.model.records import ObjectKey, Record
-from kubelab.storage.selectors import FieldTerm, LabelSelector
+from kubelab.storage.selectors import FieldTerm, Requirement
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, not_supported
 
@@ -70,7 +70,7 @@ class Selection:
     """
 
     namespace: str | None
-    labels: LabelSelector
+    labels: tuple[Requirement, ...]
     fields: tuple[FieldTerm, ...]
     read_field: Callable[[Record, str], str]
 
@@ -81,7 +81,7 @@ class Selection:
         """
         if self.namespace is not None and record.key[0] != self.namespace:
             return False
-        if self.labels and not self.labels.matches(record.labels):
+        if not all(requirement.holds(record.labels) for requirement in self.labels):
             return False
         return all(term.holds(self.read_field(record, term.path)) for term in self.fields)
 

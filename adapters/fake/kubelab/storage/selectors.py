@@ -61,23 +61,6 @@ class Requirement:
 
 
 @attrs.frozen
-class LabelSelector:
-    """A label selector, which selects the objects that satisfy all its requirements.
-
-    A selector without requirements selects every object.
-    """
-
-    requirements: tuple[Requirement, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.requirements)
-
-    def matches(self, labels: Mapping[str, str]) -> bool:
-        """Report whether an object with these labels is selected."""
-        return all(requirement.holds(labels) for requirement in self.requirements)
-
-
-@attrs.frozen
 class FieldTerm:
     """A term `path=value` or `path!=value` of a field selector."""
 
@@ -108,9 +91,12 @@ _OPERATORS: Final = {
 
 
 @lru_cache(maxsize=256)
-def parse_labels(text: str) -> LabelSelector:
-    """Parse a label selector. Raises ApiFailure 400 with kube-apiserver's message."""
-    return LabelSelector(tuple(_Parser(text).requirements())) if text.strip() else LabelSelector()
+def parse_labels(text: str) -> tuple[Requirement, ...]:
+    """Parse a label selector. An object has to satisfy all its requirements; an empty selector has none.
+
+    Raises ApiFailure 400 with kube-apiserver's message.
+    """
+    return tuple(_Parser(text).requirements()) if text.strip() else ()
 
 
 class _Parser:

@@ -132,39 +132,29 @@ def _field(resource: ServedResource, record: Record, path: str) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class StoreReader:
-    """The part of the in-memory API server that answers gets, lists and watches. Every method may raise ApiFailure."""
+def read_object(store: Store, target: RequestTarget) -> Reply:
+    """Return one object. Through `/scale` return its Scale, through any other subresource the full object."""
+    record = store.get(target.resource.storage, target.key)
+    if record is None:
+        raise not_found(target.resource.group, target.resource.plural, target.name)
+    raw = target.resource.render(record)
+    if target.subresource == "scale":
+        raw = encode(scale_of(target.resource.definition, decode(raw)))
+    return Reply(200, raw)
 
-    def __init__(self, store: Store, streams: WatchStreams) -> None:
-        self._store = store
-        self._streams = streams
 
-    def get(self, target: RequestTarget) -> Reply:
-        """Return one object. Through `/scale` return its Scale, through any other subresource the full object."""
-        record = self._store.get(target.resource.storage, target.key)
-        if record is None:
-            raise not_found(target.resource.group, target.resource.plural, target.name)
-        raw = target.resource.render(record)
-        if target.subresource == "scale":
-            raw = encode(scale_of(target.resource.definition, decode(raw)))
-        return Reply(200, raw)
-
-    def page(self, target: RequestTarget, options: ListOptions) -> ObjectPage:
-        """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""
-        resource = target.resource
-        selection = selection_of(target, options)
-        plan = plan_list(options, self._store.version, self._store.floor)
-        if plan.version is None:
-            records = self._store.scan(resource.storage, target.namespace, plan.after)
-        else:
-            records = iter(self._store.past(resource.storage, plan.version, target.namespace, plan.after))
-        selected = selection.of(records)
-        version = self._store.version if plan.version is None else plan.version
-        selective = bool(options.label_selector or options.field_selector)
-        page = page_of(selected, plan, version, selective)
-        resource.require(page.records)
-        return ObjectPage(resource, page)
-
-    def watch(self, target: RequestTarget, options: ListOptions) -> WatchStream:
-        """Open a watch of the objects in `target` that `options` select. Return its stream of events (W-10 to W-18)."""
-        return self._streams.open(target.resource, selection_of(target, options), options)
+def read_page(store: Store, target: RequestTarget, options: ListOptions) -> ObjectPage:
+    """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""
+    resource = target.resource
+    selection = selection_of(target, options)
+    plan = plan_list(options, store.version, store.floor)
+    if plan.version is None:
+        records = store.scan(resource.storage, target.namespace, plan.after)
+    else:
+        records = iter(store.past(resource.storage, plan.version, target.namespace, plan.after))
+    selected = selection.of(records)
+    version = store.version if plan.version is None else plan.version
+    selective = bool(options.label_selector or options.field_selector)
+    page = page_of(selected, plan, version, selective)
+    resource.require(page.records)
+    return ObjectPage(resource, page)

@@ -6,8 +6,6 @@ kube-apiserver's decoder does the same before any other step (W-36).
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 from kubelab.model.calls import FieldValidation, WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request, invalid
@@ -15,6 +13,7 @@ from kubelab.model.records import encode
 from kubelab.writes.metadata import tidy
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.schema.causes import quoted
 from purekube.schema.node import MISSING
 from purekube.schema.objectmeta import OBJECT_META
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
@@ -67,9 +66,9 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
         named = {"kind": definition.kind.kind, "apiVersion": definition.api_version}
         return require_type(definition, {**body, **{key: body.get(key) or name for key, name in named.items()}})
     if not body.get("kind"):
-        raise _unrecognized(definition, body, f"Object 'Kind' is missing in '{_text(body)}'")
+        raise _unrecognized(definition, body, f"Object 'Kind' is missing in '{encode(body).decode()}'")
     if not body.get("apiVersion"):
-        raise _unrecognized(definition, body, f"Object 'apiVersion' is missing in '{_text(body)}'")
+        raise _unrecognized(definition, body, f"Object 'apiVersion' is missing in '{encode(body).decode()}'")
     if body["apiVersion"] != definition.api_version:
         raise bad_request(
             f"the API version in the data ({body['apiVersion']}) does not match the expected API version "
@@ -82,7 +81,7 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
         raise invalid(definition.kind.group, str(body["kind"]), _name_in(body), (cause,))
     if body["kind"] != definition.kind.kind:
         raise bad_request(
-            f"{body['kind']} in version {_quoted(definition.kind.version)} cannot be handled as a "
+            f"{body['kind']} in version {quoted(definition.kind.version)} cannot be handled as a "
             f"{definition.kind.kind}: converting ({body['apiVersion']}, Kind={body['kind']}) is not possible"
         )
     return body
@@ -98,14 +97,6 @@ def _unrecognized(definition: ServedKind, body: Any, why: str) -> Exception:
 
 def _name_in(body: Mapping[str, Any]) -> str:
     return str(get_path(body, "metadata", "name") or "")
-
-
-def _text(body: Any) -> str:
-    return msgspec.json.encode(body).decode()
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
 
 
 def read_body(
@@ -246,4 +237,4 @@ def _metadata(
 
 def _handling(definition: ServedKind, why: str) -> str:
     kind = definition.kind
-    return f"{kind.kind} in version {_quoted(kind.version)} cannot be handled as a {kind.kind}: {why}"
+    return f"{kind.kind} in version {quoted(kind.version)} cannot be handled as a {kind.kind}: {why}"

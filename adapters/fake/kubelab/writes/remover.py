@@ -56,7 +56,9 @@ class Remover:
             return attrs.evolve(reply, warnings=_warnings(target, options))
         if not options.dry_run:
             self._store.remove(resource.storage, record.key)
-        return Reply(200, resource.render(record)) if resource.returns_deleted else _gone(target, record)
+        if resource.returns_deleted:
+            return Reply(200, resource.render(record))
+        return deleted_status(resource, record.key[1], record.uid)
 
     def delete_collection(self, target: RequestTarget, selection: Selection, options: DeleteOptions) -> ObjectPage:
         """Delete every object in `selection` as `delete` does.
@@ -111,10 +113,6 @@ def _warnings(target: RequestTarget, options: DeleteOptions) -> tuple[str, ...]:
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning",
     )
-
-
-def _gone(target: RequestTarget, record: Record) -> Reply:
-    return deleted_status(target.resource, record.key[1], record.uid)
 
 
 def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from kubelab.downstream.velero.velero_run import (
     advance,
     counted,
     has_ended,
+    interrupted,
     start,
     under_way,
     write_status,
@@ -36,8 +37,6 @@ from purekube.apimachinery.timestamps import format_time
 
 STORAGE_LOCATION: Final = "velero.io/storage-location"
 _KEPT: Final = ("Completed", "PartiallyFailed")
-# pkg/cmd/server/server.go, markInProgressBackupsFailed: only InProgress is failed at a start.
-_RESTARTED: Final = 'found a backup with status "InProgress" during the server starting, mark it as "Failed"'
 
 
 @attrs.frozen
@@ -68,18 +67,11 @@ def reconcile_backup(view: ObjectView) -> PassStep[PassResult]:
     if phase in FINAL_PHASES:
         return (yield from at_its_end(view))
     if phase in UNDER_WAY:
-        return (yield from _forsaken(view))
+        return (yield from interrupted(view))
     # A backup in deletion belongs to Velero's DeleteBackupRequest, which the storage controller plays.
     if phase == "Deleting":
         return NOTHING
     return (yield from _before(view, phase))
-
-
-def _forsaken(view: ObjectView) -> PassStep[PassResult]:
-    """Fail a backup in progress that was interrupted when the Velero server restarted."""
-    status = {**view.status, "phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
-    yield from change(view, {"status": status})
-    return NOTHING
 
 
 def _before(view: ObjectView, phase: str) -> PassStep[PassResult]:

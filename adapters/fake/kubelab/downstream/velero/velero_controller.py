@@ -12,7 +12,6 @@ from kubelab.downstream.controller import (
     PassResult,
     WipeMemories,
     change,
-    moment_of,
     uid_of,
 )
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
@@ -22,6 +21,7 @@ from kubelab.downstream.velero.velero_run import FINAL_PHASES, restarted
 from kubelab.simulation.effects import PassStep, SimulatedDelete, SimulatedPatch
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import VELERO_BACKUP, VELERO_RESTORE
+from purekube.apimachinery.timestamps import time_or_none
 
 # Velero's default (pkg/cmd/server/config/config.go, defaultStoreValidationFrequency). Without a status subresource
 # each validation increments the generation.
@@ -71,7 +71,7 @@ def _processed(view: ObjectView, error: str) -> PassStep[PassResult]:
 
 def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
     """Validate a storage location once a minute, and write the result into its status."""
-    last = moment_of(view.status.get("lastValidationTime"))
+    last = time_or_none(view.status.get("lastValidationTime"))
     rule = view.behaviour.choose(view.ref, ())
     broken = rule is not None and rule.outcome.ending is not Ending.SUCCEED
     phase = "Unavailable" if broken else "Available"

@@ -15,6 +15,7 @@ from kubelab.downstream.velero.velero_run import (
     advance,
     counted,
     has_ended,
+    interrupted,
     start,
     under_way,
     write_status,
@@ -40,7 +41,6 @@ _NEVER_RESTORED: Final = (
 # pkg/restore/restore.go, resetMetadata and resetStatus: what the API server sets itself.
 _DROPPED: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 _FINALIZER: Final = "restores.velero.io/external-resources-finalizer"
-_RESTARTED: Final = 'found a restore with status "InProgress" during the server starting, mark it as "Failed"'
 
 
 def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
@@ -58,9 +58,7 @@ def reconcile_restore(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or view.status.get("phase", "") in FINAL_PHASES:
         return NOTHING
     if view.status.get("phase", "") in UNDER_WAY:
-        failed = {"phase": "Failed", "failureReason": _RESTARTED, "completionTimestamp": view.timestamp()}
-        yield from change(view, {"status": {**view.status, **failed}})
-        return NOTHING
+        return (yield from interrupted(view))
     return (yield from _start_restore(view))
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from kubelab.downstream.behaviour import DownstreamRule, Ending
-from kubelab.downstream.controller import Attempt, ObjectView, PassResult, begin, change, earliest, released
+from kubelab.downstream.controller import NOTHING, Attempt, ObjectView, PassResult, begin, change, earliest, released
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import Kind, Manifest
 
@@ -95,6 +95,17 @@ def restarted(memory: Any) -> Any:
     A run in the phase InProgress is lost; a waiting or finalizing run continues.
     """
     return None if isinstance(memory, VeleroRun) and memory.phase == "InProgress" else memory
+
+
+def interrupted(view: ObjectView) -> PassStep[PassResult]:
+    """Fail the backup or restore in `view`, which was in progress when the Velero server stopped."""
+    # pkg/cmd/server/server.go, markInProgressBackupsFailed: only InProgress is failed at a start.
+    text = (
+        f'found a {view.ref.kind.kind.lower()} with status "InProgress" during the server starting, mark it as "Failed"'
+    )
+    failed = {"phase": "Failed", "failureReason": text, "completionTimestamp": view.timestamp()}
+    yield from change(view, {"status": {**view.status, **failed}})
+    return NOTHING
 
 
 def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:

@@ -9,11 +9,12 @@ from typing import Any
 
 import attrs
 
-from kubelab.downstream.controller import NOTHING, ObjectView, PassResult, moment_of
+from kubelab.downstream.controller import NOTHING, ObjectView, PassResult
 from kubelab.downstream.kinds import DELETE_BACKUP_REQUEST
 from kubelab.simulation.effects import PassStep, SimulatedCreate
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import VELERO_BACKUP
+from purekube.apimachinery.timestamps import time_or_none
 
 
 @attrs.frozen
@@ -48,7 +49,7 @@ def at_its_end(view: ObjectView) -> PassStep[PassResult]:
 
     The result has the time of that pass, or no time if no pass is needed.
     """
-    expires = moment_of(view.status.get("expiration"))
+    expires = time_or_none(view.status.get("expiration"))
     if expires is None or view.status.get("phase") in ("FailedValidation", "Deleting"):
         return NOTHING
     if view.now >= expires:
@@ -68,7 +69,7 @@ def in_storage(view: ObjectView, stored: Stored) -> PassStep[PassResult]:
     if view.live is not None:
         result = yield from at_its_end(view)
         return attrs.evolve(result, memory=attrs.evolve(stored, sync_at=None))
-    expires = moment_of(get_path(stored.manifest, "status", "expiration"))
+    expires = time_or_none(get_path(stored.manifest, "status", "expiration"))
     if expires is not None and view.now >= expires:
         return NOTHING
     if view.ref in view.world or view.behaviour.velero.sync_seconds <= 0:
