@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from kubelab.model.calls import Caller, RequestTarget, RequestVerb
-from kubelab.model.definition import Behaviour, Generation, ServedKind
+from kubelab.model.definition import Behaviour, ServedKind
 from kubelab.model.failure import ApiFailure, forbidden
 from kubelab.model.records import GroupResource, StoredChange
 from kubelab.model.resources import ServedResource, resource_of
@@ -43,7 +43,7 @@ def _definition(kind: Kind) -> ServedKind:
         schema=ANYTHING,
         openapi=_OPENAPI,
         served_versions=frozenset({kind.api_version}),
-        behaviour=Behaviour(generation=Generation.NEVER),
+        behaviour=Behaviour(),
         singular=kind.kind.lower(),
         list_kind=f"{kind.kind}List",
     )

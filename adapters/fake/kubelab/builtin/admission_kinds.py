@@ -99,7 +99,6 @@ def _kind(
         BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), schema),
         Behaviour(
             generation=Generation.CONTENT,
-            unconditional_update=True,
             read=read,
             check=check,
             check_update=lambda new, old: check(new),

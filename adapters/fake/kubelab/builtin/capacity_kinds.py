@@ -95,8 +95,6 @@ CAPACITY: Final = (
         schemas.HORIZONTAL_POD_AUTOSCALER,
         Behaviour(
             skeleton={"spec": {"scaleTargetRef": {}}, "status": {}},
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=_read_autoscaler,
             on_create=lambda manifest: {**manifest, "status": {"desiredReplicas": 0}},
             check=_check_autoscaler,
@@ -109,8 +107,6 @@ CAPACITY: Final = (
         schemas.RESOURCE_QUOTA,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=lambda manifest: filled(manifest, spec={}, status={}),
             # A struct without the tag omitempty is shown even if it is empty.
             on_create=lambda manifest: {**manifest, "status": {}},
@@ -119,14 +115,13 @@ CAPACITY: Final = (
     ),
     built_in(
         schemas.LIMIT_RANGE,
-        Behaviour(skeleton={"spec": {}}, generation=Generation.NEVER, unconditional_update=True, read=_read_limits),
+        Behaviour(skeleton={"spec": {}}, read=_read_limits),
         short_names=("limits",),
     ),
     built_in(
         schemas.PRIORITY_CLASS,
         Behaviour(
             generation=Generation.CONTENT,
-            unconditional_update=True,
             read=lambda manifest: filled(manifest, preemptionPolicy="PreemptLowerPriority"),
             check_update=_check_value,
         ),

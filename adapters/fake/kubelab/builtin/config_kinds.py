@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.model.definition import Behaviour, NameRule
 from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -188,8 +188,6 @@ CONFIGS: Final = (
         schemas.NAMESPACE,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
-            generation=Generation.NEVER,
-            unconditional_update=True,
             name_rule=NameRule.LABEL,
             read=_read_namespace,
             on_create=_create_namespace,
@@ -202,8 +200,6 @@ CONFIGS: Final = (
     built_in(
         schemas.CONFIG_MAP,
         Behaviour(
-            generation=Generation.NEVER,
-            unconditional_update=True,
             check=_check_config_map,
             check_update=_check_config_map_update,
         ),
@@ -212,8 +208,6 @@ CONFIGS: Final = (
     built_in(
         schemas.SECRET,
         Behaviour(
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=_read_secret,
             on_update=_update_secret,
             check=_check_secret,
@@ -223,14 +217,14 @@ CONFIGS: Final = (
     ),
     built_in(
         schemas.SERVICE_ACCOUNT,
-        Behaviour(generation=Generation.NEVER, unconditional_update=True),
+        Behaviour(),
         short_names=("sa",),
     ),
     built_in(
         schemas.LEASE,
         Behaviour(
+            unconditional_update=False,
             skeleton={"spec": {}},
-            generation=Generation.NEVER,
             read=lambda manifest: filled(manifest, spec={}),
             check=_check_lease,
             check_update=lambda new, old: _check_lease(new),

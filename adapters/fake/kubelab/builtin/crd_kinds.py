@@ -201,6 +201,7 @@ CRDS: Final = (
     built_in(
         schemas.CUSTOM_RESOURCE_DEFINITION,
         Behaviour(
+            unconditional_update=False,
             skeleton={"spec": {"names": {}}, "status": {}},
             generation=Generation.SPEC,
             read=_read,

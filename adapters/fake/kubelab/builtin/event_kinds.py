@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in
-from kubelab.model.definition import Behaviour, Generation
+from kubelab.model.definition import Behaviour
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import EVENT
@@ -105,7 +105,7 @@ def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 EVENTS: Final = (
     built_in(
         schemas.CORE_EVENT,
-        Behaviour(generation=Generation.NEVER, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
+        Behaviour(unconditional_update=False, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
         short_names=("ev",),
         served=_SERVED,
         selectable_fields=(
@@ -120,7 +120,7 @@ EVENTS: Final = (
     built_in(
         schemas.EVENT,
         Behaviour(
-            generation=Generation.NEVER,
+            unconditional_update=False,
             skeleton={"regarding": {}, "deprecatedSource": {}},
             check=_check_new,
             check_update=_check_new_update,

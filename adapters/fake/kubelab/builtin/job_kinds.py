@@ -245,7 +245,6 @@ JOBS: Final = (
         Behaviour(
             skeleton=_SKELETON,
             generation=Generation.SPEC,
-            unconditional_update=True,
             # kubernetes: registry/batch/job/strategy.go, DefaultGarbageCollectionPolicy: only batch/v1 Jobs still
             # orphan their pods by default.
             orphans=True,
@@ -264,7 +263,6 @@ JOBS: Final = (
         Behaviour(
             skeleton={"spec": {"jobTemplate": {"metadata": {}, "spec": _SKELETON["spec"]}}, "status": {}},
             generation=Generation.SPEC,
-            unconditional_update=True,
             read=_read_cron_job,
             on_create=lambda manifest: {**manifest, "status": {}},
             check=_check_cron_job,

@@ -146,7 +146,6 @@ NETWORKING: Final = (
         Behaviour(
             skeleton={"spec": {"podSelector": {}}},
             generation=Generation.SPEC,
-            unconditional_update=True,
             read=_read_policy,
             check=_check_policy,
             check_update=lambda new, old: _check_policy(new),
@@ -158,7 +157,6 @@ NETWORKING: Final = (
         Behaviour(
             skeleton={"spec": {}, "status": {"loadBalancer": {}}},
             generation=Generation.SPEC,
-            unconditional_update=True,
             read=_read_ingress,
             on_create=lambda manifest: {**manifest, "status": {"loadBalancer": {}}},
             check=_check_ingress,
@@ -168,6 +166,9 @@ NETWORKING: Final = (
     ),
     built_in(
         schemas.INGRESS_CLASS,
-        Behaviour(skeleton={"spec": {}}, generation=Generation.SPEC, unconditional_update=True),
+        Behaviour(
+            skeleton={"spec": {}},
+            generation=Generation.SPEC,
+        ),
     ),
 )

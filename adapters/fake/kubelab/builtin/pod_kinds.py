@@ -72,7 +72,6 @@ PODS: Final = (
         Behaviour(
             skeleton={"spec": {"containers": None}, "status": {}},
             generation=Generation.SPEC,
-            unconditional_update=True,
             read=_read,
             on_create=_create,
             check=_check,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.model.definition import Behaviour, NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import RBAC_GROUP
@@ -75,16 +75,12 @@ def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 
 
 _ROLE: Final = Behaviour(
-    generation=Generation.NEVER,
-    unconditional_update=True,
     name_rule=NameRule.SEGMENT,
     check=_check_role,
     check_update=lambda new, old: _check_role(new),
 )
 _BINDING: Final = Behaviour(
     skeleton={"roleRef": {}},
-    generation=Generation.NEVER,
-    unconditional_update=True,
     name_rule=NameRule.SEGMENT,
     read=_read_binding,
     check=_check_binding,

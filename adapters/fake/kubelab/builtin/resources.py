@@ -22,7 +22,7 @@ from kubelab.builtin.rbac_kinds import RBAC
 from kubelab.builtin.storage_kinds import STORAGE
 from kubelab.builtin.workload_kinds import WORKLOADS
 from kubelab.lifecycle.namespaces import NAMESPACES
-from kubelab.model.definition import Behaviour, Generation, ServedKind
+from kubelab.model.definition import Behaviour, ServedKind
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
@@ -36,7 +36,7 @@ _WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "Replicati
 STORED: Final = tuple(
     built_in(
         BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}),
-        Behaviour(generation=Generation.NEVER, unconditional_update=True),
+        Behaviour(),
     )
     for kind in UNTYPED.values()
     if kind.group not in _ELSEWHERE

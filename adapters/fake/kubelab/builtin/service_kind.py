@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import PORT_RANGE, port_name_problems
-from kubelab.model.definition import Behaviour, Generation, NameRule, ServedKind
+from kubelab.model.definition import Behaviour, NameRule, ServedKind
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -184,8 +184,6 @@ SERVICE: Final[ServedKind] = built_in(
     schemas.SERVICE,
     Behaviour(
         skeleton={"spec": {}, "status": {"loadBalancer": {}}},
-        generation=Generation.NEVER,
-        unconditional_update=True,
         name_rule=NameRule.LABEL,
         read=_read,
         on_create=_create,

@@ -72,8 +72,6 @@ STORAGE: Final = (
         schemas.PERSISTENT_VOLUME_CLAIM,
         Behaviour(
             skeleton={"spec": {"resources": {}}, "status": {}},
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=_read_claim,
             on_create=_create_claim,
             check=_check_claim,
@@ -85,8 +83,6 @@ STORAGE: Final = (
         schemas.PERSISTENT_VOLUME,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=lambda manifest: filled(
                 {
                     **manifest,
@@ -105,8 +101,6 @@ STORAGE: Final = (
     built_in(
         schemas.STORAGE_CLASS,
         Behaviour(
-            generation=Generation.NEVER,
-            unconditional_update=True,
             read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate"),
         ),
         short_names=("sc",),
@@ -114,6 +108,7 @@ STORAGE: Final = (
     built_in(
         schemas.POD_DISRUPTION_BUDGET,
         Behaviour(
+            unconditional_update=False,
             skeleton={"spec": {}, "status": {}},
             generation=Generation.SPEC,
             read=lambda manifest: filled(manifest, spec={}, status={}),

@@ -196,7 +196,6 @@ def _behaviour(
     return Behaviour(
         skeleton={"spec": {"template": _PODS, **structs}, "status": dict(status or {})},
         generation=Generation.SPEC,
-        unconditional_update=True,
         read=_reader(defaults),
         on_create=lambda manifest: {**manifest, "status": dict(status or {})},
         check=check,
@@ -229,8 +228,8 @@ WORKLOADS: Final = (
     built_in(
         schemas.CONTROLLER_REVISION,
         Behaviour(
+            unconditional_update=False,
             skeleton={"revision": 0},
-            generation=Generation.NEVER,
             read=lambda manifest: filled(manifest, revision=0),
             check=_check_revision,
             check_update=_check_revision_update,

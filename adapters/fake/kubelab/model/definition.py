@@ -46,7 +46,7 @@ class NameRule(Enum):
 
 @attrs.frozen(eq=False)
 class Behaviour:
-    """The functions and settings in which one built-in kind differs from others. By default they change nothing.
+    """The functions and settings in which one built-in kind differs from others. The defaults are those of most kinds.
 
     `read` completes a decoded body before ownership is tracked: it moves `stringData` into `data`, for example.
     `on_create` and `on_update` set fields that the server decides, such as labels of a Job, after ownership is tracked.
@@ -57,8 +57,8 @@ class Behaviour:
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
-    generation: Generation = Generation.CONTENT
-    unconditional_update: bool = False
+    generation: Generation = Generation.NEVER
+    unconditional_update: bool = True
     orphans: bool = False
     name_rule: NameRule = NameRule.SUBDOMAIN
     read: Callable[[Manifest], Manifest] = lambda manifest: manifest
@@ -69,7 +69,7 @@ class Behaviour:
     check_status: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
 
 
-CUSTOM: Final = Behaviour()
+CUSTOM: Final = Behaviour(generation=Generation.CONTENT, unconditional_update=False)
 """The behaviour of custom resources.
 
 A PUT needs a resourceVersion, and each change outside metadata increments the generation (S-72, S-74).

@@ -1,116 +1,75 @@
 """Checks of the bodies that the agent posts, as strict as the specification of the wire format (PULL-1).
 
-The agent is the operator in a cluster. It posts progress and results of jobs, and events.
+The agent is the operator in a cluster. It posts progress and results of jobs, and events. Each check returns the
+problems of a body, with their paths; the list is empty if the body is valid.
 """
 
-from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Any, Final
+
+from purekube.schema.builtin.schema_parts import INT64, STRING, TIME, OpenApi, choice, each, items, obj
+from purekube.schema.compile import compile_schema
+from purekube.schema.node import Schema
+from purekube.schema.violations import validate
 
 BATCH_LIMIT: Final = 100
 """The most events in one request of an agent (PULL-6)."""
 
+_TEXT: Final[OpenApi] = {"type": "string", "minLength": 1}
+_CONDITION: Final = obj(
+    *("reason", "status", "type"), **each(_TEXT, "type reason"), status=choice("True", "False", "Unknown")
+)
+_REPORT: Final[dict[str, OpenApi]] = {"timestamp": TIME, "conditions": items(_CONDITION)}
+_STATUS: Final = compile_schema(
+    obj("conditions", "message", "phase", "timestamp", phase=_TEXT, message=STRING, **_REPORT)
+)
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
-_RESOURCE_REF: Final = ("apiVersion", "kind", "namespace", "name", "uid")
-_APPLIED_REF: Final = {"apiVersion": str, "kind": str, "namespace": str, "name": str, "uid": str, "generation": int}
+_APPLIED: Final = "apiVersion kind namespace name uid"
+_RESULT: Final = compile_schema(
+    obj(
+        "outcome",
+        "timestamp",
+        outcome=choice(*_OUTCOMES),
+        error={**STRING, "nullable": True},
+        pageUrl=STRING,
+        timestamp=TIME,
+        appliedRef={
+            **obj(*_APPLIED.split(), "generation", **each(STRING, _APPLIED), generation=INT64),
+            "nullable": True,
+        },
+    )
+)
+# The namespace may be empty for cluster-scoped objects, and the uid for a Cluster that does not exist.
+_RESOURCE: Final = obj(*_APPLIED.split(), **each(_TEXT, "apiVersion kind name"), **each(STRING, "namespace uid"))
+_EVENT: Final = compile_schema(
+    obj(
+        *("conditions", "eventKey", "kind", "resourceRef", "timestamp"),
+        **each(_TEXT, "kind eventKey"),
+        resourceRef=_RESOURCE,
+        **_REPORT,
+    )
+)
 
 
 def check_status(body: Any) -> list[str]:
-    """Return the problems of `body`, an agent's report of a job's progress, each with its path.
-
-    The list is empty if `body` is valid.
-    """
-    if not isinstance(body, Mapping):
-        return ["the body must be an object"]
-    problems = [*_texts(body, "phase", "message"), *_time(body)]
-    return [*problems, *_conditions(body.get("conditions"))]
+    """Return the problems of `body`, an agent's report of a job's progress."""
+    return _problems(_STATUS, body)
 
 
 def check_result(body: Any) -> list[str]:
-    """Return the problems of `body`, an agent's report of a job's result, each with its path.
-
-    The list is empty if `body` is valid.
-    """
-    if not isinstance(body, Mapping):
-        return ["the body must be an object"]
-    problems = list(_time(body))
-    outcome, error = body.get("outcome"), body.get("error")
-    if outcome not in _OUTCOMES:
-        problems.append(f"outcome: must be one of {', '.join(_OUTCOMES)}, not {outcome!r}")
-    if error is not None and not isinstance(error, str):
-        problems.append("error: must be a string")
+    """Return the problems of `body`, an agent's report of a job's result."""
+    problems = _problems(_RESULT, body)
+    if problems:
+        return problems
+    outcome, error = body["outcome"], body.get("error")
     if outcome in ("failed", "conflict") and not error:
-        problems.append(f"error: is required with outcome {outcome}")
-    if outcome == "succeeded" and error:
-        problems.append("error: must be absent with outcome succeeded")
-    if not isinstance(body.get("pageUrl", ""), str):
-        problems.append("pageUrl: must be a string")
-    return [*problems, *_applied_ref(body.get("appliedRef"))]
+        return [f"error: is required with outcome {outcome}"]
+    return ["error: must be absent with outcome succeeded"] if outcome == "succeeded" and error else []
 
 
 def check_event(event: Any) -> list[str]:
-    """Return the problems of one event that an agent sends, each with its path.
-
-    The list is empty if `event` is valid.
-    """
-    if not isinstance(event, Mapping):
-        return ["must be an object"]
-    problems = [*_texts(event, "kind", "eventKey"), *_time(event), *_resource_ref(event.get("resourceRef"))]
-    return [*problems, *_conditions(event.get("conditions"))]
+    """Return the problems of one event that an agent sends."""
+    return _problems(_EVENT, event)
 
 
-def _texts(body: Mapping[str, Any], *names: str) -> Iterator[str]:
-    for name in names:
-        if not isinstance(body.get(name), str) or (not body[name] and name != "message"):
-            yield f"{name}: must be a string"
-
-
-def _time(body: Mapping[str, Any]) -> Iterator[str]:
-    text = body.get("timestamp")
-    try:
-        if not isinstance(text, str) or datetime.fromisoformat(text).tzinfo is None:
-            yield "timestamp: must be an RFC 3339 time"
-    except ValueError:
-        yield "timestamp: must be an RFC 3339 time"
-
-
-def _conditions(value: Any) -> Iterator[str]:
-    if not isinstance(value, list):
-        yield "conditions: must be a list"
-        return
-    for at, condition in enumerate(value):
-        yield from _condition(condition, f"conditions[{at}]")
-
-
-def _condition(condition: Any, path: str) -> Iterator[str]:
-    if not isinstance(condition, Mapping):
-        yield f"{path}: must be an object"
-        return
-    yield from (f"{path}.{problem}" for problem in _texts(condition, "type", "reason"))
-    if condition.get("status") not in ("True", "False", "Unknown"):
-        yield f"{path}.status: must be True, False or Unknown"
-
-
-def _resource_ref(value: Any) -> Iterator[str]:
-    """Yield the problems of an event's `resourceRef`.
-
-    The namespace may be empty for cluster-scoped objects, and the uid for a Cluster that does not exist.
-    """
-    if not isinstance(value, Mapping):
-        yield "resourceRef: must be an object"
-        return
-    for name in _RESOURCE_REF:
-        text = value.get(name)
-        if not isinstance(text, str) or (not text and name not in ("namespace", "uid")):
-            yield f"resourceRef.{name}: must be a string"
-
-
-def _applied_ref(value: Any) -> Iterator[str]:
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        yield "appliedRef: must be an object"
-        return
-    for name, desired in _APPLIED_REF.items():
-        if not isinstance(value.get(name), desired):
-            yield f"appliedRef.{name}: must be {'an integer' if desired is int else 'a string'}"
+def _problems(schema: Schema, body: Any) -> list[str]:
+    return [f"{cause.field}: {cause.message}" for cause in validate(schema, body)]
