@@ -113,11 +113,7 @@ CAPACITY: Final = (
         ),
         short_names=("quota",),
     ),
-    built_in(
-        schemas.LIMIT_RANGE,
-        Behaviour(skeleton={"spec": {}}, read=_read_limits),
-        short_names=("limits",),
-    ),
+    built_in(schemas.LIMIT_RANGE, Behaviour(skeleton={"spec": {}}, read=_read_limits), short_names=("limits",)),
     built_in(
         schemas.PRIORITY_CLASS,
         Behaviour(

@@ -199,27 +199,15 @@ CONFIGS: Final = (
     ),
     built_in(
         schemas.CONFIG_MAP,
-        Behaviour(
-            check=_check_config_map,
-            check_update=_check_config_map_update,
-        ),
+        Behaviour(check=_check_config_map, check_update=_check_config_map_update),
         short_names=("cm",),
     ),
     built_in(
         schemas.SECRET,
-        Behaviour(
-            read=_read_secret,
-            on_update=_update_secret,
-            check=_check_secret,
-            check_update=_check_secret_update,
-        ),
+        Behaviour(read=_read_secret, on_update=_update_secret, check=_check_secret, check_update=_check_secret_update),
         selectable_fields=("type",),
     ),
-    built_in(
-        schemas.SERVICE_ACCOUNT,
-        Behaviour(),
-        short_names=("sa",),
-    ),
+    built_in(schemas.SERVICE_ACCOUNT, Behaviour(), short_names=("sa",)),
     built_in(
         schemas.LEASE,
         Behaviour(

@@ -164,11 +164,5 @@ NETWORKING: Final = (
         ),
         short_names=("ing",),
     ),
-    built_in(
-        schemas.INGRESS_CLASS,
-        Behaviour(
-            skeleton={"spec": {}},
-            generation=Generation.SPEC,
-        ),
-    ),
+    built_in(schemas.INGRESS_CLASS, Behaviour(skeleton={"spec": {}}, generation=Generation.SPEC)),
 )

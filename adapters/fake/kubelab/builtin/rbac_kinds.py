@@ -74,11 +74,7 @@ def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     return causes
 
 
-_ROLE: Final = Behaviour(
-    name_rule=NameRule.SEGMENT,
-    check=_check_role,
-    check_update=lambda new, old: _check_role(new),
-)
+_ROLE: Final = Behaviour(name_rule=NameRule.SEGMENT, check=_check_role, check_update=lambda new, old: _check_role(new))
 _BINDING: Final = Behaviour(
     skeleton={"roleRef": {}},
     name_rule=NameRule.SEGMENT,
@@ -89,13 +85,7 @@ _BINDING: Final = Behaviour(
 
 RBAC: Final = (
     built_in(schemas.ROLE, _ROLE),
-    built_in(
-        schemas.CLUSTER_ROLE,
-        _ROLE,
-    ),
+    built_in(schemas.CLUSTER_ROLE, _ROLE),
     built_in(schemas.ROLE_BINDING, _BINDING),
-    built_in(
-        schemas.CLUSTER_ROLE_BINDING,
-        _BINDING,
-    ),
+    built_in(schemas.CLUSTER_ROLE_BINDING, _BINDING),
 )

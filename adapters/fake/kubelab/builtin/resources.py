@@ -34,10 +34,7 @@ _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
 _WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
 
 STORED: Final = tuple(
-    built_in(
-        BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}),
-        Behaviour(),
-    )
+    built_in(BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}), Behaviour())
     for kind in UNTYPED.values()
     if kind.group not in _ELSEWHERE
 )

@@ -87,9 +87,7 @@ STORAGE: Final = (
                 {
                     **manifest,
                     "spec": filled(
-                        manifest.get("spec") or {},
-                        persistentVolumeReclaimPolicy="Retain",
-                        volumeMode="Filesystem",
+                        manifest.get("spec") or {}, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"
                     ),
                 },
                 status={},
@@ -100,9 +98,7 @@ STORAGE: Final = (
     ),
     built_in(
         schemas.STORAGE_CLASS,
-        Behaviour(
-            read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate"),
-        ),
+        Behaviour(read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate")),
         short_names=("sc",),
     ),
     built_in(

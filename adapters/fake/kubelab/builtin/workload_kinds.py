@@ -252,11 +252,7 @@ WORKLOADS: Final = (
     built_in(
         schemas.STATEFUL_SET,
         _behaviour(
-            _stateful_set,
-            _check_set,
-            _check_set_change,
-            {"replicas": 0, "availableReplicas": 0},
-            updateStrategy={},
+            _stateful_set, _check_set, _check_set_change, {"replicas": 0, "availableReplicas": 0}, updateStrategy={}
         ),
         short_names=("sts",),
         categories=("all",),

@@ -31,6 +31,7 @@ from kubelab.simulation.effects import PassStep, SimulatedDelete
 from kubelab.simulation.queue import FailureBackoff
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import JOB, POD, SERVICE_ACCOUNT
+from purekube.apimachinery.timestamps import time_or_none
 from purekube.ports import Propagation
 
 _OURS: Final = "kubernetes.io/job-controller"
@@ -87,7 +88,7 @@ def _condition(job: Manifest, *types: str) -> Mapping[str, Any] | None:
 
 def _finished(view: ObjectView, end: Mapping[str, Any]) -> PassStep[PassResult]:
     """Delete a finished Job if its TTL has passed. `end` is the Job's final condition."""
-    ttl, since = view.spec.get("ttlSecondsAfterFinished")(end.get("lastTransitionTime"))
+    ttl, since = view.spec.get("ttlSecondsAfterFinished"), time_or_none(end.get("lastTransitionTime"))
     if ttl is None or since is None:
         return NOTHING
     due = since + timedelta(seconds=ttl)
@@ -293,7 +294,7 @@ def _deadline(view: ObjectView, status: Mapping[str, Any]) -> _Verdict | None:
 
 
 def _deadline_at(view: ObjectView, status: Mapping[str, Any]) -> datetime | None:
-    seconds, started = view.spec.get("activeDeadlineSeconds")(status.get("startTime"))
+    seconds, started = view.spec.get("activeDeadlineSeconds"), time_or_none(status.get("startTime"))
     return None if seconds is None or started is None else started + timedelta(seconds=seconds)
 
 

@@ -78,7 +78,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 def _completed(view: ObjectView) -> PassStep[PassResult]:
     """Delete a completed workflow once its TTL has passed. A completed workflow changes in no other way."""
-    ttl, ended = view.spec.get("ttlStrategy") or {}(view.status.get("finishedAt"))
+    ttl, ended = view.spec.get("ttlStrategy") or {}, time_or_none(view.status.get("finishedAt"))
     # An Error is neither a success nor a failure here (workflow/gccontroller/gc_controller.go, ttl).
     special = {"Succeeded": "secondsAfterSuccess", "Failed": "secondsAfterFailure"}.get(view.status.get("phase", ""))
     seconds = ttl.get(special, ttl.get("secondsAfterCompletion"))
