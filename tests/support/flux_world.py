@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubelab.clock import ManualClock
-from kubelab.flux import FluxBehaviour, FluxSimulator
+from kubelab.flux import FluxBehaviour, FluxSimulator, ReleasedWorkload
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
@@ -28,6 +28,7 @@ __all__ = [
     "conditions_by_type",
     "helm_release",
     "helm_repository",
+    "left_behind",
     "observed_generation",
     "oci_repository",
 ]
@@ -94,6 +95,12 @@ def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
             yield from _lost(value, get_path(kept, index), f"{path}[{index}]")
     elif sent != kept:
         yield path
+
+
+def left_behind(flux: FluxSimulator) -> tuple[ReleasedWorkload, ...]:
+    """The installed workloads whose HelmRelease was deleted while it was suspended, or without Flux's finalizer."""
+    releases = flux.known(HELM_RELEASE)
+    return tuple(item for item in flux.workloads if item.owner not in releases)
 
 
 class FluxWorld:

@@ -20,7 +20,7 @@ from kubelab.flux import (
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from tests.support.effort import effort
-from tests.support.flux_world import FluxWorld, helm_release, observed_generation, oci_repository
+from tests.support.flux_world import FluxWorld, helm_release, left_behind, observed_generation, oci_repository
 
 Step: TypeAlias = tuple[str, Any]
 
@@ -213,7 +213,7 @@ def test_a_deleted_release_goes_and_leaves_a_workload_only_when_it_was_suspended
     story.world.delete()
     story.world.settle()
     assert story.world.find(HELM_RELEASE) is None
-    assert suspended or story.world.flux.left_behind == ()
+    assert suspended or left_behind(story.world.flux) == ()
 
 
 @given(_SPECS, st.lists(_STEPS, max_size=8))

@@ -18,6 +18,7 @@ from kubelab.flux import (
 from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE
+from tests.support.flux_world import left_behind
 from tests.support.instance_worlds import instance_manifest
 from tests.support.simulation import HELM, INSTANCE, NS, OCI, REPOSITORY, Simulation
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
@@ -358,7 +359,7 @@ def test_deleting_a_suspended_instance_uninstalls_all_the_same_REC_10() -> None:
     _until_gone(world)
 
     assert not world.flux.workloads
-    assert not world.flux.left_behind
+    assert not left_behind(world.flux)
 
 
 def test_deletion_needs_no_garbage_collector_REC_10() -> None:

@@ -36,6 +36,7 @@ from tests.support.flux_world import (
     conditions_by_type,
     helm_release,
     helm_repository,
+    left_behind,
     observed_generation,
     oci_repository,
 )
@@ -510,7 +511,7 @@ def test_deletion_uninstalls_and_then_lets_go_REC_10() -> None:
     world.settle()
     assert world.find(HELM_RELEASE) is None
     assert world.flux.workloads == ()
-    assert world.flux.left_behind == ()
+    assert left_behind(world.flux) == ()
 
 
 def test_deleting_a_suspended_one_leaves_the_workload_behind_REC_10() -> None:
@@ -520,7 +521,7 @@ def test_deleting_a_suspended_one_leaves_the_workload_behind_REC_10() -> None:
     world.delete()
     world.settle()
     assert world.find(HELM_RELEASE) is None
-    left = world.flux.left_behind
+    left = left_behind(world.flux)
     assert [(item.namespace, item.release, item.chart, item.version) for item in left] == [
         (ORG, NAME, "nextcloud", chart_version("6.6.0"))
     ]
@@ -532,7 +533,7 @@ def test_without_its_service_account_it_lets_go_without_an_uninstall() -> None:
     world.delete()
     world.settle()
     assert world.find(HELM_RELEASE) is None
-    assert len(world.flux.left_behind) == 1
+    assert len(left_behind(world.flux)) == 1
 
 
 def test_what_happened_at_the_newer_generation_is_what_ready_says() -> None:
@@ -566,7 +567,7 @@ def test_an_uninstall_that_hangs_has_taken_everything_away_when_it_fails() -> No
     assert world.message("Released").endswith("context deadline exceeded")
     world.settle()
     assert world.find(HELM_RELEASE) is None
-    assert world.flux.left_behind == ()
+    assert left_behind(world.flux) == ()
 
 
 def test_a_failing_uninstall_is_retried_and_holds_the_object() -> None:
@@ -725,7 +726,7 @@ def test_a_crash_in_the_middle_of_the_first_install_is_forgotten_by_a_deletion()
     world.delete()
     world.settle()
     assert world.find(HELM_RELEASE) is None
-    assert len(world.flux.left_behind) == 1, "without a history there is nothing to uninstall"
+    assert len(left_behind(world.flux)) == 1, "without a history there is nothing to uninstall"
 
 
 def test_a_status_that_was_lost_makes_flux_upgrade_what_it_no_longer_knows() -> None:

@@ -179,10 +179,9 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         status["lastSyncStartTime"] = view.timestamp()
         return (yield from _in_progress(view, status, attrs.evolve(memory, wait=view.now)))
     if problem:
+        memory = attrs.evolve(memory, attempt=None)
         retry = view.at(view.behaviour.volsync.retry_seconds)
-        return (
-            yield from _write_status(view, status, "False", "Error", problem, attrs.evolve(memory, attempt=None), retry)
-        )
+        return (yield from _write_status(view, status, "False", "Error", problem, memory, retry))
     if memory.wait is not None and view.now < memory.wait:
         return PassResult(memory=memory, requeue_at=memory.wait)
     status.setdefault("lastSyncStartTime", view.timestamp())
@@ -204,12 +203,8 @@ def _start_sync(view: ObjectView, memory: _Memory) -> _Memory:
 
 def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:
     due = memory.wait if memory.attempt is None else memory.attempt.until
-    endless = not view.spec.get("trigger")
-    return (
-        yield from _write_status(
-            view, status, "True", "SyncInProgress", "Synchronization in-progress", memory, due, interval=endless
-        )
-    )
+    endless, text = not view.spec.get("trigger"), "Synchronization in-progress"
+    return (yield from _write_status(view, status, "True", "SyncInProgress", text, memory, due, interval=endless))
 
 
 def _problem(view: ObjectView) -> str:
@@ -232,12 +227,9 @@ def _ended(view: ObjectView, status: dict[str, Any], memory: _Memory, attempt: A
             return (yield from _succeeded(view, status, memory))
         case Ending.ERROR:
             wait = view.at(view.behaviour.volsync.retry_seconds)
+            memory = attrs.evolve(memory, attempt=None, wait=wait)
             message = attempt.outcome.message or "timed out waiting for the volume"
-            return (
-                yield from _write_status(
-                    view, status, "False", "Error", message, attrs.evolve(memory, attempt=None, wait=wait), wait
-                )
-            )
+            return (yield from _write_status(view, status, "False", "Error", message, memory, wait))
         case _:
             logs = attempt.outcome.message or "Fatal: unable to open the repository"
             # A failing mover is never terminal: VolSync starts its Job again (downstream-status, 7.5; VolSync 0.16).
@@ -262,11 +254,8 @@ def _succeeded(view: ObjectView, status: dict[str, Any], memory: _Memory) -> Pas
     status |= _restic(view) if view.ref.kind == REPLICATION_SOURCE else _image(view)
     shortest = 0.0 if view.spec.get("trigger") else _SHORTEST_PAUSE
     wait = view.at(max(view.behaviour.volsync.cleanup_seconds, shortest))
-    return (
-        yield from _write_status(
-            view, status, "False", "CleaningUp", "Cleaning up", attrs.evolve(memory, attempt=None, wait=wait), wait
-        )
-    )
+    memory = attrs.evolve(memory, attempt=None, wait=wait)
+    return (yield from _write_status(view, status, "False", "CleaningUp", "Cleaning up", memory, wait))
 
 
 def _restic(view: ObjectView) -> dict[str, Any]:

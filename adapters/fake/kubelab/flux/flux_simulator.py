@@ -71,14 +71,6 @@ class FluxSimulator(Simulator):
         """All workloads that Helm has installed and not uninstalled."""
         return tuple(self._storage.workloads())
 
-    @property
-    def left_behind(self) -> Sequence[ReleasedWorkload]:
-        """The installed workloads whose HelmRelease does not exist.
-
-        Such a HelmRelease was deleted while it was suspended, or without Flux's finalizer.
-        """
-        return tuple(item for item in self.workloads if item.owner not in self._objects)
-
     def _affected(self, ref: ObjectRef, old: Manifest | None, new: Manifest | None) -> Iterable[ObjectRef]:
         return triggered(ref.kind, old, new, self._flux_objects)
 

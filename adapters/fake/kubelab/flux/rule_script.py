@@ -4,8 +4,8 @@ The rules of a `FluxBehaviour` choose the answers, for example that the upgrade 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Final, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, assert_never
 
 from kubelab.flux.artifacts import chart_version_of_tag, is_range, newest_within, sha256_of
 from kubelab.flux.behaviour import (
@@ -39,8 +39,7 @@ class Script:
 
     def __init__(self, behaviour: FluxBehaviour) -> None:
         self.behaviour = behaviour
-        self._release_uses: Counter[tuple[ReleaseRule, HelmTarget]] = Counter()
-        self._source_uses: Counter[tuple[SourceRule, str, str]] = Counter()
+        self._uses: Counter[tuple[ReleaseRule | SourceRule, HelmTarget | tuple[str, str]]] = Counter()
         self._corrected: dict[str, Sequence[str]] = {}
 
     def decide(self, action: Action, target: HelmTarget, timeout: float) -> ActionAnswer:
@@ -60,14 +59,17 @@ class Script:
         )
 
     def _outcome(self, action: Action, target: HelmTarget) -> FluxOutcome:
-        for rule in self.behaviour.release_rules:
-            if not rule.matches(action, target):
-                continue
+        matching = (rule for rule in self.behaviour.release_rules if rule.matches(action, target))
+        return self._chosen(matching, target) or FluxOutcome()
+
+    def _chosen(self, matching: Iterable[Any], user: HelmTarget | tuple[str, str]) -> Any:
+        """Return the outcome of the first rule that is not used up for `user`, and count the use. None without one."""
+        for rule in matching:
             outcome = rule.outcome  # evaluated once, since a rule may count its uses
-            if _unused(self._release_uses[rule, target], outcome.times):
-                self._release_uses[rule, target] += 1
+            if outcome.times is None or self._uses[rule, user] < outcome.times:
+                self._uses[rule, user] += 1
                 return outcome
-        return FluxOutcome()
+        return None
 
     def pull(self, request: PullRequest) -> PullAnswer:
         """Return the answer of an OCI registry or Helm repository to `request`, as the rules choose it."""
@@ -81,14 +83,8 @@ class Script:
         return PullAnswer(SourceFault.NONE, "", seconds, self._digest(request, version), version)
 
     def _source_outcome(self, request: PullRequest) -> SourceOutcome:
-        for rule in self.behaviour.source_rules:
-            if not rule.matches(request):
-                continue
-            outcome = rule.outcome
-            if _unused(self._source_uses[rule, request.namespace, request.source], outcome.times):
-                self._source_uses[rule, request.namespace, request.source] += 1
-                return outcome
-        return SourceOutcome()
+        matching = (rule for rule in self.behaviour.source_rules if rule.matches(request))
+        return self._chosen(matching, (request.namespace, request.source)) or SourceOutcome()
 
     def _resolve(self, request: PullRequest) -> str | None:
         published = self.behaviour.published.get(request.chart)
@@ -139,10 +135,6 @@ class Script:
     def can_impersonate(self, namespace: str, name: str) -> bool:
         """Report whether the service account `namespace`/`name` exists, so that Flux can act as it."""
         return f"{namespace}/{name}" not in self.behaviour.missing_service_accounts
-
-
-def _unused(used: int, times: int | None) -> bool:
-    return times is None or used < times
 
 
 def _timed_out(action: Action, target: HelmTarget) -> str:

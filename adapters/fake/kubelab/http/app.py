@@ -40,7 +40,7 @@ from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, n
 from kubelab.model.records import decode, encode
 from kubelab.server import ApiServer
 from kubelab.storage.listing import list_options
-from kubelab.storage.watch_stream import Line
+from kubelab.storage.watch_stream import Line, timed
 
 _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 
@@ -269,9 +269,12 @@ class HttpHandler:
             take=take,
             render=self._renderer(target, accepted_form, include_object(request.query_params)),
             content_type=accepted_form.content_type.encode(),
-            timeout=watch_timeout(options.timeout_seconds),
-            bookmark=lambda: stream.bookmark(self._server.store.version),
-            bookmark_interval=self._bookmark_interval,
+            timing=timed(
+                stream,
+                watch_timeout(options.timeout_seconds),
+                lambda: stream.bookmark(self._server.store.version),
+                self._bookmark_interval,
+            ),
         )
 
     def _renderer(self, target: RequestTarget, accepted_form: AcceptedForm, include: str) -> Callable[[Line], bytes]:

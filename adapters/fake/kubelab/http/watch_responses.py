@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 from starlette.types import Receive, Send
 
 from kubelab.model.failure import ApiFailure, status_body
 from kubelab.model.records import encode
-from kubelab.storage.watch_stream import Line, WatchStream, timed
+from kubelab.storage.watch_stream import Line, WatchStream
 
 RenderLine = Callable[[Line], bytes]
 """A function that renders one event as a line of the response."""
@@ -22,16 +23,13 @@ async def send_watch(
     take: Callable[[], Awaitable[list[Line]]],
     render: RenderLine,
     content_type: bytes,
-    timeout: float,
-    bookmark: Callable[[], None],
-    bookmark_interval: float,
+    timing: AbstractContextManager[None],
 ) -> None:
     """Send the events of `stream` as an HTTP response, one line for each event.
 
-    The response ends when the stream ends, `timeout` seconds have passed or the client disconnects. `receive` and
-    `send` are the ASGI functions of the request. `take` returns the events that wait to be sent; if it raises
-    ApiFailure, the stream ends with that error. `render` turns an event into a line. `bookmark` queues a bookmark on
-    the stream; it is called every `bookmark_interval` seconds and once more before a timeout ends the stream.
+    The response ends when the stream ends, its time has passed or the client disconnects. `receive` and `send` are the
+    ASGI functions of the request. `take` returns the events that wait to be sent; if it raises ApiFailure, the stream
+    ends with that error. `render` turns an event into a line. `timing` sends bookmarks and ends the stream in time.
     """
     ready = asyncio.Event()
     stream.on_ready = ready.set
@@ -40,7 +38,7 @@ async def send_watch(
     gone.add_done_callback(lambda _: stream.end())
     headers = [(b"content-type", content_type), (b"cache-control", b"no-cache, private")]
     try:
-        with timed(stream, timeout, bookmark, bookmark_interval):
+        with timing:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b"", "more_body": True})
             while True:
