@@ -7,6 +7,7 @@ Pure functions over plain objects, which are never changed. Defaults, validation
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from kubelab.model.calls import WriteRequest
 from kubelab.model.conversion import UntypedError
 from kubelab.model.definition import ServedKind
 from kubelab.ssa.conform import misfit_text, misfits
@@ -25,6 +26,7 @@ from kubelab.ssa.merge import merge, remove, with_named_fields
 from kubelab.ssa.ownership import Rules, current, reset_fields, settle, without_metadata
 from kubelab.ssa.typed import ItemError, field_set
 from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.node import Schema
 from purekube.schema.structure import equal
 
@@ -36,39 +38,28 @@ class TypedPatchError(OperatorError):
     """The error of an applied configuration that does not fit the schema: HTTP 500 without a reason (S-15 to S-17)."""
 
 
-def apply(
-    definition: ServedKind,
-    live: Mapping[str, Any] | None,
-    config: Mapping[str, Any],
-    *,
-    manager: str,
-    subresource: str = "",
-    force: bool = False,
-    now: str,
-    settled: bool = False,
-) -> dict[str, Any]:
-    """Return the object after `manager` applied `config` to `live`, which is None for an object that does not exist.
+def apply(definition: ServedKind, live: Manifest | None, config: Manifest, write: WriteRequest) -> dict[str, Any]:
+    """Return the object after the manager of `write` applied `config` to `live`, which is None for a missing object.
 
-    The result has the new managedFields, in which `now` is the time of the write (RFC 3339). If no value changes, the
-    result equals `live` except for managedFields. If ownership does not change either, the result equals `live` in
-    everything (S-65, S-66). `settled` says that `live` was written under this same schema. `subresource` is empty for a
-    write to the object itself. Raises TypedPatchError if `config` does not fit the schema. Raises Conflict if `config`
-    changes a field that another manager owns (S-30, S-78). With `force` the field is taken from that manager instead.
+    The result has the new managedFields. If no value changes, the result equals `live` except for managedFields. If
+    ownership does not change either, the result equals `live` in everything (S-65, S-66). Raises TypedPatchError if
+    `config` does not fit the schema. Raises Conflict if `config` changes a field that another manager owns (S-30,
+    S-78), unless the write has `force`: then the field is taken from that manager.
     """
     fit(definition, config)
-    rules = Rules(definition, reset_fields(definition, subresource), settled)
+    rules = _rules(definition, write)
     managers = current(rules, _managers_of(live))
     if live is None:
         live = definition.empty()
     elif not managers:
         # managedfields: skipnonapplied.go, Apply: the existing fields are recorded as an update of an empty object, so
         # the first apply can conflict with whatever is there.
-        managers = current(rules, _adopt(definition, rules, live, subresource, now))
+        managers = current(rules, _adopt(rules, live, write))
     # An applier has one entry whatever versions it writes in; the entry takes the version of its last apply (S-63).
-    key = key_of(manager, ManagedFieldsOperation.APPLY, subresource, definition.api_version)
+    key = key_of(write.manager, ManagedFieldsOperation.APPLY, write.subresource, definition.api_version)
     before = _bare(live)
     try:
-        new, managers = _merged(rules, before, _bare(config), managers, key, force)
+        new, managers = _merged(rules, before, _bare(config), managers, key, write.force)
     # managedfields: structuredmerge.go, Apply: neither error has a status, so both become a 500. A live object that
     # does not fit its schema can hardly come from a request; a changed CRD brings it about.
     except (ItemError, UntypedError) as error:
@@ -76,13 +67,17 @@ def apply(
     changed = not equal(before, new)
     # A changed value renews the time, even if the manager owns the same fields as before (S-67).
     if changed and key in managers:
-        managers[key] = managers[key].at(now)
+        managers[key] = managers[key].at(write.now)
     # managedfields: managedfieldsupdater.go, Apply: an apply without a change returns a copy of the live object, so an
     # order of keys or a number's spelling in the configuration never counts as a change.
     return with_managed_fields(new if changed else before, managers)
 
 
-def fit(definition: ServedKind, config: Mapping[str, Any]) -> None:
+def _rules(definition: ServedKind, write: WriteRequest) -> Rules:
+    return Rules(definition, reset_fields(definition, write.subresource), write.settled)
+
+
+def fit(definition: ServedKind, config: Manifest) -> None:
     """Raise TypedPatchError unless `config` fits the schema of the kind."""
     problems = misfits(definition.schema, config)
     if not problems:
@@ -92,7 +87,7 @@ def fit(definition: ServedKind, config: Mapping[str, Any]) -> None:
     )
 
 
-def _named(definition: ServedKind, manifest: Mapping[str, Any]) -> str:
+def _named(definition: ServedKind, manifest: Manifest) -> str:
     """Return an object's name as kube-apiserver's messages print it: `namespace/name; group/version, Kind=Kind`."""
     metadata = manifest.get("metadata")
     meta = metadata if isinstance(metadata, Mapping) else {}
@@ -104,8 +99,8 @@ def _named(definition: ServedKind, manifest: Mapping[str, Any]) -> str:
 
 def _merged(
     rules: Rules,
-    live: Mapping[str, Any],
-    config: Mapping[str, Any],
+    live: Manifest,
+    config: Manifest,
     managers: Mapping[ManagerKey, ManagedFieldsEntry],
     key: ManagerKey,
     force: bool,
@@ -193,37 +188,27 @@ def _named_set(schema: Schema, value: Any) -> FieldSet:
 
 
 def track_update(
-    definition: ServedKind,
-    before: Mapping[str, Any] | None,
-    after: Mapping[str, Any],
-    *,
-    manager: str,
-    subresource: str = "",
-    now: str,
-    managers: Managers | None = None,
-    settled: bool = False,
+    definition: ServedKind, before: Manifest | None, after: Manifest, write: WriteRequest, managers: Managers
 ) -> dict[str, Any]:
-    """Return `after` with managedFields that record what `manager` changed since `before`.
+    """Return `after` with managedFields that record what the manager of `write` changed since `before`.
 
-    `before` is None for a new object. `subresource` is empty for a write to the object itself. The manager becomes the
-    only owner of every field that it changed (S-47), and does not own fields that it did not change (S-48). Removed
-    fields have no owner any more (S-49). `managers` are the entries to start from, by default those of `before`. An
-    existing object without entries is not tracked until its first apply (S-54, S-68). If list items cannot be
-    distinguished, ownership stays as it is, because validation will refuse the object. If a conversion adds fields that
-    the other version does not have, the object loses all ownership, as on kube-apiserver. `settled` says that `before`
-    was written under this same schema.
+    `before` is None for a new object. The manager becomes the only owner of every field that it changed (S-47), and
+    does not own fields that it did not change (S-48). Removed fields have no owner any more (S-49). `managers` are the
+    entries to start from. An existing object without entries is not tracked until its first apply (S-54, S-68). If list
+    items cannot be distinguished, ownership stays as it is, because validation will refuse the object. If a conversion
+    adds fields that the other version does not have, the object loses all ownership, as on kube-apiserver.
     """
-    rules = Rules(definition, reset_fields(definition, subresource), settled)
-    held = current(rules, _managers_of(before) if managers is None else managers)
+    rules = _rules(definition, write)
+    held = current(rules, managers)
     # A client may have stripped all ownership (S-68): tracking starts again with the first apply, not with an update.
     # managedfields: skipnonapplied.go, Update; a new object is tracked always, since DefaultTrackOnCreateProbability is
     # 1.
     if before is not None and not held:
         return with_managed_fields(after, {})
     old = definition.empty() if before is None else before
-    key = key_of(manager, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
+    key = key_of(write.manager, ManagedFieldsOperation.UPDATE, write.subresource, rules.api_version)
     try:
-        out = _updated(rules, _bare(old), _bare(after), held, key, now)
+        out = _updated(rules, _bare(old), _bare(after), held, key, write.now)
     except ItemError:
         return with_managed_fields(after, _managers_of(before))
     # managedfields: fieldmanager.go, UpdateNoErrors: an update never fails because of ownership, it loses all entries.
@@ -245,20 +230,20 @@ def _updated(
     return out
 
 
-def _adopt(definition: ServedKind, rules: Rules, live: Mapping[str, Any], subresource: str, now: str) -> Managers:
+def _adopt(rules: Rules, live: Manifest, write: WriteRequest) -> Managers:
     """Return entries in which the manager `before-first-apply` owns every field that the endpoint can change (S-54).
 
     The first apply to an object without managedFields starts from these entries.
     """
-    key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, subresource, rules.api_version)
-    return _updated(rules, _bare(definition.empty()), _bare(live), {}, key, now)
+    key = key_of(BEFORE_FIRST_APPLY, ManagedFieldsOperation.UPDATE, write.subresource, rules.api_version)
+    return _updated(rules, _bare(rules.kind.empty()), _bare(live), {}, key, write.now)
 
 
-def _managers_of(live: Mapping[str, Any] | None) -> Managers:
+def _managers_of(live: Manifest | None) -> Managers:
     return {} if live is None else decode_managers(live["metadata"].get("managedFields"))
 
 
-def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def _bare(manifest: Manifest) -> dict[str, Any]:
     """Return the object without its managedFields, a field that no manager owns."""
     meta = manifest.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
@@ -266,7 +251,7 @@ def _bare(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {**manifest, "metadata": {key: value for key, value in meta.items() if key != "managedFields"}}
 
 
-def with_managed_fields(manifest: Mapping[str, Any], managers: Managers) -> dict[str, Any]:
+def with_managed_fields(manifest: Manifest, managers: Managers) -> dict[str, Any]:
     """Return `manifest` with `managers`, the entries by their identity, as its managedFields.
 
     Without entries the field is left out (S-40).

@@ -5,11 +5,12 @@ manager `kubectl` may take over these fields without conflict, and updates the a
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
+import attrs
 import msgspec
 
+from kubelab.model.calls import WriteRequest
 from kubelab.model.definition import ServedKind
 from kubelab.ssa.apply import apply
 from kubelab.ssa.compare import compare
@@ -20,28 +21,17 @@ from kubelab.ssa.typed import field_set
 from purekube.apimachinery.manifest import LAST_APPLIED, Manifest
 
 
-def apply_as(
-    definition: ServedKind,
-    live: Manifest | None,
-    config: Manifest,
-    *,
-    manager: str,
-    subresource: str = "",
-    force: bool = False,
-    now: str,
-    settled: bool = False,
-) -> dict[str, Any]:
-    """Return the object after `manager` applied `config` to `live` server-side.
+def apply_as(definition: ServedKind, live: Manifest | None, config: Manifest, write: WriteRequest) -> dict[str, Any]:
+    """Return the object after the manager of `write` applied `config` to `live` server-side.
 
     The arguments and errors are those of `kubelab.ssa.apply.apply`. The manager `kubectl` has no conflict about fields
     that client-side apply wrote: it takes them over. It also updates the last-applied annotation if the object has one.
     """
-    run = partial(apply, definition, live, config, manager=manager, subresource=subresource, now=now, settled=settled)
     # managedfields: lastappliedmanager.go, Apply compares the name literally; another name opts out of the migration.
-    if manager != "kubectl":
-        return run(force=force)
+    if write.manager != "kubectl":
+        return apply(definition, live, config, write)
     try:
-        out = run(force=force)
+        out = apply(definition, live, config, write)
     except Clash as clash:
         allowed = _written_before(definition, live)
         left = {key: rest for key, fields in clash.clashes.items() if (rest := difference(fields, allowed))}
@@ -49,7 +39,7 @@ def apply_as(
         # apply did not write.
         if left:
             raise conflict(left) from clash
-        out = run(force=True)
+        out = apply(definition, live, config, attrs.evolve(write, force=True))
     return _annotated(out, config)
 
 

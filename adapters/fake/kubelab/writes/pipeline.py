@@ -52,15 +52,7 @@ def create(definition: ServedKind, body: Any, write: WriteRequest) -> WriteOutco
         raise internal("resourceVersion should not be set on objects to be created")
     read = _read(definition, manifest, write)
     manifest, more = _one_owner_each(placed(definition, manifest, write))
-    manifest = ssa.track_update(
-        definition,
-        None,
-        manifest,
-        manager=write.manager,
-        subresource=write.subresource,
-        now=write.now,
-        managers=_claimed(definition, raw, None, write),
-    )
+    manifest = ssa.track_update(definition, None, manifest, write, _claimed(definition, raw, None, write))
     return finalize_create(definition, manifest, write, (*warnings, *more), read)
 
 
@@ -168,16 +160,7 @@ def _config(definition: ServedKind, body: Any, write: WriteRequest) -> Manifest:
 
 def _applied(definition: ServedKind, live: Manifest | None, config: Manifest, write: WriteRequest) -> Manifest:
     try:
-        return apply_as(
-            definition,
-            live,
-            config,
-            manager=write.manager,
-            subresource=write.subresource,
-            force=write.force,
-            now=write.now,
-            settled=write.settled,
-        )
+        return apply_as(definition, live, config, write)
     except Conflict as conflict:
         causes = [StatusCause(entry.field, entry.detail, "FieldManagerConflict") for entry in conflict.conflicts]
         raise field_conflict(conflict.message, causes) from conflict
@@ -214,16 +197,7 @@ def _replaced(
     if definition.kind.namespaced and not meta.get("namespace"):
         manifest = {**manifest, "metadata": {**meta, "namespace": live["metadata"]["namespace"]}}
     check_place(definition, manifest, write)
-    tracked: Manifest = ssa.track_update(
-        definition,
-        live,
-        manifest,
-        manager=write.manager,
-        subresource=write.subresource,
-        now=write.now,
-        managers=managers,
-        settled=write.settled,
-    )
+    tracked: Manifest = ssa.track_update(definition, live, manifest, write, managers)
     tracked, more = _one_owner_each(tracked)
     return finalize_update(definition, live, tracked, write, (*warnings, *more), _read(definition, manifest, write))
 
