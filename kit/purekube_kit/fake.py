@@ -7,7 +7,7 @@ from typing import Any, Final, Self, TypeVar
 from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.flux import FluxBehaviour
 from kubelab.inprocess import run_sync
-from kubelab.writes.admission_plugins import AdmissionPlugin
+from kubelab.writes.writer import AdmissionPlugin
 from purekube.apimachinery.admission_review import read_review
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION

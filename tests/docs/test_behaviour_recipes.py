@@ -10,7 +10,7 @@ import attrs
 import pytest
 import yaml
 
-from kubelab.cluster.behaviours import read_behaviour
+from kubelab.cluster.simulators import read_behaviour
 from kubelab.downstream import DownstreamOutcome, DownstreamRule, Ending
 from kubelab.flux.behaviour import (
     Action,

@@ -9,7 +9,7 @@ import attrs
 from kubelab.model.calls import RequestTarget
 from kubelab.model.failure import ApiFailure
 from kubelab.server import ApiServer
-from kubelab.writes.admission_plugins import AdmissionPlugin
+from kubelab.writes.writer import AdmissionPlugin
 from purekube.apimachinery.admission_review import patched, read_review, refused
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION

@@ -46,10 +46,9 @@ from kubelab.storage.selectors import name_selected
 from kubelab.storage.store import Store, StoreSnapshot
 from kubelab.storage.streams import WatchStreams, read_object, read_page, selection_of
 from kubelab.storage.watch_stream import WatchStream
-from kubelab.writes.admission_plugins import AdmissionPlugin, admitted
 from kubelab.writes.metadata import check_common
 from kubelab.writes.remover import Remover
-from kubelab.writes.writer import ObjectWriter, Prepared, WriteCall
+from kubelab.writes.writer import AdmissionPlugin, ObjectWriter, Prepared, WriteCall, admitted
 from purekube.apimachinery.manifest import Kind
 from purekube.ports import PatchType
 

@@ -20,7 +20,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
 
 if TYPE_CHECKING:
-    from kubelab.cluster.behaviours import Behaviour
+    from kubelab.cluster.simulators import Behaviour
     from kubelab.downstream import DownstreamSimulator
     from kubelab.flux import FluxSimulator
     from kubelab.simulation.simulator import Simulator
@@ -56,8 +56,7 @@ class EmbeddedCluster:
         if not names and behaviour is None:
             install(server, crds)
             return cls(server)
-        from kubelab.cluster.behaviours import read_behaviour
-        from kubelab.cluster.simulators import chosen_simulators, missing_crds, simulators
+        from kubelab.cluster.simulators import chosen_simulators, missing_crds, read_behaviour, simulators
 
         chosen = chosen_simulators(names)
         pair = simulators(server, chosen, read_behaviour(behaviour or {}))

@@ -24,7 +24,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import unwrap_group
 
 if TYPE_CHECKING:
-    from kubelab.cluster.behaviours import Behaviour
+    from kubelab.cluster.simulators import Behaviour
 
 T = TypeVar("T")
 

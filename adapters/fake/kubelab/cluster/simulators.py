@@ -1,25 +1,71 @@
-"""The simulated controllers (of Flux, Velero, Jobs and others): names, CRDs, and functions that run them."""
+"""The simulated controllers (of Flux, Velero, Jobs and others): names, CRDs, behaviour, functions that run them."""
 
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.lowlevel
+import attrs
 
-from kubelab.cluster.behaviours import ClusterBehaviour
-from kubelab.cluster.definitions import KubelabError
+from kubelab.cluster.definitions import KubelabError, read_documents
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
+from kubelab.downstream.behaviour import DownstreamBehaviour
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import FluxSimulator
+from kubelab.flux.behaviour import FluxBehaviour
 from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.running import run_simulator
 from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.converters import STRICT
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.structuring import structure_patiently
 from purekube.ports import KubeRequest, KubeVerb, Send
+
+Behaviour: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+"""The content of a behaviour file, or the path of one."""
+_OPTION = "behaviour"
+
+
+@attrs.frozen
+class ClusterBehaviour:
+    """The behaviour of all simulated controllers of a cluster: which actions fail, and how long they take.
+
+    `flux` is the behaviour of Flux's controllers, `downstream` that of all others. If one of the two is None, all
+    actions of these controllers succeed.
+    """
+
+    flux: FluxBehaviour | None = None
+    downstream: DownstreamBehaviour | None = None
+
+
+def read_behaviour(behaviour: Behaviour) -> ClusterBehaviour:
+    """Return the behaviour of the simulated controllers that a YAML file or a mapping describes.
+
+    `behaviour` is the path of the file, or the mapping. The keys are the names of the fields of ClusterBehaviour and
+    its parts, in camelCase. Raises KubelabError that names the file, and each wrong field with its path.
+    """
+    if isinstance(behaviour, Mapping):
+        return _structured(behaviour, "")
+    documents = read_documents(Path(behaviour), _OPTION)
+    if len(documents) != 1:
+        raise KubelabError(f"{behaviour}: must hold one document, not {len(documents)}", option=_OPTION)
+    return _structured(documents[0], f"{behaviour}: ")
+
+
+def _structured(value: Any, source: str) -> ClusterBehaviour:
+    try:
+        return structure_patiently(STRICT, ClusterBehaviour, value)
+    except ValidationProblems as error:
+        raise KubelabError(f"{source}{error}", option=_OPTION) from error
+
 
 _FLUX = "flux"
 SIMULATORS = (_FLUX, *CONTROLLERS)

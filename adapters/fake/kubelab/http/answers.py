@@ -1,7 +1,7 @@
 """Responses in the form that the client's Accept header selects, compressed if the client accepts that."""
 
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
@@ -44,6 +44,19 @@ class AcceptedForm:
         if self.form is AnswerForm.DISCOVERY:
             return f"application/json;g=apidiscovery.k8s.io;v={self.version};as={self.form.value}"
         return "application/yaml" if self.yaml else "application/json"
+
+
+@attrs.frozen
+class View:
+    """The view of objects that a client requests: the form `accepted`, and what a Table shows of each object.
+
+    `include` says how much of the object a row of a Table contains in addition to its cells: `Metadata`, `None` or
+    `Object`. `now` returns the time from which ages in the Table are computed.
+    """
+
+    accepted: AcceptedForm
+    include: str
+    now: Callable[[], datetime]
 
 
 _ACCEPTABLE: Final = (
@@ -117,27 +130,16 @@ def failed(failure: ApiFailure) -> Response:
     return response
 
 
-def object_answer(
-    reply: Reply,
-    resource: ServedResource,
-    accepted_form: AcceptedForm,
-    include: str,
-    now: datetime,
-    *,
-    warnings: tuple[str, ...] = (),
-) -> Response:
+def object_answer(reply: Reply, resource: ServedResource, view: View, warnings: tuple[str, ...]) -> Response:
     """Return a response with the object in `reply`: in full, as a row of a Table, or its metadata only.
 
-    `accepted_form` says which of these. `resource` is the object's resource, which defines the columns of the Table.
-    `include` says how much of the object a row of a Table contains: `Metadata`, `None` or `Object`. `now` is the time
-    from which ages in the Table are computed. `warnings` come before the warnings of `reply`.
+    `view` says which of these. `resource` is the object's resource, which defines the columns of the Table. `warnings`
+    come before the warnings of `reply`.
     """
-    if accepted_form.form is AnswerForm.OBJECT:
-        response = _response(reply.raw, accepted_form, reply.status)
+    if view.accepted.form is AnswerForm.OBJECT:
+        response = _response(reply.raw, view.accepted, reply.status)
     else:
-        response = document(
-            shown(reply.object(), resource, accepted_form, include, now), accepted_form, status=reply.status
-        )
+        response = document(shown(reply.object(), resource, view), view.accepted, status=reply.status)
     for text in (*warnings, *reply.warnings):
         warn(response, text)
     return response
@@ -148,15 +150,11 @@ def warn(response: Response, text: str) -> None:
     response.headers.append("warning", f'299 - "{_quoted(text)}"')
 
 
-def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, now: datetime) -> Response:
-    """Return a response with the objects in `listed`: in full, as a Table, or as a list of metadata.
-
-    `accepted_form` says which of these. `include` says how much of each object a row of the Table contains: `Metadata`,
-    `None` or `Object`. `now` is the time from which ages in the Table are computed.
-    """
-    match accepted_form.form:
+def list_answer(listed: ObjectPage, view: View) -> Response:
+    """Return a response with the objects in `listed`, as `view` says: in full, as a Table, or as a list of metadata."""
+    match view.accepted.form:
         case AnswerForm.TABLE:
-            content: Any = table(listed.resource, listed.objects(), listed.metadata(), include, now)
+            content: Any = table(listed.resource, listed.objects(), listed.metadata(), view.include, view.now())
         case AnswerForm.PARTIAL_LIST | AnswerForm.PARTIAL:
             content = {
                 "kind": "PartialObjectMetadataList",
@@ -165,28 +163,23 @@ def list_answer(listed: ObjectPage, accepted_form: AcceptedForm, include: str, n
                 "items": [partial(manifest) for manifest in listed.objects()],
             }
         case _:
-            return _response(listed.raw(), accepted_form, 200)
-    return document(content, accepted_form)
+            return _response(listed.raw(), view.accepted, 200)
+    return document(content, view.accepted)
 
 
-def shown(
-    manifest: Mapping[str, Any], resource: ServedResource, accepted_form: AcceptedForm, include: str, now: datetime
-) -> Any:
-    """Return the object `manifest` in the form `accepted_form`, which the client accepts.
+def shown(manifest: Mapping[str, Any], resource: ServedResource, view: View) -> Any:
+    """Return the object `manifest` in the form of `view`. An object of the kind Status is returned unchanged.
 
-    An object of the kind Status is returned unchanged.
-
-    `resource` is the object's resource, which defines the columns of a Table. `include` says how much of the object a
-    row of the Table contains: `Metadata`, `None` or `Object`. `now` is the time from which ages are computed.
+    `resource` is the object's resource, which defines the columns of a Table.
     """
     if manifest.get("kind") == "Status":
         return manifest
-    match accepted_form.form:
+    match view.accepted.form:
         case AnswerForm.TABLE:
             # The Table of a watch event has the version of its object, so that a client can resume from it.
             version = {"resourceVersion": manifest["metadata"].get("resourceVersion", "")}
             rows = (manifest,) if "name" in manifest["metadata"] else ()  # a bookmark gets no row
-            return table(resource, rows, version, include, now)
+            return table(resource, rows, version, view.include, view.now())
         case AnswerForm.PARTIAL | AnswerForm.PARTIAL_LIST:
             return partial(manifest)
         case _:

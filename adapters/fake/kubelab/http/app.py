@@ -14,8 +14,8 @@ from starlette.types import Receive, Scope, Send
 from kubelab.access.impersonation import Identity, impersonated
 from kubelab.http import discovery
 from kubelab.http.answers import (
-    AcceptedForm,
     AnswerForm,
+    View,
     compressed,
     document,
     failed,
@@ -24,7 +24,7 @@ from kubelab.http.answers import (
     wants_gzip,
     warn,
 )
-from kubelab.http.objects import OBJECT_FORMS, answer, include_object, read_body, wants_watch, watch_timeout
+from kubelab.http.objects import answer, read_body, view_of, wants_watch, watch_timeout
 from kubelab.http.openapi import (
     OPENAPI_V2_ACCEPTED,
     OPENAPI_V2_PROTOBUF,
@@ -254,7 +254,7 @@ class HttpHandler:
         return document(discovery.api_groups(registry))
 
     async def _watch(self, request: Request, send: Send, target: RequestTarget, caller: Caller) -> None:
-        accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+        view = view_of(request, self._server.now)
         options = list_options(request.query_params)
         services = self._services
         stream = await converted(self._server, partial(self._server.watch, target, options, caller), services)
@@ -267,8 +267,8 @@ class HttpHandler:
             request.receive,
             send,
             take=take,
-            render=self._renderer(target, accepted_form, include_object(request.query_params)),
-            content_type=accepted_form.content_type.encode(),
+            render=_renderer(target, view),
+            content_type=view.accepted.content_type.encode(),
             timing=timed(
                 stream,
                 watch_timeout(options.timeout_seconds),
@@ -277,19 +277,20 @@ class HttpHandler:
             ),
         )
 
-    def _renderer(self, target: RequestTarget, accepted_form: AcceptedForm, include: str) -> Callable[[Line], bytes]:
-        if accepted_form.form is AnswerForm.OBJECT:
-            return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
-        first = [True]
 
-        def render(line: Line) -> bytes:
-            content: Any = shown(decode(line[1]), target.resource, accepted_form, include, self._server.now())
-            if accepted_form.form is AnswerForm.TABLE and not first[0]:
-                content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
-            first[0] = False
-            return encode({"type": line[0].value, "object": content}) + b"\n"
+def _renderer(target: RequestTarget, view: View) -> Callable[[Line], bytes]:
+    if view.accepted.form is AnswerForm.OBJECT:
+        return lambda line: b'{"type":"%b","object":%b}\n' % (line[0].value.encode(), line[1])
+    first = [True]
 
-        return render
+    def render(line: Line) -> bytes:
+        content: Any = shown(decode(line[1]), target.resource, view)
+        if view.accepted.form is AnswerForm.TABLE and not first[0]:
+            content["columnDefinitions"] = None  # only the first event describes the columns (W-21)
+        first[0] = False
+        return encode({"type": line[0].value, "object": content}) + b"\n"
+
+    return render
 
 
 def _identity(headers: Headers) -> Identity:

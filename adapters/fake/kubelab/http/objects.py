@@ -2,16 +2,19 @@
 
 import random
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
+import attrs
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
 from kubelab.access.authorization import REVIEWS
 from kubelab.access.request_filter import unscoped
 from kubelab.http import webhook_rounds as webhooks
-from kubelab.http.answers import AcceptedForm, AnswerForm, list_answer, media_type, object_answer, wanted_form
+from kubelab.http.answers import AnswerForm, View, list_answer, media_type, object_answer, wanted_form
 from kubelab.http.protobuf import CONTENT_TYPE as PROTOBUF
 from kubelab.http.protobuf import decode_object
 from kubelab.http.request_bodies import DecodedBody, check_size, inflate, read_json, read_yaml
@@ -47,12 +50,10 @@ def watch_timeout(seconds: float | None) -> float:
     return random.uniform(*_WATCH_SECONDS) if seconds is None else seconds
 
 
-def include_object(query: Mapping[str, str]) -> str:
-    """Return the text in `query`, a request's query, that says how much of each object a row of a Table contains.
-
-    The text is the value of `includeObject`: "Metadata" (the default), "None" or "Object".
-    """
-    return query.get("includeObject") or "Metadata"
+def view_of(request: Request, now: Callable[[], datetime]) -> View:
+    """Return the view of objects that `request` asks for. Raises ApiFailure 406 if its header Accept names none."""
+    accepted = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
+    return View(accepted, request.query_params.get("includeObject") or "Metadata", now)
 
 
 async def read_body(request: Request) -> bytes:
@@ -79,8 +80,9 @@ async def answer(
     conversion webhooks are called. `services` maps (namespace, name) of in-cluster services to the base URLs at which
     their webhooks are called. Raises ApiFailure if the request is refused.
     """
-    accepted_form = wanted_form(request.headers.get("accept", ""), OBJECT_FORMS)
-    call = _Call(server, request, target, caller, raw, accepted_form, services)
+    call = _Call(
+        server, services, request.query_params, request.headers, target, caller, raw, view_of(request, server.now)
+    )
     match request.method:
         case "GET" | "HEAD":
             return await converted(server, call.read, services)
@@ -98,34 +100,28 @@ async def answer(
             raise method_not_allowed()
 
 
+@attrs.frozen
 class _Call:
     """One request about objects, with all that is needed to answer it. Each method answers one HTTP method."""
 
-    def __init__(
-        self,
-        server: ApiServer,
-        request: Request,
-        target: RequestTarget,
-        caller: Caller,
-        raw: bytes,
-        accepted_form: AcceptedForm,
-        services: Services,
-    ) -> None:
-        self._server = server
-        self._services = services
-        self._query = request.query_params
-        self._media = media_type(request.headers.get("content-type", ""))
-        self._target = target
-        self._caller = caller
-        self._raw = raw
-        self._wanted = accepted_form
-        self._include = include_object(request.query_params)
+    _server: ApiServer
+    _services: Services
+    _query: QueryParams
+    _headers: Headers
+    _target: RequestTarget
+    _caller: Caller
+    _raw: bytes
+    _view: View
+
+    @property
+    def _media(self) -> str:
+        return media_type(self._headers.get("content-type", ""))
 
     def read(self) -> Response:
         if self._target.name:
             return self._object(self._server.get(self._target, self._caller))
         listed = self._server.list(self._target, list_options(self._query), self._caller)
-        return list_answer(listed, self._wanted, self._include, self._server.now())
+        return list_answer(listed, self._view)
 
     async def write(self, verb: RequestVerb) -> Response:
         options = write_options(self._query, f"{verb.value.capitalize()}Options")
@@ -171,7 +167,7 @@ class _Call:
         if self._target.name:
             return self._object(self._server.delete(self._target, options, self._caller))
         listed = self._server.delete_collection(self._target, selector, options, self._caller)
-        return list_answer(listed, self._wanted, self._include, self._server.now())
+        return list_answer(listed, self._view)
 
     def _deletion(self) -> Any:
         """Return the DeleteOptions of the request: those in the body, or else those in the query.
@@ -185,9 +181,7 @@ class _Call:
         return decode_object(self._raw) if self._media == PROTOBUF else read_yaml(self._raw).value
 
     def _object(self, reply: Any, warnings: tuple[str, ...] = ()) -> Response:
-        return object_answer(
-            reply, self._target.resource, self._wanted, self._include, self._server.now(), warnings=warnings
-        )
+        return object_answer(reply, self._target.resource, self._view, warnings)
 
     def _manifest(self, validation: FieldValidation) -> tuple[Any, tuple[str, ...]]:
         """Return two values: the object in a POST's or PUT's body, and warnings about keys that occur twice in it."""

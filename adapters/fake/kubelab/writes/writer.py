@@ -4,7 +4,7 @@ Preparing reads the stored object and runs the pure functions of `kubelab.writes
 handler can call admission webhooks.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.webhooks import denial, patch_of
 from kubelab.entropy import Identities
 from kubelab.lifecycle import registry
 from kubelab.lifecycle.namespaces import Namespaces, finalized
@@ -25,7 +26,7 @@ from kubelab.writes import pipeline
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.patches import json_patch
 from kubelab.writes.write_options import check_write, manager_of
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
 from purekube.schema.pruning import apply_defaults
@@ -280,3 +281,39 @@ def _unheld(manifest: Mapping[str, Any]) -> bool:
     """Report whether a terminating object has no finalizers left, neither in its metadata nor in a namespace's spec."""
     spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
     return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))
+
+
+@attrs.frozen
+class AdmissionPlugin:
+    """A function in the server that reviews every create and update of a kind, as an admission webhook would.
+
+    It is for a cluster in memory, where no webhook can be called; a server over HTTP calls plugins before webhooks.
+
+    `review` takes an AdmissionReview v1, with objects in the version of `kind`, and returns its answer. The answer may
+    contain a patch.
+    """
+
+    name: str
+    kind: Kind
+    review: Callable[[Manifest], Manifest] = attrs.field(repr=False)
+
+
+def admitted(prepared: Prepared, plugins: Iterable[AdmissionPlugin], writer: ObjectWriter) -> Prepared:
+    """Return the write after every plugin for its kind has agreed. Raises ApiFailure if a plugin denies the write.
+
+    `writer` applies the plugins' patches to the object. Warnings of the plugins are added to those of the write.
+    """
+    for plugin in plugins:
+        resource = prepared.call.target.resource
+        if (resource.group, resource.plural) != (plugin.kind.group, plugin.kind.plural):
+            continue
+        request = prepared.request().in_version(plugin.kind.version)
+        response = plugin.review(request.review(plugin.name, "v1"))["response"]
+        if (refusal := denial(plugin.name, response)) is not None:
+            raise refusal
+        if (patch := patch_of(response)) is not None:
+            prepared = writer.mutated(prepared, patch, plugin.kind.version)
+        if warnings := response.get("warnings"):
+            outcome = attrs.evolve(prepared.outcome, warnings=(*prepared.outcome.warnings, *warnings))
+            prepared = attrs.evolve(prepared, outcome=outcome)
+    return prepared
