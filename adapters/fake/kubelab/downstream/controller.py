@@ -199,20 +199,18 @@ def uid_of(manifest: Manifest) -> str:
 class Attempt:
     """One try of a controller's work, such as a backup or the run of a pod.
 
-    The attempt ends at `until`, which is None for a stalled attempt, because that never ends.
+    The attempt ends at `until`, which is None for a stalled attempt, because that never ends. `used` are the rules of
+    this attempt and of those before it.
     """
 
     outcome: DownstreamOutcome
     began: datetime
     until: datetime | None
     rule: DownstreamRule | None = None
-
-    def used_up(self, used: tuple[DownstreamRule, ...]) -> tuple[DownstreamRule, ...]:
-        """Return `used`, the rules that earlier attempts used, with the rule of this attempt added if it has one."""
-        return used if self.rule is None else (*used, self.rule)
+    used: tuple[DownstreamRule, ...] = ()
 
 
-def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> Attempt:
+def begin(view: ObjectView, used: tuple[DownstreamRule, ...], seconds: float) -> Attempt:
     """Return a new attempt at the work for the object in `view`, such as a backup or the run of a pod.
 
     How the attempt ends is chosen by the rules with which a test has configured the controller. It takes `seconds`,
@@ -223,7 +221,7 @@ def begin(view: ObjectView, used: Sequence[DownstreamRule], seconds: float) -> A
     outcome = rule.outcome if rule is not None else DownstreamOutcome()
     takes = outcome.seconds if outcome.seconds is not None else seconds
     until = None if outcome.ending is Ending.STALL else view.at(takes)
-    return Attempt(outcome, view.now, until, rule)
+    return Attempt(outcome, view.now, until, rule, used if rule is None else (*used, rule))
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:

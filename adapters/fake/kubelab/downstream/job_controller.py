@@ -215,7 +215,7 @@ def _collect(view: ObjectView, memory: _Memory, status: dict[str, Any]) -> tuple
     for pod in memory.pods:
         if released(view, pod.attempt):
             pod = attrs.evolve(pod, attempt=begin(view, memory.used, view.behaviour.job.pod_seconds))
-            memory = _using(memory, pod)
+            memory = attrs.evolve(memory, used=pod.attempt.used)
         until = pod.attempt.until
         if until is None or view.now < until:
             left.append(pod)
@@ -263,10 +263,6 @@ def _count_ended(status: dict[str, Any]) -> None:
         if number := _number(status, end):
             status[end] = number
     status["uncountedTerminatedPods"] = {}
-
-
-def _using(memory: _Memory, pod: JobPod) -> _Memory:
-    return attrs.evolve(memory, used=pod.attempt.used_up(memory.used))
 
 
 def _policy_action(view: ObjectView, pod: JobPod) -> tuple[str, str]:
@@ -328,7 +324,7 @@ def _start(view: ObjectView, memory: _Memory, status: Mapping[str, Any]) -> _Mem
             retry_at = view.at(view.behaviour.job.backoff_seconds)
             return attrs.evolve(memory, refused=refused, retry_at=retry_at)
         pod = JobPod(pod_name(view, memory.begun), attempt)
-        memory = _using(attrs.evolve(memory, pods=(*memory.pods, pod), begun=memory.begun + 1), pod)
+        memory = attrs.evolve(memory, pods=(*memory.pods, pod), begun=memory.begun + 1, used=attempt.used)
     return memory
 
 

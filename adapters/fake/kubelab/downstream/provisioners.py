@@ -120,7 +120,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         return PassResult(memory=memory, requeue_at=memory.retry_at)
     if attempt is None or released(view, attempt):
         attempt = begin(view, memory.used, view.behaviour.snapshot.bind_seconds)
-        memory = _Memory(attempt, attempt.used_up(memory.used))
+        memory = _Memory(attempt, attempt.used)
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, and only an Event reports the failure

@@ -193,7 +193,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     attempt = memory.attempt
     if attempt is None or released(view, attempt):
         attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
-        memory = attrs.evolve(memory, attempt=attempt, used=attempt.used_up(memory.used), retry_at=None)
+        memory = attrs.evolve(memory, attempt=attempt, used=attempt.used, retry_at=None)
     if view.status.get("boundVolumeSnapshotContentName") is None:
         yield from _bind(view, snapshot_class)
         return PassResult(memory=memory, requeue_at=attempt.until)

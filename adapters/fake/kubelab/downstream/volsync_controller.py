@@ -190,15 +190,11 @@ def _synchronize(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
         return (yield from _in_progress(view, status, attrs.evolve(memory, attempt=None, wait=None)))
     attempt = memory.attempt
     if attempt is None or released(view, attempt):
-        memory = _start_sync(view, memory)
+        begun = begin(view, memory.used, view.behaviour.volsync.sync_seconds)
+        memory = _Memory(begun, begun.used)
     elif attempt.until is not None and view.now >= attempt.until:
         return (yield from _ended(view, status, memory, attempt))
     return (yield from _in_progress(view, status, memory))
-
-
-def _start_sync(view: ObjectView, memory: _Memory) -> _Memory:
-    attempt = begin(view, memory.used, view.behaviour.volsync.sync_seconds)
-    return _Memory(attempt, attempt.used_up(memory.used))
 
 
 def _in_progress(view: ObjectView, status: dict[str, Any], memory: _Memory) -> PassStep[PassResult]:

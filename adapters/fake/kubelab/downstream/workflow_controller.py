@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending, WorkflowStep
+from kubelab.downstream.behaviour import DownstreamOutcome, Ending, WorkflowStep
 from kubelab.downstream.controller import (
     NOTHING,
     Attempt,
@@ -45,7 +45,6 @@ class _Memory:
     steps: tuple[WorkflowStep, ...]
     records: tuple[StepRecord, ...] = ()
     until: datetime | None = None
-    used: tuple[DownstreamRule, ...] = ()
 
 
 @attrs.frozen
@@ -120,7 +119,7 @@ def _ready_at(view: ObjectView) -> datetime:
 
 def _start_attempt(view: ObjectView) -> _Memory:
     attempt = begin(view, (), view.behaviour.workflow.step_seconds)
-    return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome), used=attempt.used_up(()))
+    return _Memory(attempt, attempt.outcome.steps or _steps_of(view, attempt.outcome))
 
 
 def _steps_of(view: ObjectView, outcome: DownstreamOutcome) -> tuple[WorkflowStep, ...]:

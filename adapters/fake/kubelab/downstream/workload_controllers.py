@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.behaviour import Ending
 from kubelab.downstream.controller import (
     NOTHING,
     Attempt,
@@ -63,7 +63,6 @@ class Rollout:
     began: datetime
     seconds: float
     attempt: Attempt
-    used: tuple[DownstreamRule, ...] = ()
 
     @property
     def works(self) -> bool:
@@ -171,13 +170,12 @@ def _rollout(view: ObjectView, want: int) -> Rollout:
     if known is not None and (known.template, known.want) == (template, want) and not released(view, known.attempt):
         return attrs.evolve(known, generation=generation)
     behaviour = view.behaviour.workloads
-    used = () if known is None else known.attempt.used_up(known.used)
-    attempt = begin(view, used, behaviour.ready_seconds)
+    attempt = begin(view, () if known is None else known.attempt.used, behaviour.ready_seconds)
     seconds = attempt.outcome.seconds if attempt.outcome.seconds is not None else behaviour.ready_seconds
     before = 0 if known is None else _ready_before(known, view.now)
     same = known is not None and known.template == template
     began = view.now - timedelta(seconds=seconds * min(before, want) if same else 0)
-    return Rollout(generation, template, 0 if same else before, want, began, seconds, attempt, used)
+    return Rollout(generation, template, 0 if same else before, want, began, seconds, attempt)
 
 
 def _ready_before(known: Rollout, now: datetime) -> int:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.behaviour import Ending
 from kubelab.downstream.controller import NOTHING, Attempt, ObjectView, PassResult, begin, change, earliest, released
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import Kind, Manifest
@@ -54,7 +54,6 @@ class VeleroRun:
     until: datetime | None
     half: datetime | None
     items: tuple[tuple[Kind, Manifest], ...] = ()
-    used: tuple[DownstreamRule, ...] = ()
 
     @property
     def phase(self) -> str:
@@ -73,9 +72,8 @@ def start(view: ObjectView, flow: Flow, manifest: Manifest, status: Mapping[str,
     `manifest` is the Backup or Restore with Velero's defaults, `status` its status so far.
     """
     attempt = begin(view, (), flow.seconds)
-    used = attempt.used_up(())
     begun = {**status, "phase": "InProgress", "startTimestamp": view.timestamp()}
-    return VeleroRun(attempt, manifest, begun, attempt.until, _half(view, attempt), used=used)
+    return VeleroRun(attempt, manifest, begun, attempt.until, _half(view, attempt))
 
 
 def _half(view: ObjectView, attempt: Attempt) -> datetime | None:
@@ -115,9 +113,8 @@ def advance(view: ObjectView, flow: Flow, run: VeleroRun) -> VeleroRun:
     begins again. Return `run` unchanged if neither the next phase nor half of the items is due.
     """
     if released(view, run.attempt):
-        attempt = begin(view, run.used, flow.seconds)
-        used = attempt.used_up(run.used)
-        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(view, attempt), used=used)
+        attempt = begin(view, run.attempt.used, flow.seconds)
+        run = attrs.evolve(run, attempt=attempt, until=attempt.until, half=_half(view, attempt))
     if run.until is not None and view.now >= run.until:
         return _next(view, flow, run)
     if run.half is not None and view.now >= run.half:
