@@ -39,10 +39,6 @@ _WRITES: Final = {
 OnOpen = Callable[[KubeRequest, WatchStream], None]
 
 
-def _ignore(request: KubeRequest, stream: WatchStream) -> None:
-    """Do nothing: the default of `on_open`, which is called when a watch is opened."""
-
-
 def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, and return its result.
 
@@ -140,7 +136,9 @@ class InProcessKube(KubeApi):
     end it or make it fail.
     """
 
-    def __init__(self, server: ApiServer, *, caller: Caller = ADMIN, on_open: OnOpen = _ignore) -> None:
+    def __init__(
+        self, server: ApiServer, *, caller: Caller = ADMIN, on_open: OnOpen = lambda request, stream: None
+    ) -> None:
         self._in_process = InProcessTransport(server, caller, on_open)
         super().__init__(self._in_process)
         self.server = server

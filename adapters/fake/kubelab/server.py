@@ -23,7 +23,7 @@ from kubelab.admission.policies import MUTATING, VALIDATING, BoundPolicy, Policy
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
 from kubelab.entropy import Identities
-from kubelab.lifecycle.controllers import BuiltinControllers
+from kubelab.lifecycle.garbage_collector import Collector
 from kubelab.lifecycle.namespaces import NAMESPACES, SYSTEM_NAMESPACES, Namespaces
 from kubelab.lifecycle.registry import DEFINITIONS, CustomDefinitions, ResourceRegistry
 from kubelab.model.calls import (
@@ -90,11 +90,11 @@ class ApiServer:
         self.conversions = Conversions(ask, check_common)
         self.rbac = Rbac(self.store)
         self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac, enforces=rbac)
-        namespaces = Namespaces(self.store)
-        self._writer = ObjectWriter(self.store, namespaces, Identities(seed), now)
+        self._namespaces = Namespaces(self.store)
+        self._writer = ObjectWriter(self.store, self._namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
-        self._controllers = BuiltinControllers(self.store, self.registry, namespaces, self)
+        self._collector = Collector(self.store, self.registry, self)
         self._collecting = False
         self.plugins: list[AdmissionPlugin] = []
         """The admission plugins, in the order in which they review writes."""
@@ -274,7 +274,10 @@ class ApiServer:
 
         Return how many objects and namespaces were examined.
         """
-        return self._controllers.run()
+        looked = 0
+        while not self.idle:
+            looked += self._collector.run() + self._namespaces.run(self.registry, self)
+        return looked
 
     def restore(self, snapshot: StoreSnapshot) -> None:
         """Replace all objects by those of a snapshot, as a restore of etcd does.
@@ -290,7 +293,7 @@ class ApiServer:
     @property
     def idle(self) -> bool:
         """True if `run_gc` has no work to do."""
-        return self._controllers.idle
+        return self._collector.idle and self._namespaces.idle
 
     def _write(
         self, verb: RequestVerb, target: RequestTarget, options: WriteOptions, caller: Caller, act: Callable[[], T]

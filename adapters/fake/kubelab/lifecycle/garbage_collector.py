@@ -1,7 +1,8 @@
 """The garbage collector, which deletes objects that no owner keeps (W-32, W-32b).
 
 An owner keeps its dependents unless it no longer exists, or waits until its dependents are deleted. Each write updates
-an index of owner references and a list of objects that may have become garbage; a run examines these objects only.
+an index of owner references and a list of objects that may have become garbage; a run examines these objects only. The
+collector writes through the server like any client, with the user name that it has in a cluster.
 `decide_dependent` is the pure decision for one dependent.
 """
 

@@ -3,12 +3,16 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.model.calls import RequestTarget, WriteOutcome
+from kubelab.lifecycle.garbage_collector import AGENT, GROUPS, Writes
+from kubelab.lifecycle.registry import ResourceRegistry
+from kubelab.model.calls import Caller, DeleteOptions, RequestTarget, WriteOptions, WriteOutcome
 from kubelab.model.failure import ApiFailure, forbidden, namespace_terminating, not_found
 from kubelab.model.records import GroupResource, StoredChange
+from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store
 from purekube.apimachinery.manifest import get_path
 
+NAMESPACE_CONTROLLER: Final = Caller("system:serviceaccount:kube-system:namespace-controller", GROUPS, AGENT)
 NAMESPACES: Final[GroupResource] = ("", "namespaces")
 # kubernetes: controlplane/controller/systemnamespaces creates them.
 SYSTEM_NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -39,7 +43,8 @@ def finalized(live: Mapping[str, Any], body: Any) -> WriteOutcome:
 class Namespaces:
     """The part of the in-memory API server that refuses creates in missing and terminating namespaces.
 
-    It also records which terminating namespaces the namespace controller has to examine.
+    It is the namespace controller as well, which a real cluster runs in kube-controller-manager: it records which
+    terminating namespaces are to be examined, and empties them in `run`.
     """
 
     def __init__(self, store: Store) -> None:
@@ -64,14 +69,32 @@ class Namespaces:
         if record.deleting:
             raise namespace_terminating(target.resource.group, target.resource.plural, target.name, namespace)
 
-    def take_suspects(self) -> list[str]:
-        """Return the names of terminating namespaces that may be empty now, for the namespace controller to examine.
+    def run(self, registry: ResourceRegistry, server: Writes) -> int:
+        """Empty the terminating namespaces that have changed since the last call, or finalize them if they are empty.
 
-        An object in each of them, or the namespace itself, has changed since the last call.
+        Return how many namespaces were examined. Like any client, the namespace controller writes through `server`,
+        with the user name that it has in a cluster, so that the audit log shows it.
         """
         suspects = [name for name in self._suspects if name in self._terminating]
         self._suspects.clear()
-        return suspects
+        for namespace in suspects:
+            self._empty(namespace, registry, server)
+        return len(suspects)
+
+    def _empty(self, namespace: str, registry: ResourceRegistry, server: Writes) -> None:
+        """Delete the objects in a terminating namespace; when none are left, finalize the namespace."""
+        empty = True
+        for resource in _namespaced(registry):
+            for record in list(self._store.scan(resource.storage, namespace)):
+                empty = False
+                # kubernetes: controller/namespace/deletion/namespaced_resources_deleter.go, deleteCollection uses
+                # Background, too; objects with finalizers are waited for.
+                if not record.deleting:
+                    target = RequestTarget(resource, namespace, record.key[1])
+                    server.delete(target, DeleteOptions(propagation="Background"), NAMESPACE_CONTROLLER)
+        if empty:
+            target = RequestTarget(registry.of_group(*NAMESPACES)[0], name=namespace, subresource="finalize")
+            server.update(target, {"spec": {}}, WriteOptions(), NAMESPACE_CONTROLLER)
 
     @property
     def idle(self) -> bool:
@@ -90,3 +113,11 @@ class Namespaces:
                 self._suspects[name] = None
         elif record.key[0] in self._terminating:
             self._suspects[record.key[0]] = None
+
+
+def _namespaced(registry: ResourceRegistry) -> list[ServedResource]:
+    """Return each namespaced resource once, although it may be served in several versions.
+
+    Its objects are read in their stored version, so no conversion is needed.
+    """
+    return [resource.as_stored() for resource in {one.storage: one for one in registry if one.namespaced}.values()]

@@ -62,24 +62,20 @@ class WatchStream:
         # A watch from a version above the current one is silent until it is reached, as after a restore of etcd (W-15).
         if self.ended or change.version <= self._after:
             return
-        if self._later:
-            # The state before and after is captured in the change, so a late rendering shows what was, not what is.
-            self._add(lambda: self._line_of(change))
-        elif (line := self._line_of(change)) is not None:
-            self._add(line)
+        # The state before and after is captured in the change, so a late rendering shows what was, not what is.
+        self._queue(lambda: self._line_of(change))
 
     def start_with(self, record: Record) -> None:
         """Queue an ADDED event for an object that existed before the watch began (W-10).
 
         Nothing happens if the watch does not select the object.
         """
-        if self._later:
-            self._add(lambda: self._first_line(record))
-        elif (line := self._first_line(record)) is not None:
-            self._add(line)
+        self._queue(lambda: (WatchEventType.ADDED, self._render(record)) if self._matches(record) else None)
 
-    def _first_line(self, record: Record) -> Line | None:
-        return (WatchEventType.ADDED, self._render(record)) if self._matches(record) else None
+    def _queue(self, line_of: Callable[[], Line | None]) -> None:
+        line = line_of if self._later else line_of()
+        if line is not None:
+            self._add(line)
 
     def _line_of(self, change: StoredChange) -> Line | None:
         was = change.before is not None and self._matches(change.before)
