@@ -8,15 +8,7 @@ from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.access.authorization import Authorize, Rbac, attributes_of, denied, review_attributes
 from kubelab.model.calls import ADMIN, Caller, Reply, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.conversion import ConversionNeeded
-from kubelab.model.failure import (
-    ApiFailure,
-    bad_request,
-    invalid,
-    method_not_allowed,
-    no_route,
-    not_found,
-    not_served,
-)
+from kubelab.model.failure import ApiFailure, bad_request, invalid, method_not_allowed, no_route, not_found, not_served
 from kubelab.model.records import encode
 from kubelab.model.resources import ServedResource
 from kubelab.storage.store import Store

@@ -91,12 +91,10 @@ class FluxSimulator(Simulator):
             case CorrectDrift(owner):
                 return self._script.correct(owner)
             case LoadReleases(namespace, name, owner):
-                return await self._storage.load(namespace, name, owner, secrets=self._mirrors)
+                return await self._storage.load(namespace, name, owner, secrets=self.behaviour.release_secrets)
             case StoreReleases(namespace, name, releases, owner):
-                return await self._storage.store(namespace, name, owner, releases, secrets=self._mirrors)
+                return await self._storage.store(
+                    namespace, name, owner, releases, secrets=self.behaviour.release_secrets
+                )
             case _:
                 raise AssertionError(f"nobody answers {question}")
-
-    @property
-    def _mirrors(self) -> bool:
-        return self.behaviour.release_secrets

@@ -25,6 +25,7 @@ from kubelab.flux.release_history import Snapshot, full_name, observe, previous,
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release, prune, replace
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.durations import go_duration
+from purekube.apimachinery.manifest import get_path
 
 _HOOKS_FAILED: Final = "hooks failed: "
 
@@ -335,7 +336,7 @@ def _remove(draft: Draft, spec: HelmSpec, releases: tuple[StoredRelease, ...], a
     draft.status["history"] = update(draft.status["history"], leaving, action)
     yield from draft.sleep(answer.seconds)
     left: tuple[StoredRelease, ...] = ()
-    if spec.keep_history:
+    if get_path(spec.raw, "uninstall", "keepHistory"):
         # Only a kept record ever has the status `uninstalled`; the last status of a purged one is `uninstalling` (Helm:
         # action/uninstall.go, Run).
         gone = leaving.with_status(HelmReleaseStatus.UNINSTALLED, "Uninstallation complete")

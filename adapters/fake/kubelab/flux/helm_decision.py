@@ -5,8 +5,8 @@ It follows helm-controller 1.6.1: `DetermineReleaseState` in `internal/reconcile
 """
 
 from collections.abc import Mapping, Sequence
-from enum import Enum, StrEnum, auto
-from typing import Any, TypeAlias, assert_never
+from enum import StrEnum
+from typing import Any, TypeAlias
 
 import attrs
 
@@ -23,33 +23,6 @@ from kubelab.flux.questions import FindDrift
 from kubelab.flux.release_history import full_name, has_failed_test, newest, previous, tested, truncate, versioned_chart
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, last_release
 from kubelab.simulation.effects import PassStep
-
-
-class HelmReleaseState(Enum):
-    """The states of a Helm release in comparison with its HelmRelease, such as absent, failed or out of sync."""
-
-    ABSENT = auto()
-    UNMANAGED = auto()
-    LOCKED = auto()
-    FAILED = auto()
-    OUT_OF_SYNC = auto()
-    UNTESTED = auto()
-    DRIFTED = auto()
-    IN_SYNC = auto()
-    UNKNOWN = auto()
-
-
-@attrs.frozen
-class HelmObservation:
-    """The state of a Helm release, compared with its HelmRelease.
-
-    `drift` has the resources that were changed by hand. `reason` says why the state could not be determined. It is
-    empty if the state is known.
-    """
-
-    state: HelmReleaseState
-    drift: Sequence[str] = ()
-    reason: str = ""
 
 
 class Next(StrEnum):
@@ -73,45 +46,49 @@ class NoAction:
 class Stop:
     """The decision that no action may be tried, although the release is not in the desired state.
 
-    The HelmRelease then stalls, or fails if the state of the release is unknown.
+    The HelmRelease then stalls, or fails if the state of the release is unknown (`is_unknown`).
     """
 
     reason: str
     message: str
+    is_unknown: bool = False
 
 
 _Choice: TypeAlias = Next | NoAction | Stop
 
 
-def determine(request: HelmRequest) -> PassStep[HelmObservation]:
-    """Return the state of the release in Helm's storage, in comparison with what its HelmRelease requests."""
+def next_action(request: HelmRequest, *, forced: bool) -> PassStep[_Choice]:
+    """Return the next Helm action for the release of `request`, or NoAction or Stop if none may follow.
+
+    `request` has the HelmRelease with its chart and values; the state of the release in Helm's storage is compared with
+    it. With `forced`, exhausted retries are ignored, and a release in the desired state is upgraded again. Like
+    helm-controller, the function also changes some conditions and the history while it decides.
+    """
     last = last_release((yield from request.load()))
-    state = HelmReleaseState.ABSENT if last is None else _stored_state(request, last)
-    if state is HelmReleaseState.IN_SYNC:
-        return (yield from _deployed_state(request))
-    # The words of the default case in DetermineReleaseState; `uninstalling` is such a status, left by a failed
-    # uninstall.
-    status = "" if last is None else last.status
-    return HelmObservation(state, reason=f"unable to determine state for release with status '{status}'")
-
-
-def _stored_state(request: HelmRequest, last: StoredRelease) -> HelmReleaseState:
     # A helm-controller that stops during an action leaves a pending release, which the next one unlocks (docs/flux.md).
-    if last.status.pending:
-        return HelmReleaseState.LOCKED
+    if last is not None and last.status.pending:
+        return Next.UNLOCK
+    if last is None or last.status is HelmReleaseStatus.UNINSTALLED:
+        return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
+    if not request.history or not _is_recorded(request.history[0], last):
+        # The release is not the one of the history, so Flux takes it over; two HelmReleases of one release do so in
+        # turn (docs/flux.md).
+        request.set_history([])
+        return Next.UPGRADE
     match last.status:
-        case HelmReleaseStatus.UNINSTALLED:
-            return HelmReleaseState.ABSENT
-        case _ if not request.history or not _is_recorded(request.history[0], last):
-            return HelmReleaseState.UNMANAGED
         case HelmReleaseStatus.FAILED:
-            return HelmReleaseState.FAILED
+            return _failed(request, forced)
+        # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing
+        # (action/verify.go, VerifyRelease).
+        case HelmReleaseStatus.DEPLOYED if _differs(request, last):
+            return _unless_exhausted(request, Action.UPGRADE, Next.UPGRADE, forced)
         case HelmReleaseStatus.DEPLOYED:
-            # helm-controller compares the values' digest, not the generation: a new generation alone releases nothing
-            # (action/verify.go, VerifyRelease).
-            return HelmReleaseState.OUT_OF_SYNC if _differs(request, last) else HelmReleaseState.IN_SYNC
-        case _:
-            return HelmReleaseState.UNKNOWN
+            return (yield from _of_deployed(request, forced))
+        case status:
+            # The words of the default case in DetermineReleaseState; `uninstalling` is such a status, left by a failed
+            # uninstall.
+            why = f"unable to determine state for release with status '{status}'"
+            return Stop("StateError", f"Could not determine release state: {why}", is_unknown=True)
 
 
 def _is_recorded(entry: Mapping[str, Any], release: StoredRelease) -> bool:
@@ -125,54 +102,21 @@ def _differs(request: HelmRequest, release: StoredRelease) -> bool:
     return desired != (release.chart_name, release.chart_version, release.config_digest)
 
 
-def _deployed_state(request: HelmRequest) -> PassStep[HelmObservation]:
+def _of_deployed(request: HelmRequest, forced: bool) -> PassStep[_Choice]:
     entry, spec = request.history[0], request.spec
     # The history decides, not Helm's record, since users may run `helm test` by hand; drift is looked for last.
     if spec.tests_enabled:
         if not tested(entry):
-            return HelmObservation(HelmReleaseState.UNTESTED)
+            _forget_remediation(request)
+            return Next.TEST
         remediation = active_remediation(spec, request.draft.status)
         if remediation and not remediation.ignore_test_failures and has_failed_test(entry):
-            return HelmObservation(HelmReleaseState.FAILED)
+            return _failed(request, forced)
     if spec.drift_mode in ("enabled", "warn"):
         drift = [name for name in (yield from FindDrift(request.draft.ref).ask()) if not spec.ignores_drift(name)]
         if drift:
-            return HelmObservation(HelmReleaseState.DRIFTED, drift)
-    return HelmObservation(HelmReleaseState.IN_SYNC)
-
-
-def choose(request: HelmRequest, observed: HelmObservation, *, forced: bool) -> _Choice:
-    """Return the next Helm action for the release of `request`, or NoAction or Stop if none may follow.
-
-    `request` has the HelmRelease with its chart and values, and `observed` is the state of the release. With `forced`,
-    exhausted retries are ignored, and a release in the desired state is upgraded again. Like helm-controller, the
-    function also changes some conditions and the history while it decides.
-    """
-    match observed.state:
-        case HelmReleaseState.IN_SYNC:
-            return _in_sync(request, forced)
-        case HelmReleaseState.LOCKED:
-            return Next.UNLOCK
-        case HelmReleaseState.ABSENT:
-            return _unless_exhausted(request, Action.INSTALL, Next.INSTALL, forced)
-        case HelmReleaseState.UNMANAGED:
-            # The release is not the one of the history, so Flux takes it over; two HelmReleases of one release do so in
-            # turn (docs/flux.md).
-            request.set_history([])
-            return Next.UPGRADE
-        case HelmReleaseState.OUT_OF_SYNC:
-            return _unless_exhausted(request, Action.UPGRADE, Next.UPGRADE, forced)
-        case HelmReleaseState.DRIFTED:
-            return _drifted(request, observed.drift)
-        case HelmReleaseState.UNTESTED:
-            _forget_remediation(request)
-            return Next.TEST
-        case HelmReleaseState.FAILED:
-            return _failed(request, forced)
-        case HelmReleaseState.UNKNOWN:
-            return Stop("StateError", f"Could not determine release state: {observed.reason}")
-        case _:
-            assert_never(observed.state)
+            return _drifted(request, drift)
+    return _in_sync(request, forced)
 
 
 def _unless_exhausted(request: HelmRequest, action: Action, following: Next, forced: bool) -> _Choice:

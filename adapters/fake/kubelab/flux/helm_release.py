@@ -5,11 +5,12 @@ A pass runs each type of action at most once, and ends after a remediation (`cle
 `retries: 0` and `remediateLastFailure: true` shows failure, rollback and Stalled in one pass.
 """
 
-from typing import Final, assert_never
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from kubelab.flux.conditions import READY, RECONCILING, RELEASED, condition, is_ready
 from kubelab.flux.helm_actions import install, rollback, run_test, uninstall_remediation, unlock, upgrade
-from kubelab.flux.helm_decision import HelmReleaseState, Next, NoAction, Stop, choose, determine
+from kubelab.flux.helm_decision import Next, NoAction, Stop, next_action
 from kubelab.flux.helm_spec import HelmRequest, active_remediation, active_retry_interval, summarize_release
 from kubelab.flux.questions import CorrectDrift, FindDrift
 from kubelab.flux.release_history import full_name
@@ -18,16 +19,6 @@ from purekube.apimachinery.durations import go_duration
 
 _RELEASING: Final = (Next.INSTALL, Next.UPGRADE)
 _REMEDIATING: Final = (Next.ROLLBACK, Next.UNINSTALL)
-# A pass performs at most one action of each of these groups.
-_GROUP: Final = {
-    Next.INSTALL: "release",
-    Next.UPGRADE: "release",
-    Next.ROLLBACK: "remediate",
-    Next.UNINSTALL: "remediate",
-    Next.TEST: "test",
-    Next.UNLOCK: "unlock",
-    Next.CORRECT_DRIFT: "drift",
-}
 
 
 def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) -> PassStep[ControllerResult]:
@@ -40,16 +31,15 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
     """
     performed: set[str] = set()
     while True:
-        observed = yield from determine(request)
         # The token of a forced release is used up by the first decision, so a retry in the same pass is not forced.
-        following = choose(request, observed, forced=forced and not performed)
+        following = yield from next_action(request, forced=forced and not performed)
         match following:
             case NoAction():
                 return _finish(request)
             case Stop():
-                return _stop(request, following, unknown=observed.state is HelmReleaseState.UNKNOWN)
+                return _stop(request, following)
             # helm-controller does each type of action once in a pass, so that a retry is another pass.
-            case _ if _GROUP[following] in performed:
+            case _ if _ACTIONS[following][0] in performed:
                 return _pause(request)
         error = yield from _perform(request, following)
         if error:
@@ -58,7 +48,7 @@ def release(request: HelmRequest, *, forced: bool, ready_stuck_unknown: bool) ->
             _lose_released(request)
         if following in _REMEDIATING:
             return _after_remediation(request)
-        performed.add(_GROUP[following])
+        performed.add(_ACTIONS[following][0])
         yield from request.draft.patch()
 
 
@@ -71,35 +61,31 @@ def _perform(request: HelmRequest, following: Next) -> PassStep[str]:
         # Only for a release action: a test or a rollback must not hide the failure that Ready reports.
         draft.mark(READY, "Unknown", "Progressing", text)
     yield from draft.patch()
-    match following:
-        case Next.INSTALL:
-            return (yield from install(request))
-        case Next.UPGRADE:
-            return (yield from upgrade(request))
-        case Next.ROLLBACK:
-            return (yield from rollback(request))
-        case Next.UNINSTALL:
-            return (yield from uninstall_remediation(request))
-        case Next.TEST:
-            return (yield from run_test(request))
-        case Next.UNLOCK:
-            return (yield from unlock(request))
-        case Next.CORRECT_DRIFT:
-            # Ready is Unknown for a moment although nothing is installed (docs/flux.md, "A correction of drift";
-            # reconcile/correct_cluster_drift.go).
-            draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
-            yield from _correct(request)
-            return ""
-        case _:
-            assert_never(following)
+    return (yield from _ACTIONS[following][1](request))
 
 
-def _correct(request: HelmRequest) -> PassStep[None]:
+def _correct(request: HelmRequest) -> PassStep[str]:
+    # Ready is Unknown for a moment although nothing is installed (docs/flux.md, "A correction of drift";
+    # reconcile/correct_cluster_drift.go).
+    request.draft.mark(READY, "Unknown", "Progressing", "correcting cluster drift")
     drift = yield from FindDrift(request.draft.ref).ask()
     yield from CorrectDrift(request.draft.ref).ask()
     lines = "\n".join(f"{name.partition('#')[0]} configured" for name in drift)
     release = full_name(request.history[0])
     request.draft.tell("DriftCorrected", f"Cluster state of release {release} has been corrected:\n{lines}")
+    return ""
+
+
+_ACTIONS: Final[Mapping[Next, tuple[str, Callable[[HelmRequest], PassStep[str]]]]] = {
+    Next.INSTALL: ("release", install),
+    Next.UPGRADE: ("release", upgrade),
+    Next.ROLLBACK: ("remediate", rollback),
+    Next.UNINSTALL: ("remediate", uninstall_remediation),
+    Next.TEST: ("test", run_test),
+    Next.UNLOCK: ("unlock", unlock),
+    Next.CORRECT_DRIFT: ("drift", _correct),
+}
+"""The function of each action, with its group: a pass performs at most one action of each group."""
 
 
 def _finish(request: HelmRequest) -> ControllerResult:
@@ -108,8 +94,8 @@ def _finish(request: HelmRequest) -> ControllerResult:
     return done(request.spec.interval)
 
 
-def _stop(request: HelmRequest, stop: Stop, *, unknown: bool) -> ControllerResult:
-    if unknown:
+def _stop(request: HelmRequest, stop: Stop) -> ControllerResult:
+    if stop.is_unknown:
         request.draft.mark(READY, "False", stop.reason, stop.message)
         return failed(stop.message)
     request.draft.mark_stalled(stop.reason, stop.message)

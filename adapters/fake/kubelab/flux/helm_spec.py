@@ -103,11 +103,6 @@ class HelmSpec:
         return int(self.raw.get("maxHistory", _DEFAULT_HISTORY))
 
     @property
-    def keep_history(self) -> bool:
-        """True if an uninstall keeps the release in Helm's storage."""
-        return bool(get_path(self.raw, "uninstall", "keepHistory"))
-
-    @property
     def tests_enabled(self) -> bool:
         """True if Helm tests run after each install or upgrade."""
         return bool(get_path(self.raw, "test", "enable"))

@@ -13,17 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from kubelab.access.impersonation import Identity, impersonated
 from kubelab.http import discovery
-from kubelab.http.answers import (
-    AnswerForm,
-    View,
-    compressed,
-    document,
-    failed,
-    shown,
-    wanted_form,
-    wants_gzip,
-    warn,
-)
+from kubelab.http.answers import AnswerForm, View, compressed, document, failed, shown, wanted_form, wants_gzip, warn
 from kubelab.http.objects import answer, read_body, view_of, wants_watch, watch_timeout
 from kubelab.http.openapi import (
     OPENAPI_V2_ACCEPTED,

@@ -148,7 +148,7 @@ def _resource_discovery(resource: ServedResource) -> dict[str, Any]:
     definition = resource.definition
     entry: dict[str, Any] = {
         "resource": resource.plural,
-        "responseKind": _kind_of(resource, resource.kind),
+        "responseKind": _kind_of(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "singularResource": definition.singular,
         "verbs": list(resource.verbs),
@@ -164,10 +164,10 @@ def _subresource_discovery(resource: ServedResource, name: str) -> dict[str, Any
     scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return {
         "subresource": name,
-        "responseKind": scale if name == "scale" else _kind_of(resource, resource.kind),
+        "responseKind": scale if name == "scale" else _kind_of(resource),
         "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
     }
 
 
-def _kind_of(resource: ServedResource, kind: str) -> Mapping[str, str]:
-    return {"group": resource.group, "version": resource.version, "kind": kind}
+def _kind_of(resource: ServedResource) -> Mapping[str, str]:
+    return {"group": resource.group, "version": resource.version, "kind": resource.kind}

@@ -47,23 +47,19 @@ async def reflect(
     """
     while True:
         try:
-            await _list_and_watch(api, kind, target, label_selector, namespace)
+            page = await api.list(kind, namespace=namespace, label_selector=label_selector)
+            target.replace(page.items)
+            stream = api.watch(
+                kind, namespace=namespace, label_selector=label_selector, resource_version=page.resource_version
+            )
+            async for event in stream:
+                if event.type is not WatchEventType.BOOKMARK:
+                    target.handle(event)
         except Expired:
             continue
         except OperatorError:
             pass
         await pause()
-
-
-async def _list_and_watch(
-    api: KubeApi, kind: Kind, target: ReflectorTarget, label_selector: str, namespace: str | None
-) -> None:
-    page = await api.list(kind, namespace=namespace, label_selector=label_selector)
-    target.replace(page.items)
-    stream = api.watch(kind, namespace=namespace, label_selector=label_selector, resource_version=page.resource_version)
-    async for event in stream:
-        if event.type is not WatchEventType.BOOKMARK:
-            target.handle(event)
 
 
 _RELIST_SECONDS: Final = 1.0

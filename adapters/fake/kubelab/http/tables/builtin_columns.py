@@ -106,12 +106,7 @@ def _pod(manifest: Manifest) -> list[Any]:
 def _service(manifest: Manifest) -> list[Any]:
     spec = manifest.get("spec") or {}
     ports = ",".join(f"{port.get('port')}/{port.get('protocol', 'TCP')}" for port in spec.get("ports") or ())
-    return [
-        spec.get("type", "ClusterIP"),
-        spec.get("clusterIP") or "<none>",
-        "<none>",
-        ports or "<none>",
-    ]
+    return [spec.get("type", "ClusterIP"), spec.get("clusterIP") or "<none>", "<none>", ports or "<none>"]
 
 
 def _claim(manifest: Manifest) -> list[Any]:

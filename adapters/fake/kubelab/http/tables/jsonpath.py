@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-Step = Callable[[Any], Iterator[Any]]
+Step = Callable[[Any], Iterable[Any]]
 
 _STEP: Final = re.compile(
     r"""
@@ -43,7 +43,7 @@ def _steps(path: str) -> tuple[Step, ...]:
         if match is None:
             # apiextensions: registry/customresource/tableconvertor/tableconvertor.go, New refuses the column. Here an
             # unknown syntax only leaves the cell empty.
-            return (_nothing,)
+            return (lambda _: iter(()),)
         steps.append(_step(match))
         at = match.end()
     return tuple(steps)
@@ -53,13 +53,13 @@ def _step(match: re.Match[str]) -> Step:
     groups = match.groupdict()
     if groups["field"] is not None:
         name = re.sub(r"\\(.)", r"\1", groups["field"])
-        return _everything if name == "*" else lambda value: _member(value, name)
+        return _members if name == "*" else lambda value: _member(value, name)
     if groups["key"] is not None:
         return lambda value: _member(value, groups["key"])
     if groups["index"] is not None:
         return lambda value: _item(value, int(groups["index"]))
     if groups["all"] is not None:
-        return _everything
+        return _members
     return _filter(groups["path"], groups["op"], _literal(groups["value"]))
 
 
@@ -82,10 +82,6 @@ def _literal(text: str) -> Any:
         return text
 
 
-def _nothing(_: Any) -> Iterator[Any]:
-    return iter(())
-
-
 def _member(value: Any, name: str) -> Iterator[Any]:
     if isinstance(value, Mapping) and name in value:
         yield value[name]
@@ -94,10 +90,6 @@ def _member(value: Any, name: str) -> Iterator[Any]:
 def _item(value: Any, index: int) -> Iterator[Any]:
     if isinstance(value, Sequence) and not isinstance(value, str) and -len(value) <= index < len(value):
         yield value[index]
-
-
-def _everything(value: Any) -> Iterator[Any]:
-    yield from _members(value)
 
 
 def _members(value: Any) -> Iterable[Any]:
