@@ -262,7 +262,7 @@ def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection
 
 def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served() -> None:
     code = (
-        "import sys; import vworkspace_fake.controlplane, vworkspace_fake.job_store, kubelab.clock; "
+        "import sys; import vworkspace_fake.controlplane, kubelab.clock; "
         "sys.exit(any(name in sys.modules for name in ('anyio', 'starlette', 'uvicorn', 'httpx2')))"
     )
 

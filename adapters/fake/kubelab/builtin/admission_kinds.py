@@ -97,7 +97,7 @@ def _kind(
 ) -> Any:
     return built_in(
         BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), schema),
-        Behaviour(generation=Generation.CONTENT, read=read, check=check, check_update=lambda new, old: check(new)),
+        Behaviour(generation=Generation.CONTENT, read=read, check=check),
         categories=("api-extensions",),
     )
 

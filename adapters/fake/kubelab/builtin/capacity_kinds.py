@@ -98,7 +98,6 @@ CAPACITY: Final = (
             read=_read_autoscaler,
             on_create=lambda manifest: {**manifest, "status": {"desiredReplicas": 0}},
             check=_check_autoscaler,
-            check_update=lambda new, old: _check_autoscaler(new),
         ),
         short_names=("hpa",),
         categories=("all",),

@@ -193,6 +193,7 @@ CONFIGS: Final = (
             on_create=_create_namespace,
             on_update=_update_namespace,
             check=_check_namespace,
+            check_update=lambda new, old: [],
         ),
         short_names=("ns",),
         selectable_fields=("status.phase",),
@@ -215,7 +216,6 @@ CONFIGS: Final = (
             skeleton={"spec": {}},
             read=lambda manifest: filled(manifest, spec={}),
             check=_check_lease,
-            check_update=lambda new, old: _check_lease(new),
         ),
     ),
 )

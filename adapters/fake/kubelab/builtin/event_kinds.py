@@ -73,10 +73,6 @@ def _check_series(manifest: Manifest) -> list[StatusCause]:
     return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]
 
 
-def _check_core(manifest: Manifest) -> list[StatusCause]:
-    return _check_place(manifest, "involvedObject")
-
-
 def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
     """Return a problem if an Event is in the wrong namespace, otherwise an empty list.
 
@@ -105,7 +101,12 @@ def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
 EVENTS: Final = (
     built_in(
         schemas.CORE_EVENT,
-        Behaviour(unconditional_update=False, skeleton={"involvedObject": {}, "source": {}}, check=_check_core),
+        Behaviour(
+            unconditional_update=False,
+            skeleton={"involvedObject": {}, "source": {}},
+            check=lambda manifest: _check_place(manifest, "involvedObject"),
+            check_update=lambda new, old: [],
+        ),
         short_names=("ev",),
         served=_SERVED,
         selectable_fields=(

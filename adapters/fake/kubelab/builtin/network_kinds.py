@@ -46,10 +46,6 @@ def _rule(rule: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**rule, "ports": [filled(port, protocol="TCP") for port in rule["ports"]]}
 
 
-def _read_ingress(manifest: Manifest) -> Manifest:
-    return filled({**manifest}, spec={}, status={"loadBalancer": {}})
-
-
 def _check_ingress(manifest: Manifest) -> list[StatusCause]:
     """Return the problems of an Ingress. It needs a rule or a default backend, and each backend a target."""
     spec = manifest.get("spec") or {}
@@ -148,7 +144,6 @@ NETWORKING: Final = (
             generation=Generation.SPEC,
             read=_read_policy,
             check=_check_policy,
-            check_update=lambda new, old: _check_policy(new),
         ),
         short_names=("netpol",),
     ),
@@ -157,10 +152,9 @@ NETWORKING: Final = (
         Behaviour(
             skeleton={"spec": {}, "status": {"loadBalancer": {}}},
             generation=Generation.SPEC,
-            read=_read_ingress,
+            read=lambda manifest: filled(manifest, spec={}, status={"loadBalancer": {}}),
             on_create=lambda manifest: {**manifest, "status": {"loadBalancer": {}}},
             check=_check_ingress,
-            check_update=lambda new, old: _check_ingress(new),
         ),
         short_names=("ing",),
     ),

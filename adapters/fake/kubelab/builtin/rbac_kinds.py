@@ -74,7 +74,7 @@ def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     return causes
 
 
-_ROLE: Final = Behaviour(name_rule=NameRule.SEGMENT, check=_check_role, check_update=lambda new, old: _check_role(new))
+_ROLE: Final = Behaviour(name_rule=NameRule.SEGMENT, check=_check_role)
 _BINDING: Final = Behaviour(
     skeleton={"roleRef": {}},
     name_rule=NameRule.SEGMENT,

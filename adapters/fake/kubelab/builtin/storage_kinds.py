@@ -113,7 +113,6 @@ STORAGE: Final = (
                 "status": {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0},
             },
             check=_check_budget,
-            check_update=lambda new, old: _check_budget(new),
         ),
         short_names=("pdb",),
     ),

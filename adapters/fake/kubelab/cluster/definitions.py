@@ -10,7 +10,7 @@ import yaml
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 
 
@@ -86,7 +86,7 @@ def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
         raise KubelabError(f"{definition}: the folder holds no .yaml file", option="crds")
     for file in files:
         for document in read_documents(file, "crds"):
-            yield from (item for item in _items(document) if _is_definition(item))
+            yield from (item for item in _items(document) if get_path(item, "kind") == CUSTOM_RESOURCE_DEFINITION.kind)
 
 
 def read_documents(file: Path, option: str) -> list[Any]:
@@ -115,7 +115,3 @@ def _items(document: Any) -> list[Any]:
     """
     is_list = isinstance(document, Mapping) and str(document.get("kind", "")).endswith("List")
     return list(document.get("items") or ()) if is_list else [document]
-
-
-def _is_definition(document: Any) -> bool:
-    return isinstance(document, Mapping) and document.get("kind") == CUSTOM_RESOURCE_DEFINITION.kind

@@ -51,9 +51,10 @@ class Behaviour:
     `read` completes a decoded body before ownership is tracked: it moves `stringData` into `data`, for example.
     `on_create` and `on_update` set fields that the server decides, such as labels of a Job, after ownership is tracked.
     `check`, `check_update` and `check_status` are the rules that no schema expresses, for creates, updates and updates
-    of the status. `skeleton` has the fields that exist even in an empty object of the kind; no manager becomes the
-    owner of such a struct itself (S-22). With `orphans`, a DELETE without a propagation policy orphans the dependents.
-    With `unconditional_update` a PUT needs no resourceVersion.
+    of the status. Without `check_update` an update has the rules of a create. `skeleton` has the fields that exist even
+    in an empty object of the kind; no manager becomes the owner of such a struct itself (S-22). With `orphans`, a
+    DELETE without a propagation policy orphans the dependents. With `unconditional_update` a PUT needs no
+    resourceVersion.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
@@ -65,7 +66,7 @@ class Behaviour:
     on_create: Callable[[Manifest], Manifest] = lambda manifest: manifest
     on_update: Callable[[Manifest, Manifest], Manifest] = lambda new, old: new
     check: Callable[[Manifest], list[StatusCause]] = lambda manifest: []
-    check_update: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
+    check_update: Callable[[Manifest, Manifest], list[StatusCause]] | None = None
     check_status: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
 
 
