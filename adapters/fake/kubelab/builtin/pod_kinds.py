@@ -21,10 +21,6 @@ _CHANGEABLE: Final = (
 )
 
 
-def _check(manifest: Manifest) -> list[StatusCause]:
-    return pod_causes(manifest.get("spec") or {}, "spec")
-
-
 def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
     if equal(_fixed(new["spec"]), _fixed(old["spec"])):
         return []
@@ -39,14 +35,6 @@ def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:
         if key in out:
             out[key] = [{name: container[name] for name in container if name != "image"} for container in out[key]]
     return out
-
-
-def _read(manifest: Manifest) -> Manifest:
-    return filled({**manifest, "spec": pod_spec(manifest.get("spec") or {}, service_links=True)}, status={})
-
-
-def _create(manifest: Manifest) -> Manifest:
-    return {**manifest, "status": {"phase": "Pending", "qosClass": _quality(manifest["spec"])}}
 
 
 def _quality(spec: Mapping[str, Any]) -> str:
@@ -72,9 +60,14 @@ PODS: Final = (
         Behaviour(
             skeleton={"spec": {"containers": None}, "status": {}},
             generation=Generation.SPEC,
-            read=_read,
-            on_create=_create,
-            check=_check,
+            read=lambda manifest: filled(
+                {**manifest, "spec": pod_spec(manifest.get("spec") or {}, service_links=True)}, status={}
+            ),
+            on_create=lambda manifest: {
+                **manifest,
+                "status": {"phase": "Pending", "qosClass": _quality(manifest["spec"])},
+            },
+            check=lambda manifest: pod_causes(manifest.get("spec") or {}, "spec"),
             check_update=_check_update,
         ),
         short_names=("po",),

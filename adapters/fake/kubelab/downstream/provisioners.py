@@ -25,24 +25,14 @@ from purekube.apimachinery.manifest import ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import INGRESS, PERSISTENT_VOLUME_CLAIM, SERVICE, VOLUME_SNAPSHOT
 
 
-def _balancer(view: ObjectView) -> PassStep[PassResult]:
-    if view.live is None or view.deleting or view.spec.get("type") != "LoadBalancer":
-        return NOTHING
-    return (yield from _assign_address(view, view.spec.get("ports") or []))
-
-
-def _ingress(view: ObjectView) -> PassStep[PassResult]:
-    if view.live is None or view.deleting:
-        return NOTHING
-    return (yield from _assign_address(view, []))
-
-
-def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
+def _assign_address(view: ObjectView) -> PassStep[PassResult]:
     """Give the pass's object, a Service or Ingress, a permanent IP address that is derived from its uid.
 
-    The address is from a range that is reserved for documentation. It gets `ipMode: VIP` if the Service has `ports`.
+    The address is from a range that is reserved for documentation. It gets `ipMode: VIP` if the Service has ports.
     """
-    if (view.status.get("loadBalancer") or {}).get("ingress"):
+    if view.live is None or view.deleting or get_path(view.status, "loadBalancer", "ingress"):
+        return NOTHING
+    if view.ref.kind == SERVICE and view.spec.get("type") != "LoadBalancer":
         return NOTHING
     attempt = view.memory if isinstance(view.memory, Attempt) and not released(view, view.memory) else None
     attempt = attempt or begin(view, (), view.behaviour.workloads.address_seconds)
@@ -52,15 +42,15 @@ def _assign_address(view: ObjectView, ports: Any) -> PassStep[PassResult]:
         text = attempt.outcome.message or "no load balancer can be had"
         return PassResult(requeue_at=view.at(view.behaviour.retry_seconds), error=text)
     address: dict[str, Any] = {"ip": f"192.0.2.{sum(view.uid.encode()) % 254 + 1}"}
-    if ports:
+    if view.spec.get("ports"):
         address["ipMode"] = "VIP"
     yield from change(view, {"status": {"loadBalancer": {"ingress": [address]}}}, subresource="status")
     return NOTHING
 
 
 ADDRESSES: Final = (
-    DownstreamController("cloud-controller-manager", (SERVICE,), _balancer),
-    DownstreamController("ingress-controller", (INGRESS,), _ingress),
+    DownstreamController("cloud-controller-manager", (SERVICE,), _assign_address),
+    DownstreamController("ingress-controller", (INGRESS,), _assign_address),
 )
 """The controllers that assign addresses; their names are the field managers of their writes."""
 

@@ -139,13 +139,6 @@ class _Memory:
     failures: int = 0
 
 
-@attrs.frozen
-class _Trouble:
-    """The reason why a snapshot cannot be taken yet."""
-
-    message: str
-
-
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None:
         return NOTHING
@@ -183,13 +176,13 @@ def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: boo
 
 def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     snapshot_class = _class(view)
-    if isinstance(snapshot_class, _Trouble):
-        return (yield from _fail(view, memory, snapshot_class.message, is_ready_told=False))
+    if isinstance(snapshot_class, str):
+        return (yield from _fail(view, memory, snapshot_class, is_ready_told=False))
     # Before a claim is looked for: syncSnapshot adds finalizers first (checkandAddSnapshotFinalizers).
     yield from change(view, {"metadata": with_finalizers(view, SOURCE_PROTECTION)})
     claim = _claim(view)
-    if isinstance(claim, _Trouble):
-        return (yield from _fail(view, memory, claim.message))
+    if isinstance(claim, str):
+        return (yield from _fail(view, memory, claim))
     attempt = memory.attempt
     if attempt is None or released(view, attempt):
         attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
@@ -209,10 +202,10 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     return NOTHING
 
 
-def _class(view: ObjectView) -> Manifest | _Trouble:
+def _class(view: ObjectView) -> Manifest | str:
     """Return the VolumeSnapshotClass that the snapshot names or, if the snapshot names none, the default class.
 
-    If that class does not exist, return a _Trouble. If references are not checked, return a made-up class instead.
+    If that class does not exist, return an error message. Without a check of references, return a made-up class.
     """
     settings, desired = view.behaviour.snapshot, view.spec.get("volumeSnapshotClassName")
     classes = {ref.name: item for ref, item in view.all_of(VOLUME_SNAPSHOT_CLASS)}
@@ -226,15 +219,15 @@ def _class(view: ObjectView) -> Manifest | _Trouble:
     if snapshot_class is None and not settings.checks_references:
         return {"metadata": {"name": desired or "default"}, "driver": settings.driver, "deletionPolicy": "Delete"}
     if snapshot_class is None and desired is None:
-        return _Trouble("Failed to set default snapshot class with error cannot find default snapshot class")
+        return "Failed to set default snapshot class with error cannot find default snapshot class"
     if snapshot_class is None:
         missing = f'volumesnapshotclass.{VOLUME_SNAPSHOT_CLASS.group} "{desired}" not found'
-        return _Trouble(f"Failed to get snapshot class with error {missing}")
+        return f"Failed to get snapshot class with error {missing}"
     return snapshot_class
 
 
-def _claim(view: ObjectView) -> Manifest | _Trouble | None:
-    """Return the PersistentVolumeClaim to take a snapshot of, or a _Trouble if it does not exist or is not bound.
+def _claim(view: ObjectView) -> Manifest | str | None:
+    """Return the PersistentVolumeClaim to take a snapshot of, or an error message if it does not exist or is not bound.
 
     If references are not checked, return the claim in any state, or None if it does not exist.
     """
@@ -245,10 +238,10 @@ def _claim(view: ObjectView) -> Manifest | _Trouble | None:
     prefix = "Failed to create snapshot content with error"
     if claim is None:
         failed = f"snapshot controller failed to update {view.ref.name} on API server"
-        return _Trouble(f"{prefix} {failed}: cannot get claim from snapshot")
+        return f"{prefix} {failed}: cannot get claim from snapshot"
     if get_path(claim, "status", "phase") != "Bound":
         unbound = f'"the PVC {name} is not yet bound to a PV, will not attempt to take a snapshot"'
-        return _Trouble(f"{prefix} failed to get input parameters to create snapshot {view.ref.name}: {unbound}")
+        return f"{prefix} failed to get input parameters to create snapshot {view.ref.name}: {unbound}"
     return claim
 
 

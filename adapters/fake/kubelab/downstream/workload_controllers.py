@@ -310,10 +310,6 @@ def _daemon_set(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]
     }
 
 
-def _nodes(view: ObjectView) -> int:
-    return view.behaviour.workloads.nodes
-
-
 WORKLOADS: Final = (
     DownstreamController("deployment-controller", (DEPLOYMENT,), _reconciling(_replicas, _deployment)),
     DownstreamController(
@@ -321,6 +317,10 @@ WORKLOADS: Final = (
         (STATEFUL_SET,),
         _reconciling(_replicas, _stateful_set, frozenset(("replicas", "availableReplicas"))),
     ),
-    DownstreamController("daemonset-controller", (DAEMON_SET,), _reconciling(_nodes, _daemon_set, _DAEMON_COUNTS)),
+    DownstreamController(
+        "daemonset-controller",
+        (DAEMON_SET,),
+        _reconciling(lambda view: view.behaviour.workloads.nodes, _daemon_set, _DAEMON_COUNTS),
+    ),
 )
 """The controllers of workloads; their names are the field managers of their writes."""

@@ -22,7 +22,7 @@ from kubelab.flux.draft import Draft
 from kubelab.flux.questions import Pull
 from kubelab.flux.source_pass import (
     FetchResult,
-    SourceUnavailable,
+    SourceResult,
     announce,
     fetch_source,
     missing_secret,
@@ -152,7 +152,7 @@ def _fetch_chart(draft: Draft) -> PassStep[FetchResult]:
         # No error: the pass is requeued at once, and later the index triggers it (helmchart_controller.go,
         # reconcileSource).
         draft.mark(FETCH_FAILED, "True", "NoSourceArtifact", message)
-        return SourceUnavailable()
+        return SourceResult.UNAVAILABLE
     # A HelmRepository of type oci has no index to observe.
     if revision is not None:
         draft.status["observedSourceArtifactRevision"] = revision

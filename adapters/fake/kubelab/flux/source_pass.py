@@ -4,6 +4,7 @@ Each kind supplies only the fetch of its artifact. The pass handles finalizer, s
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Final, TypeAlias, assert_never
 
 import attrs
@@ -46,17 +47,15 @@ _SCOPE: Final = (
 _NEGATIVE: Final = frozenset(_SCOPE) - {ARTIFACT_IN_STORAGE, SOURCE_VERIFIED}
 
 
-@attrs.frozen
-class SourceFetched:
-    """The result of a successful fetch: the source has an artifact that matches its spec."""
+class SourceResult(Enum):
+    """The result of a pass over a source that did not fail."""
 
-
-@attrs.frozen
-class SourceUnavailable:
-    """The result of a pass that could not fetch yet. The pass is repeated with backoff, but is no failure.
-
-    The pass only added the finalizer, or the HelmRepository of a HelmChart has no index yet.
-    """
+    FETCHED = "fetched"
+    """The source has an artifact that matches its spec."""
+    UNAVAILABLE = "unavailable"
+    """The fetch has to wait: the finalizer is new, or a HelmRepository has no index. The pass is repeated."""
+    IDLE = "idle"
+    """The fetch is left out, because the source is suspended or being deleted."""
 
 
 @attrs.frozen
@@ -71,12 +70,7 @@ class SourceFailure:
     stalls: bool = False
 
 
-@attrs.frozen
-class SourceIdle:
-    """The result of a pass without a fetch, because the source is suspended or being deleted."""
-
-
-FetchResult: TypeAlias = SourceFetched | SourceUnavailable | SourceFailure | SourceIdle
+FetchResult: TypeAlias = SourceResult | SourceFailure
 Fetch: TypeAlias = Callable[[Draft], PassStep[FetchResult]]
 
 
@@ -91,14 +85,14 @@ def fetch_source(draft: Draft, fetch: Fetch) -> PassStep[ControllerResult]:
         if draft.status.pop("artifact", None):
             draft.tell("GarbageCollectionSucceeded", "garbage collected artifacts for deleted resource")
         draft.remove_finalizer()
-        return (yield from _conclude(draft, SourceIdle()))
+        return (yield from _conclude(draft, SourceResult.IDLE))
     # As in source-controller, the first pass only adds the finalizer; the fetch comes with the next one. An object that
     # is deleted at once has its finalizer then, or has stored nothing (ocirepository_controller.go, Reconcile).
     if not draft.has_finalizer:
         draft.add_finalizer()
-        return (yield from _conclude(draft, SourceUnavailable()))
+        return (yield from _conclude(draft, SourceResult.UNAVAILABLE))
     if draft.spec.get("suspend"):
-        return (yield from _conclude(draft, SourceIdle()))
+        return (yield from _conclude(draft, SourceResult.IDLE))
     yield from _announce(draft)
     result = yield from fetch(draft)
     return (yield from _conclude(draft, result))
@@ -121,39 +115,35 @@ def _announce(draft: Draft) -> PassStep[None]:
 
 def _conclude(draft: Draft, result: FetchResult) -> PassStep[ControllerResult]:
     draft.handle_request()
-    if isinstance(result, SourceFetched):
+    if result is SourceResult.FETCHED:
         draft.unmark(RECONCILING)
     reconciling = condition(draft.object, RECONCILING)
     if reconciling is not None:
         # internal/reconcile/reconcile.go, ComputeReconcileResult: what is still reconciling at the end has not
         # succeeded.
         draft.mark(RECONCILING, "True", "ProgressingWithRetry", str(reconciling["message"]))
-    if isinstance(result, SourceFailure) and result.stalls:
+    final = result.stalls if isinstance(result, SourceFailure) else result is not SourceResult.UNAVAILABLE
+    if final and isinstance(result, SourceFailure):
         draft.mark_stalled(result.reason, result.message)
     else:
         draft.unmark(STALLED)
-    final = isinstance(result, SourceFetched | SourceIdle) or (isinstance(result, SourceFailure) and result.stalls)
-    _set_ready(draft)
+    summary = summarize(conditions_of(draft.object), _SCOPE, _NEGATIVE)
+    if summary is not None:
+        draft.mark(READY, *summary)
     yield from draft.patch(observed=final and bool(conditions_of(draft.object)))
     return _result_of(draft, result)
 
 
-def _set_ready(draft: Draft) -> None:
-    summary = summarize(conditions_of(draft.object), _SCOPE, _NEGATIVE)
-    if summary is not None:
-        draft.mark(READY, *summary)
-
-
 def _result_of(draft: Draft, result: FetchResult) -> ControllerResult:
     match result:
-        case SourceFetched():
+        case SourceResult.FETCHED:
             if status_of(draft.object, READY) != "True":
                 return failed(str((condition(draft.object, READY) or {}).get("message", "not ready")))
             interval = draft.spec.get("interval")
             return done(seconds_of(interval) if interval else _DEFAULT_INTERVAL)
-        case SourceUnavailable():
+        case SourceResult.UNAVAILABLE:
             return REQUEUE
-        case SourceFailure(stalls=True) | SourceIdle():
+        case SourceFailure(stalls=True) | SourceResult.IDLE:
             return done()
         case SourceFailure():
             return failed(result.message)
@@ -206,7 +196,7 @@ def announce(draft: Draft, message: str, *, new: bool, reason: str = "NewArtifac
         draft.tell(reason if new else again, message)
 
 
-def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
+def stored(draft: Draft, reason: str, message: str) -> SourceResult:
     """Set the conditions of a successful fetch in `draft`, the working copy of the source, and return its result.
 
     ArtifactInStorage becomes True, with `reason` and `message`. FetchFailed and ArtifactOutdated are removed.
@@ -214,4 +204,4 @@ def stored(draft: Draft, reason: str, message: str) -> SourceFetched:
     draft.unmark(FETCH_FAILED)
     draft.unmark(ARTIFACT_OUTDATED)
     draft.mark(ARTIFACT_IN_STORAGE, "True", reason, message)
-    return SourceFetched()
+    return SourceResult.FETCHED

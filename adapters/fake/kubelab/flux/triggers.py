@@ -119,14 +119,11 @@ def _users_of_source(ref: ObjectRef, old: Manifest, new: Manifest, world: FluxOb
     if after is None:
         return
     if ref.kind == HELM_REPOSITORY and before != after:
-        yield from (user for user, chart in world.users_of(ref) if _observed(chart) != after)
+        for user, chart in world.users_of(ref):
+            if get_path(chart, "status", "observedSourceArtifactRevision") != after:
+                yield user
     elif ref.kind in (OCI_REPOSITORY, HELM_CHART) and (before != after or (not is_ready(old) and is_ready(new))):
         yield from (user for user, release in world.users_of(ref) if not _has(release, ref.kind, after))
-
-
-def _observed(chart: Manifest) -> str | None:
-    revision: str | None = get_path(chart, "status", "observedSourceArtifactRevision")
-    return revision
 
 
 def _chart_source(chart: Manifest) -> ObjectRef | None:

@@ -161,10 +161,6 @@ def _text(value: Any) -> str:
     return _raw(value).decode("utf-8", "replace")
 
 
-def _base64(value: Any) -> str:
-    return b64encode(_raw(value)).decode()
-
-
 def _time(value: Any) -> str | None:
     seconds = dict(fields_of(_raw(value))).get(1)
     return format_time(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
@@ -182,18 +178,14 @@ def _int_or_string(value: Any) -> Any:
     return _text(parts.get(3, b"")) if parts.get(1) else _integer(parts.get(2, 0))
 
 
-def _quantity(value: Any) -> str:
-    return _text(dict(fields_of(_raw(value))).get(1, b""))
-
-
 _SCALARS: Final[Mapping[str, Read]] = {
     "text": _text,
-    "bytes": _base64,
+    "bytes": lambda value: b64encode(_raw(value)).decode(),
     "bool": bool,
     "int": _integer,
     "time": _time,
     "int-or-string": _int_or_string,
-    "quantity": _quantity,
+    "quantity": lambda value: _text(dict(fields_of(_raw(value))).get(1, b"")),
     "bool?": lambda value: bool(value) or None,
     "int?": lambda value: _integer(value) or None,
 }

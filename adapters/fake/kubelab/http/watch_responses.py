@@ -43,7 +43,11 @@ async def send_watch(
             await send({"type": "http.response.body", "body": b"", "more_body": True})
             while True:
                 ready.clear()
-                lines = await _taken(stream, take)
+                lines = []
+                try:
+                    lines = await take()
+                except ApiFailure as failure:
+                    stream.fail(failure)
                 if lines:
                     await send({"type": "http.response.body", "body": b"".join(map(render, lines)), "more_body": True})
                 elif stream.ended:
@@ -53,14 +57,6 @@ async def send_watch(
             await send({"type": "http.response.body", "body": _last_line(stream), "more_body": False})
     finally:
         gone.cancel()
-
-
-async def _taken(stream: WatchStream, take: Callable[[], Awaitable[list[Line]]]) -> list[Line]:
-    try:
-        return await take()
-    except ApiFailure as failure:
-        stream.fail(failure)
-        return []
 
 
 async def _disconnected(receive: Receive) -> None:
