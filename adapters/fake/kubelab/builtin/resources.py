@@ -26,8 +26,8 @@ from kubelab.model.definition import Behaviour, ServedKind
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
 from purekube.apimachinery.resources import EVENT
-from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 from purekube.schema.builtin import UNTYPED
+from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 
 _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
 """The API groups that are left out here, since other modules serve their kinds (of `autoscaling` only version v2)."""

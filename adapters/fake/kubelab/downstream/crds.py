@@ -57,7 +57,7 @@ _STATUS: Final[OpenApi] = {"status": {}}
 # --- Argo --------------------------------------------------------------------------------------------------------
 
 _PARAMETER: Final = obj(
-    "name",
+    "name!",
     **each(STRING, "default globalName value"),
     enum={**STRINGS, "minItems": 1},
     name=string(pattern="^[-a-zA-Z0-9_]+$"),
@@ -109,7 +109,7 @@ def _workflow_spec() -> OpenApi:
 
 
 def _template() -> OpenApi:
-    env = keyed(obj("name", **each(STRING, "name value")), "name")
+    env = keyed(obj("name!", **each(STRING, "name value")), "name")
     container = {**each(atomic(STRINGS), "args command"), "env": env, **each(STRING, "image name")}
     step = obj(arguments=_ARGUMENTS, name=_IDENTIFIER, **each(STRING, "template when"))
     return obj(
@@ -129,7 +129,7 @@ def _workflow_status() -> OpenApi:
     outputs = obj(parameters=items(_PARAMETER), **each(STRING, "exitCode result"))
     common = {**each(TIME, "finishedAt startedAt"), "outputs": outputs, "resourcesDuration": table(INT64)}
     node = obj(
-        *("id", "name", "type"),
+        "id! name! type!",
         **each(STRING, "boundaryID displayName id message name phase podIP progress"),
         **each(STRING, "templateName templateScope type"),
         **each(STRINGS, "children outboundNodes"),
@@ -243,14 +243,14 @@ def _snapshot() -> dict[str, Any]:
         Column("CreationTime", ".status.creationTime", "date"),
         AGE,
     )
-    spec = obj("source", source=source, volumeSnapshotClassName=class_)
+    spec = obj("source!", source=source, volumeSnapshotClassName=class_)
     schema = object_schema("spec", spec=spec, status=status)
     return definition(VOLUME_SNAPSHOT, schema, subresources=_STATUS, columns=columns, short_names=("vs",))
 
 
 def _content() -> dict[str, Any]:
     spec = obj(
-        *("deletionPolicy", "driver", "source", "volumeSnapshotRef"),
+        "deletionPolicy! driver! source! volumeSnapshotRef!",
         deletionPolicy=choice("Delete", "Retain"),
         source=obj(**each(STRING, "snapshotHandle volumeHandle")),
         **each(STRING, "driver sourceVolumeMode volumeSnapshotClassName"),

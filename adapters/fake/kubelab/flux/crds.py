@@ -30,7 +30,7 @@ from purekube.schema.builtin.schema_parts import (
 
 _DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
 _SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
-_REFERENCE: Final = obj("name", name=STRING)
+_REFERENCE: Final = obj("name!", name=STRING)
 _NAME: Final = string(minLength=1, maxLength=253)
 _NAMESPACE: Final = string(minLength=1, maxLength=63)
 _SERVER_SIDE_APPLY: Final = choice("enabled", "disabled", "auto")
@@ -39,12 +39,12 @@ _SERVER_SIDE_APPLY: Final = choice("enabled", "disabled", "auto")
 def _helm_release_spec() -> OpenApi:
     one_chart = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
     spec = obj(
-        "interval",
+        "interval!",
         **each(_DURATION, "interval timeout"),
         **each(_NAMESPACE, "storageNamespace targetNamespace"),
         chart=_chart_template(),
         chartRef=_source_reference("OCIRepository", "HelmChart", "ExternalArtifact"),
-        dependsOn=items(obj("name", **each(STRING, "name namespace readyExpr"))),
+        dependsOn=items(obj("name!", **each(STRING, "name namespace readyExpr"))),
         driftDetection=_drift_detection(),
         maxHistory=INTEGER,
         releaseName=string(minLength=1, maxLength=53),
@@ -61,7 +61,7 @@ def _helm_release_spec() -> OpenApi:
         ),
         uninstall=obj(
             **each(BOOL, "disableHooks disableWait keepHistory"),
-            deletionPropagation=choice("background", "foreground", "orphan", default="background"),
+            deletionPropagation=defaulted(choice("background", "foreground", "orphan"), "background"),
             timeout=_DURATION,
         ),
         test=obj(**each(BOOL, "enable ignoreFailures"), timeout=_DURATION),
@@ -70,28 +70,26 @@ def _helm_release_spec() -> OpenApi:
 
 
 def _source_reference(*kinds: str) -> OpenApi:
-    return obj("kind", "name", apiVersion=STRING, kind=choice(*kinds), name=_NAME, namespace=_NAMESPACE)
+    return obj("kind! name!", apiVersion=STRING, kind=choice(*kinds), name=_NAME, namespace=_NAMESPACE)
 
 
 def _chart_template() -> OpenApi:
     spec = obj(
-        "chart",
-        "sourceRef",
+        "chart! sourceRef!",
         chart=string(minLength=1, maxLength=2048),
         ignoreMissingValuesFiles=BOOL,
         interval=_DURATION,
-        reconcileStrategy=choice("ChartVersion", "Revision", default="ChartVersion"),
+        reconcileStrategy=defaulted(choice("ChartVersion", "Revision"), "ChartVersion"),
         sourceRef=_source_reference("HelmRepository", "GitRepository", "Bucket"),
         valuesFiles=STRINGS,
         version=string(default="*"),
     )
-    return obj("spec", metadata=obj(**each(STRING_MAP, "annotations labels")), spec=spec)
+    return obj("spec!", metadata=obj(**each(STRING_MAP, "annotations labels")), spec=spec)
 
 
 def _values_reference() -> OpenApi:
     return obj(
-        "kind",
-        "name",
+        "kind! name!",
         kind=choice("Secret", "ConfigMap"),
         **each(BOOL, "literal optional"),
         name=_NAME,
@@ -102,13 +100,13 @@ def _values_reference() -> OpenApi:
 
 def _drift_detection() -> OpenApi:
     target = obj(**each(STRING, "annotationSelector group kind labelSelector name namespace version"))
-    ignored = obj("paths", paths=STRINGS, target=target)
+    ignored = obj("paths!", paths=STRINGS, target=target)
     return obj(ignore=items(ignored), mode=choice("enabled", "warn", "disabled"))
 
 
 def _strategy(message: str, rule: str) -> OpenApi:
     name = choice("RemediateOnFailure", "RetryOnFailure")
-    return ruled(obj("name", name=name, retryInterval=_DURATION), (message, rule))
+    return ruled(obj("name!", name=name, retryInterval=_DURATION), (message, rule))
 
 
 def _releasing(**remediation: OpenApi) -> dict[str, OpenApi]:
@@ -154,19 +152,17 @@ def _helm_release_status() -> OpenApi:
         **each(INT64, "failures installFailures lastAttemptedGeneration observedGeneration upgradeFailures"),
         conditions=CONDITIONS,
         history=items(_snapshot()),
-        inventory=obj("entries", entries=items(obj("id", "v", **each(STRING, "id v")))),
+        inventory=obj("entries!", entries=items(obj("id! v!", **each(STRING, "id v")))),
         lastAttemptedReleaseAction=choice("install", "upgrade"),
         storageNamespace=_NAMESPACE,
     )
 
 
 def _snapshot() -> OpenApi:
-    required = "chartName chartVersion configDigest digest name namespace status"
     hook = obj(**each(TIME, "lastCompleted lastStarted"), phase=STRING)
     return obj(
-        *sorted((*required.split(), "firstDeployed", "lastDeployed", "version")),
-        **each(STRING, f"{required} action apiVersion appVersion ociDigest"),
-        **each(TIME, "deleted firstDeployed lastDeployed"),
+        "chartName! chartVersion! configDigest! digest! firstDeployed!:time lastDeployed!:time name! namespace! "
+        "status! version! action apiVersion appVersion ociDigest deleted:time",
         testHooks=table(hook),
         version=INTEGER,
     )
@@ -178,9 +174,9 @@ _COLUMNS: Final = (
     Column("Status", condition_path("Ready", "message")),
 )
 _URL_COLUMN: Final = Column("URL", ".spec.url")
-_PROVIDER: Final = choice("generic", "aws", "azure", "gcp", default="generic")
+_PROVIDER: Final = defaulted(choice("generic", "aws", "azure", "gcp"), "generic")
 _ARTIFACT: Final = obj(
-    *("digest", "lastUpdateTime", "path", "revision", "url"),
+    "digest! lastUpdateTime! path! revision! url!",
     **each(STRING, "path revision url"),
     digest=string(pattern=r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"),
     lastUpdateTime=TIME,
@@ -216,8 +212,7 @@ def _source_status(**fields: OpenApi) -> OpenApi:
 def _oci_repository() -> dict[str, Any]:
     selector = obj(mediaType=STRING, operation=choice("extract", "copy"))
     spec = obj(
-        "interval",
-        "url",
+        "interval! url!",
         **each(_REFERENCE, "certSecretRef proxySecretRef secretRef"),
         **each(STRING, "ignore serviceAccountName"),
         **each(BOOL, "insecure suspend"),
@@ -234,7 +229,7 @@ def _oci_repository() -> dict[str, Any]:
 
 def _helm_repository() -> dict[str, Any]:
     spec = obj(
-        "url",
+        "url!",
         **each(_REFERENCE, "certSecretRef secretRef"),
         **each(BOOL, "insecure passCredentials suspend"),
         interval=_DURATION,
@@ -249,14 +244,12 @@ def _helm_repository() -> dict[str, Any]:
 def _helm_chart() -> dict[str, Any]:
     kinds = choice("HelmRepository", "GitRepository", "Bucket")
     spec = obj(
-        "chart",
-        "interval",
-        "sourceRef",
+        "chart! interval! sourceRef!",
         chart=STRING,
         **each(BOOL, "ignoreMissingValuesFiles suspend"),
         interval=_DURATION,
-        reconcileStrategy=choice("ChartVersion", "Revision", default="ChartVersion"),
-        sourceRef=obj("kind", "name", apiVersion=STRING, kind=kinds, name=STRING),
+        reconcileStrategy=defaulted(choice("ChartVersion", "Revision"), "ChartVersion"),
+        sourceRef=obj("kind! name!", apiVersion=STRING, kind=kinds, name=STRING),
         valuesFiles=STRINGS,
         version=string(default="*"),
     )

@@ -71,7 +71,7 @@ def definition(
 
 def object_schema(*required: str, **parts: OpenApi) -> OpenApi:
     """Return the schema of a full object: apiVersion, kind, metadata, and further fields such as `spec` in `parts`."""
-    return obj(*required, **each(STRING, "apiVersion kind"), metadata=obj(), **parts)
+    return obj(" ".join(f"{name}!" for name in required), **each(STRING, "apiVersion kind"), metadata=obj(), **parts)
 
 
 def string(**rules: Any) -> OpenApi:
@@ -99,11 +99,7 @@ INTEGER: Final[OpenApi] = {"type": "integer"}
 COUNT: Final[OpenApi] = {**INT64, "minimum": 0}
 CONDITIONS: Final = items(
     obj(
-        "lastTransitionTime",
-        "message",
-        "reason",
-        "status",
-        "type",
+        "lastTransitionTime! message! reason! status! type!",
         type=string(
             maxLength=316,
             pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
@@ -123,5 +119,5 @@ INT_OR_STRING: Final[OpenApi] = {
     "x-kubernetes-int-or-string": True,
 }
 QUANTITY: Final[OpenApi] = {**INT_OR_STRING, "pattern": QUANTITY_PATTERN}
-_EXPRESSION: Final = obj("key", "operator", **each(STRING, "key operator"), values=atomic(items(STRING)))
+_EXPRESSION: Final = obj("key! operator!", **each(STRING, "key operator"), values=atomic(items(STRING)))
 LABEL_SELECTOR: Final = atomic_object(obj(matchExpressions=atomic(items(_EXPRESSION)), matchLabels=STRING_MAP))

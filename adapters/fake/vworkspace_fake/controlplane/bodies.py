@@ -6,7 +6,7 @@ problems of a body, with their paths; the list is empty if the body is valid.
 
 from typing import Any, Final
 
-from purekube.schema.builtin.schema_parts import INT64, STRING, TIME, OpenApi, choice, each, items, obj
+from purekube.schema.builtin.schema_parts import STRING, TIME, OpenApi, choice, each, items, obj
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
 from purekube.schema.violations import validate
@@ -16,33 +16,30 @@ BATCH_LIMIT: Final = 100
 
 _TEXT: Final[OpenApi] = {"type": "string", "minLength": 1}
 _CONDITION: Final = obj(
-    *("reason", "status", "type"), **each(_TEXT, "type reason"), status=choice("True", "False", "Unknown")
+    "reason! status! type!", **each(_TEXT, "type reason"), status=choice("True", "False", "Unknown")
 )
 _REPORT: Final[dict[str, OpenApi]] = {"timestamp": TIME, "conditions": items(_CONDITION)}
-_STATUS: Final = compile_schema(
-    obj("conditions", "message", "phase", "timestamp", phase=_TEXT, message=STRING, **_REPORT)
-)
+_STATUS: Final = compile_schema(obj("conditions! message! phase! timestamp!", phase=_TEXT, message=STRING, **_REPORT))
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
-_APPLIED: Final = "apiVersion kind namespace name uid"
+_APPLIED: Final = "apiVersion! kind! namespace! name! uid!"
 _RESULT: Final = compile_schema(
     obj(
-        "outcome",
-        "timestamp",
+        "outcome! timestamp!",
         outcome=choice(*_OUTCOMES),
         error={**STRING, "nullable": True},
         pageUrl=STRING,
         timestamp=TIME,
         appliedRef={
-            **obj(*_APPLIED.split(), "generation", **each(STRING, _APPLIED), generation=INT64),
+            **obj(f"{_APPLIED} generation!:int64"),
             "nullable": True,
         },
     )
 )
 # The namespace may be empty for cluster-scoped objects, and the uid for a Cluster that does not exist.
-_RESOURCE: Final = obj(*_APPLIED.split(), **each(_TEXT, "apiVersion kind name"), **each(STRING, "namespace uid"))
+_RESOURCE: Final = obj(_APPLIED, **each(_TEXT, "apiVersion kind name"))
 _EVENT: Final = compile_schema(
     obj(
-        *("conditions", "eventKey", "kind", "resourceRef", "timestamp"),
+        "conditions! eventKey! kind! resourceRef! timestamp!",
         **each(_TEXT, "kind eventKey"),
         resourceRef=_RESOURCE,
         **_REPORT,

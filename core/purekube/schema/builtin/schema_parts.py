@@ -57,6 +57,11 @@ def obj(words: str = "", /, **fields: OpenApi) -> OpenApi:
     return {**out, "required": required} if required else out
 
 
+def each(schema: OpenApi, names: str) -> dict[str, OpenApi]:
+    """Return a mapping from each of the field names in `names`, which are separated by spaces, to the same schema."""
+    return dict.fromkeys(names.split(), schema)
+
+
 def items(schema: OpenApi) -> OpenApi:
     """Return the schema of an atomic list, each of whose items has the schema `schema`."""
     return {"type": "array", "items": schema}

@@ -106,7 +106,7 @@ def _restore_status() -> OpenApi:
 
 def _delete_request() -> dict[str, Any]:
     status = obj(errors=_LIST, phase=choice("New", "InProgress", "Processed"))
-    schema = object_schema(spec=obj("backupName", backupName=STRING), status=status)
+    schema = object_schema(spec=obj("backupName!", backupName=STRING), status=status)
     columns = (Column("BackupName", ".spec.backupName"), Column("Status", ".status.phase"))
     return definition(DELETE_BACKUP_REQUEST, schema, subresources={}, columns=columns)
 
@@ -114,13 +114,12 @@ def _delete_request() -> dict[str, Any]:
 def _location() -> dict[str, Any]:
     modes = choice("ReadOnly", "ReadWrite")
     spec = obj(
-        "objectStorage",
-        "provider",
+        "objectStorage! provider!",
         accessMode=modes,
         **each(nullable(STRING), "backupSyncPeriod validationFrequency"),
         config=STRING_MAP,
         default=BOOL,
-        objectStorage=obj("bucket", **each(STRING, "bucket prefix")),
+        objectStorage=obj("bucket!", **each(STRING, "bucket prefix")),
         provider=STRING,
     )
     status = obj(
