@@ -104,12 +104,12 @@ class SimulatedControllers:
         """
         if (due := self._due) is None:
             return False
-        moment, planned = (due - loop.start).total_seconds(), None if self._alarm is None else self._alarm.when()
-        if planned is not None and loop.time() < planned <= moment:
-            return False
+        moment = max((due - loop.start).total_seconds(), loop.time() + _EPSILON)
         if self._alarm is not None:
+            if loop.time() < self._alarm.when() <= moment:
+                return False
             self._alarm.cancel()
-        self._alarm = loop.call_at(max(moment, loop.time() + _EPSILON), do_nothing)
+        self._alarm = loop.call_at(moment, do_nothing)
         return True
 
     def next_wake_up(self) -> datetime | None:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -109,3 +110,12 @@ def test_a_standby_takes_over_from_a_leader_that_was_killed() -> None:
 def _leads(world: SimulatedWorld, name: str) -> bool:
     lease = ObjectRef(LEASE, "vworkspace-system", "vworkspace-operator")
     return str(get_path(world.get(lease), "spec", "holderIdentity")).startswith(name)
+
+
+def test_time_passes_to_a_simulated_controller_that_is_due_within_a_microsecond() -> None:
+    """SIM-1: its time is rounded to microseconds, so it may lie nearer than the shortest timer."""
+    with SimulatedWorld(WorldSettings()) as world:
+        world.run(1580.7688965)
+        world.controllers._due = world.loop.start + timedelta(seconds=1580.768897)
+        assert world.controllers.plan(world.loop)
+        assert not world.controllers.plan(world.loop)
