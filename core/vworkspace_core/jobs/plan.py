@@ -219,7 +219,7 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
         case DeleteTask():
             # A tombstone with this object's uid is not a delete's, since the object still exists. An apply may have had
             # the same key, since keys count generations of intent.
-            return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
+            return seen.tombstone is not None and (seen.live is None or _uid(seen.live) != seen.tombstone.object_uid)
         case RotateTask():
             return seen.tombstone is not None
 

@@ -171,6 +171,13 @@ def test_the_table_after_a_crash_or_an_unanswered_write_PULL_4(
     assert plan(turn, found, SCOPE) == chosen
 
 
+@pytest.mark.parametrize("uid", ["", "u1"])
+def test_a_repeated_delete_does_nothing_also_if_there_never_was_an_object(uid: str) -> None:
+    """PULL-3: the key had its turn before, whatever became of the object since."""
+    for found in (None, live(uid="u2")):
+        assert plan(delete_turn(), seen(found, tombstone=stone(uid)), SCOPE) == NOOP
+
+
 def test_a_delete_that_was_sent_is_waited_for_even_when_it_expired_meanwhile() -> None:
     found = live(terminating=True)
 
