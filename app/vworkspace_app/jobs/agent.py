@@ -24,6 +24,7 @@ from vworkspace_app.control_plane.connection import AgentSettings, Connection
 from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue, Reconnect, ack, result, status, status_key
 from vworkspace_app.jobs.effect_executor import JobEffectExecutor, OnWritten
+from vworkspace_app.jobs.job_decision import Effect, JobDecision
 from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity, RetryPace
@@ -312,13 +313,19 @@ class Agent:
             case LogNote(level, message, job_id):
                 log.log(level.number, message, job_id=job_id, object=self._object_of(job_id))
             case m.SendAck(job_id):
-                self._urgent.put(ack(self._control, job_id, self._feed))
+                self._deliver(self._urgent, ack(self._control, job_id, self._feed), effect)
             case m.PostResult():
-                self._urgent.put(self._result(effect))
+                self._deliver(self._urgent, self._result(effect), effect)
             case m.PostStatus():
-                self._statuses.put(status(self._control, effect))
+                self._deliver(self._statuses, status(self._control, effect), effect)
             case _:
-                self._executor.start(effect)
+                self._executor.start(effect, self._decision(effect))
+
+    def _deliver(self, queue: DeliveryQueue, delivery: Delivery, effect: Effect) -> None:
+        queue.put(attrs.evolve(delivery, decision=self._decision(effect)))
+
+    def _decision(self, effect: Effect) -> JobDecision:
+        return JobDecision(self._state.jobs.get(effect.job_id), effect)
 
     def _object_of(self, job_id: str) -> str:
         """Return the object that a job is about as text, or "" for an unknown job.

@@ -23,6 +23,7 @@ from purekube.apimachinery.errors import (
 from purekube.ports import Clock
 from vworkspace_app.control_plane.connection import Connection, OutageHold
 from vworkspace_app.control_plane.event_sender import EventSender
+from vworkspace_app.jobs.job_decision import JobDecision
 from vworkspace_core.control_plane.connection import RetryPace
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.jobs import messages as m
@@ -44,6 +45,8 @@ class Delivery:
     answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
     lost: Callable[[OperatorError], None] = attrs.field(default=lambda _: None, repr=False)
     final: tuple[type[OperatorError], ...] = attrs.field(kw_only=True)
+    decision: JobDecision | None = attrs.field(default=None, kw_only=True)
+    """The decision that the request follows, for observers."""
 
 
 @attrs.define
@@ -162,6 +165,8 @@ class DeliveryQueue:
 
     async def _deliver(self, waiting: _Waiting) -> None:
         delivery = waiting.delivery
+        if delivery.decision is not None:
+            delivery.decision.enter()
         try:
             await self._connection.call(delivery.send)
         except OperatorError as error:

@@ -13,6 +13,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
+from vworkspace_app.jobs.job_decision import JobDecision
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.performer import ClusterEffect, JobPerformer
 
@@ -59,26 +60,32 @@ class JobEffectExecutor:
         while self._count:
             await self._ended.wait()
 
-    def start(self, effect: ClusterEffect) -> None:
-        """Perform `effect` in the background, as soon as fewer than `parallel` other effects run."""
+    def start(self, effect: ClusterEffect, decision: JobDecision) -> None:
+        """Perform `effect` in the background, as soon as fewer than `parallel` other effects run.
+
+        `decision` is the one that the effect follows.
+        """
         if self.tasks is None:
             return
         if isinstance(effect, m.RotateCredential):
             # Neither the end of the process nor other effects wait for a rotation.
-            self.tasks.start_soon(self._perform, effect, contextlib.nullcontext())
+            self.tasks.start_soon(self._perform, effect, decision, contextlib.nullcontext())
             return
         self._count += 1
-        self.tasks.start_soon(self._counted, effect)
+        self.tasks.start_soon(self._counted, effect, decision)
 
-    async def _counted(self, effect: ClusterEffect) -> None:
+    async def _counted(self, effect: ClusterEffect, decision: JobDecision) -> None:
         try:
-            await self._perform(effect, self._limit)
+            await self._perform(effect, decision, self._limit)
         finally:
             self._count -= 1
             self._ended.set()
             self._ended = anyio.Event()
 
-    async def _perform(self, effect: ClusterEffect, limit: contextlib.AbstractAsyncContextManager[Any]) -> None:
+    async def _perform(
+        self, effect: ClusterEffect, decision: JobDecision, limit: contextlib.AbstractAsyncContextManager[Any]
+    ) -> None:
+        decision.enter()
         try:
             async with limit:
                 answer = await self._performer.perform(effect)
