@@ -110,7 +110,8 @@ class ObservedWrite:
     """A write that reached the API server: its time, the replica (simulated process) that sent it, and the response or
     the error.
 
-    `version` is the version of the API server's store before the write.
+    `version` is the version of the API server's store before the write. `sent` is the time at which the replica was
+    permitted to send it.
     """
 
     at: float
@@ -119,6 +120,7 @@ class ObservedWrite:
     answer: Manifest | None
     error: OperatorError | None
     version: int
+    sent: float
 
 
 @attrs.define(eq=False)
@@ -168,6 +170,13 @@ class Link:
     slow_until: float = 0.0
     """The time, as `now` returns it, from which the network is no longer slow."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True while the process is dead, paused, slow or cut off, or one of its watches does not deliver at once."""
+        now = self.now()
+        until = max(self.cut_until, self.paused_until, self.slow_until)
+        return self.dead or now < until or any(watch.silent or now < watch.late_until for watch in self.watches)
 
     def must_live(self) -> None:
         """Raise CancelledError if the process is dead, so that none of its requests reaches the API server."""
@@ -310,24 +319,25 @@ class KubeConnection(KubeApi):
         await link.pass_pause()
         if request.writes:
             self._before_write()
+        sent = link.now()
         await link.travel(link.latency)
         await link.pass_partition()
         fault = link.take(request)
         if fault is not None and not fault.after:
             await link.suffer(fault)
-        answer = await (self._recorded(request, proceed) if request.writes else proceed(request))
+        answer = await (self._recorded(request, proceed, sent) if request.writes else proceed(request))
         if fault is not None and fault.after:
             await link.suffer(fault)
         return answer
 
-    async def _recorded(self, request: KubeRequest, proceed: Send) -> Manifest:
-        version, now = self._version(), self._link.now()
+    async def _recorded(self, request: KubeRequest, proceed: Send, sent: float) -> Manifest:
+        version, now, name = self._version(), self._link.now(), self._link.process.name
         try:
             answer = await proceed(request)
         except OperatorError as error:
-            self._on_write(ObservedWrite(now, self._link.process.name, request, None, error, version))
+            self._on_write(ObservedWrite(now, name, request, None, error, version, sent))
             raise
-        self._on_write(ObservedWrite(now, self._link.process.name, request, answer, None, version))
+        self._on_write(ObservedWrite(now, name, request, answer, None, version, sent))
         return answer
 
     # --- watches -----------------------------------------------------------------------------------------------------

@@ -24,6 +24,8 @@ from purekube_run.simulation.world import World
 
 NOTE: Final = "example.com/note"
 """An annotation that users write, and that controllers must not remove."""
+HOLD: Final = "example.com/hold"
+"""A finalizer that users set and remove, and that controllers must not remove."""
 _AFTER_RESTORE: Final = 90.0
 """The seconds after a restore of etcd in which two replicas may both act as leader: the Lease was restored, too, and
 watches have not yet noticed the restore.
@@ -87,6 +89,8 @@ class Laws:
     """
 
     own: Sequence[Kind] = (LEASE,)
+    renew_deadline = float("inf")
+    """The seconds for which a replica may write after it has sent a renewal of its Lease."""
     settles: Sequence[tuple[str, str]] = ()
 
     def __init__(self, world: World, lease: ObjectRef | None) -> None:
@@ -97,6 +101,8 @@ class Laws:
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
         self._loud: deque[str] = deque(maxlen=2)
         """The last writes that break the silence, as text."""
+        self._renewed: dict[str, float] = {}
+        """The time at which each replica sent its last accepted renewal of a Lease."""
         self.last_writes: dict[str, str] = {}
         """The last write of each object as text, by the object's name."""
         self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)
@@ -144,6 +150,13 @@ class Laws:
         """
         self.observe(kind, partial(self._noted, clause, law))
 
+    def keep_finalizers(self, kind: Kind, clause: str, law: str) -> None:
+        """Check from now on that only users remove the finalizer that a user set on an object of the kind.
+
+        `clause` and `law` are for reports, as in `keep_notes`.
+        """
+        self.observe(kind, partial(self._held, clause, law))
+
     def keep_generations(self, kind: Kind) -> None:
         """Check from now on that status.observedGeneration of objects of a kind never decreases."""
         self.observe(kind, self._observed)
@@ -168,9 +181,14 @@ class Laws:
             if law.object == ref and law.at == write.at:  # its change was seen before its answer
                 self.broken[key] = attrs.evolve(law, write=text)
         if request.kind == LEASE:
+            if write.error is None:
+                self._renewed[write.replica] = write.sent
             return
         if write.error is None:
             self._check_holder(write)
+        if (renewed := self._renewed.get(write.replica)) is not None:
+            holds, told = write.sent < renewed + self.renew_deadline, f"its last renewal was sent at {clock(renewed)}"
+            self.check("RUN-4", "nothing is written after the renew deadline", request.ref, holds, told)
         if request.verb is KubeVerb.DELETE:
             uid = get_path(request.body, "preconditions", "uid")
             self.check("REC-10", "a delete names the uid", ref, bool(uid), "the request has no uid")
@@ -224,6 +242,12 @@ class Laws:
         )
         stays = has or not had or self.is_restored_now
         self.check(clause, law, ref, stays, f"{NOTE} is gone")
+
+    def _held(self, clause: str, law: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if before is None or HOLD not in before.finalizers:
+            return
+        stays = (after is not None and HOLD in after.finalizers) or self.world.letting_go == ref
+        self.check(clause, law, ref, stays or self.is_restored_now, f"{HOLD} is gone")
 
     def _observed(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if before is None or after is None or self.is_restored_now:

@@ -24,7 +24,7 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.storage.store import StoreSnapshot
 from purekube.apimachinery.errors import leaves_of
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.ports import KubeApi
 from purekube.versions import Converter
 from purekube_run.controller.observer import Reconciled
@@ -98,6 +98,10 @@ class World(MemoryCluster):
         """The write points at which a process crashed, each with `before` or `after` the write."""
         self.restored_at = float("-inf")
         """The virtual time at which etcd was last restored from a snapshot."""
+        self.troubled_until = float("-inf")
+        """The virtual time at which the last fault happened, or at which its duration ends."""
+        self.letting_go: ObjectRef | None = None
+        """The object from which a user removes a finalizer now."""
         self.rights: Sequence[str] = ()
         """The resources that replicas write. A fault may remove the right to read or write one."""
         self._behaviours = (behaviour or DownstreamBehaviour(), flux)
@@ -176,6 +180,12 @@ class World(MemoryCluster):
     def seconds(self) -> float:
         """The virtual seconds since the simulated cluster was created."""
         return self.loop.time()
+
+    @property
+    def is_calm(self) -> bool:
+        """True while no fault lasts and every process can reach the API server and gets the events of its watches."""
+        is_troubled = self.seconds <= self.troubled_until or self.server.authorize is not None
+        return not (is_troubled or any(replica.link.is_disturbed for replica in self.replicas))
 
     def run(self, seconds: float) -> None:
         """Let `seconds` of virtual time pass.
@@ -267,7 +277,8 @@ class World(MemoryCluster):
             fields = " ".join(f"{name}={event[name]}" for name in sorted(event) if name not in ("object", "event"))
             writes = event["writes"] if event["event"] == "written" else ()
             written = (" ".join(write.split()[-2:]) for write in writes)  # such as "apply Secret ns/name"
-            for ref in dict.fromkeys((str(event["object"]), *written)):
+            job = (str(event["job_id"]),) if "job_id" in event else ()
+            for ref in dict.fromkeys((str(event["object"]), *written, *job)):
                 line = self.decisions[ref] = f"{event['event']} {fields}"
                 for observe in self.on_decision:
                     observe(ref, line)

@@ -14,7 +14,11 @@ import attrs
 from kubelab.access.authorization import Attributes
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.model.calls import Caller
+from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.resources import LEASE
+from purekube.ports import KubeRequest
 from purekube_run.simulation.connection import Disturbance, Trouble, WatchTrouble
+from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
 
 W_co = TypeVar("W_co", bound=World, covariant=True)
@@ -41,6 +45,7 @@ class Strike(Generic[W_co]):
         record of what happens in the run.
         """
         self.world.happened[self.name] += 1
+        self.world.troubled_until = max(self.world.troubled_until, self.world.seconds + self.seconds)
         self.world.note("fault", f"{self.name}: {what}")
 
     def later(self, act: Callable[[], None]) -> None:
@@ -105,6 +110,38 @@ def _partition(at: Strike[World]) -> None:
     replica = at.world.replicas[at.replica]
     replica.link.partition(at.seconds)
     at.happened(f"{replica.name} for {at.seconds:g} s")
+
+
+_RENEWALS: Final = 15
+"""More requests for a renewal than a leader sends before its right to write ends."""
+
+
+def _lose_lease(at: Strike[World]) -> None:
+    """Cut a process off, or answer the next renewal of a leader late, and its further renewals with an error."""
+    if at.choice < 0.5:
+        _partition(at)
+        return
+    leader = _leader(at.world, at.replica)
+    troubles = (Trouble.SLOW, *[Trouble.UNAVAILABLE] * _RENEWALS)
+    ordered = [Disturbance(trouble, at.happened, only=_renews) for trouble in troubles]
+    leader.disturbances += ordered
+
+    def end() -> None:
+        leader.disturbances[:] = [each for each in leader.disturbances if each not in ordered]
+
+    at.later(end)
+
+
+def _renews(request: KubeRequest) -> bool:
+    return request.kind == LEASE and request.writes
+
+
+def _leader(world: World, first: int) -> Replica:
+    """Return a replica that a Lease names, beginning with the index `first`; without one, the replica `first`."""
+    leases = world.server.store.scan((LEASE.group, LEASE.plural))
+    holders = " ".join(str(get_path(lease.shared(), "spec", "holderIdentity")) for lease in leases)
+    replicas = (*world.replicas[first:], *world.replicas[:first])
+    return next((each for each in replicas if each.unique and each.unique in holders), world.replicas[first])
 
 
 def _clock_jump(at: Strike[World]) -> None:
@@ -178,7 +215,7 @@ WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
     "watch-repeated": _of_watch(WatchTrouble.REPEATED, 1.0),
     "replica-killed": SimulatedFault(_kill, 1.0),
     "partition": SimulatedFault(_partition, 1.0, (2.0, 30.0)),
-    "lease-lost": SimulatedFault(_partition, 0.5, (60.0, 150.0)),
+    "lease-lost": SimulatedFault(_lose_lease, 1.0, (60.0, 150.0)),
     "clock-jump": SimulatedFault(_clock_jump, 1.0),
     "machine-suspended": SimulatedFault(_suspend, 0.5, (5.0, 90.0)),
     "server-restarted": SimulatedFault(_restart_server, 1.0),

@@ -33,7 +33,9 @@ class Do(StrEnum):
     GITOPS = "a GitOps tool applies values"
     GITOPS_CHILD = "a GitOps tool takes over a value of the HelmRelease"
     LET_GO = "the GitOps tool lets go of the HelmRelease"
+    HOLD = "set or remove a finalizer"
     JOB = "job that applies"
+    JOBS = "jobs that come together"
     DELETE_JOB = "job that deletes"
     REPLAY = "job offered again"
     FORGED_JOB = "job with a signature for other content"
@@ -57,10 +59,18 @@ _OPERATING: Final = (
 _EDITS: Final = (
     *((Do.UPGRADE, 5), (Do.VALUES, 3), (Do.BREAK, 1), (Do.SUSPEND, 1), (Do.RESUME, 2), (Do.DELETE, 2), (Do.CREATE, 1)),
     *((Do.ANNOTATE, 1), (Do.DELETE_CHILD, 1), (Do.ANNOTATE_CHILD, 1), (Do.ROLL_BACK, 1), (Do.RETRY, 1)),
-    *((Do.GITOPS, 1), (Do.GITOPS_CHILD, 1), (Do.LET_GO, 1), *_OPERATING),
+    *((Do.GITOPS, 1), (Do.GITOPS_CHILD, 1), (Do.LET_GO, 1), (Do.HOLD, 1), *_OPERATING),
 )
 _JOBS: Final = (
-    *((Do.JOB, 6), (Do.DELETE_JOB, 2), (Do.REPLAY, 3), (Do.FORGED_JOB, 1), (Do.OPERATION_JOB, 2), (Do.GITOPS, 1)),
+    *(
+        (Do.JOB, 6),
+        (Do.JOBS, 4),
+        (Do.DELETE_JOB, 2),
+        (Do.REPLAY, 3),
+        (Do.FORGED_JOB, 1),
+        (Do.OPERATION_JOB, 2),
+        (Do.GITOPS, 1),
+    ),
     *_OPERATING,
 )
 _OF_JOBS: Final = 3

@@ -8,7 +8,10 @@ import msgspec
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
 from purekube_run.simulation.laws import Laws
+from purekube_run.simulation.prompt_laws import PromptLaws
+from vworkspace_app.settings.table import lease_policy
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, PASSWORD, SimulatedWorld
+from vworkspace_core.api import labels
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
 
 _SECRETS: Final = (PASSWORD.encode(), b"tok-")
@@ -25,6 +28,8 @@ class OperatorChecks(Laws):
         whole = world.settings.shards == 1
         super().__init__(world, ObjectRef(LEASE, OWN_NAMESPACE, "vworkspace-operator") if whole else None)
         self.operator_world = world
+        self.renew_deadline = lease_policy(world.settings.run).renew_deadline
+        self.prompt = PromptLaws(self)
 
     @staticmethod
     def shows_secret(value: Any) -> bool:
@@ -64,6 +69,12 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
             yield "REC-5", "messages are cut", f"{shown}: {len(condition['message'].encode())} bytes"
         if condition.get("observedGeneration", 0) > generation:
             yield "REC-7", "no condition is of a later generation", f"{shown}: {condition['observedGeneration']}"
+
+
+def course_of(live: Manifest) -> tuple[object, ...]:
+    """Return what users want of an object: its generation, and whether it is deleted or its run cancelled."""
+    meta = live["metadata"]
+    return meta["generation"], meta.get("deletionTimestamp"), get_path(meta, "annotations", labels.CANCEL)
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:

@@ -17,7 +17,7 @@ from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
-from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
+from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE
 from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready, sources_of
 from vworkspace_app.simulation.workload_requests import FORGED, is_forged
@@ -45,7 +45,14 @@ class JobLaws:
         """The keys of jobs that were answered."""
         self._first: dict[str, str] = {}
         """The first job of each key: the others repeat it, and may be answered before it."""
+        self._applied: set[str] = set()
+        """The keys that an object was seen with."""
         self._succeeded: set[str] = set()
+        self._places: dict[str, tuple[float, int]] = {}
+        """The time of each key's offer in a calm cluster, and its place among the keys of that offer."""
+        self._newest: defaultdict[str, int] = defaultdict(int)
+        """The highest generation that has succeeded, by object."""
+        self._world.control.jobs.on_offer.append(self._offered)
         self._world.control.jobs.on_ack.append(self._acked)
         self._world.control.jobs.on_result.append(self._resulted)
 
@@ -67,11 +74,30 @@ class JobLaws:
             self._confirmed.add(_key(live))
 
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
-        """Check that a job that was answered before did not change the instance `ref` from `was` to `live`."""
-        key = _key(live)
-        if key and (was is None or _key(was) != key) and not self._was_restored:
-            told = f"{key} was answered before"
-            self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
+        """Check the job that changed the instance `ref` from `was` to `live`.
+
+        It was not answered before, and is not older than a job that has succeeded, or than the job that had its effect
+        before and came in the same offer.
+        """
+        key, former = _key(live), "" if was is None else _key(was)
+        if not key or key == former or self._was_restored:
+            return
+        told = f"{key} was answered before"
+        self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
+        name, generation = _generation_in(key)
+        newest, told = self._newest[name], f"{key} after {name}@{self._newest[name]}"
+        self._laws.check("PULL-4", "no older job over a newer one", ref, not 0 < generation < newest, told)
+        (first, before), (then, place) = (self._places.get(each, (-1.0, 0)) for each in (former, key))
+        holds = first != then or before <= place or first <= self._world.troubled_until
+        self._laws.check("PULL-4", "jobs of one offer have their effects in order", ref, holds, f"{former} was later")
+        self._applied.add(key)
+
+    def _offered(self, jobs: list[JobEntry]) -> None:
+        """Record the order of jobs without a generation that are offered first in a calm cluster."""
+        if self._world.is_calm and self._world.control.faults.are_over:
+            keys = [job.raw["idempotencyKey"] for job in jobs if job.offers == 1]
+            places = ((key, (self._world.seconds, place)) for place, key in enumerate(keys))
+            self._places.update((key, place) for key, place in places if not _generation_in(key)[1])
 
     def _acked(self, job: JobEntry) -> None:
         """Check that the operator stored the record of a job before it acknowledged the job.
@@ -106,9 +132,13 @@ class JobLaws:
             ref = ref_of(raw["payload"]["operation"], OPERATION)
             told = f"{ref} was never seen Succeeded"
             self._laws.check("PULL-3", "an Operation's end is never told early", job.id, ref in self._done, told)
-        self._answered.add(key)
+        # Of twins, the one without the effect may be answered first, and what had no effect may be offered again.
+        if outcome == "succeeded" or (outcome != "noop" and (raw["kind"] != "apply" or key in self._applied)):
+            self._answered.add(key)
         if outcome == "succeeded":
             self._succeeded.add(key)
+            name, generation = _generation_in(key)
+            self._newest[name] = max(self._newest[name], generation)
 
     def _check_deleted(self, job: JobEntry) -> None:
         payload = job.raw["payload"]
@@ -118,6 +148,12 @@ class JobLaws:
             there is None or name in self._gone or self._was_restored
         )  # jobs that are offered again come in any order
         self._laws.check("PULL-3", "deleted is never told early", job.id, gone, f"{name} exists")
+
+
+def _generation_in(key: str) -> tuple[str, int]:
+    """Return the object and the generation in a job's key, with 0 for a key that has a hash instead."""
+    name, _, generation = key.rpartition("@")
+    return name, int(generation) if generation.isdigit() else 0
 
 
 def _is_recurring(raw: Mapping[str, Any]) -> bool:
@@ -163,6 +199,7 @@ class InstanceLaws:
         """The names of the sources with which Flux has reported a release Ready, by the uid of the instance."""
         laws.keep_notes(APPLICATION_INSTANCE, "REC-8", "annotations of others stay")
         laws.keep_notes(HELM_RELEASE, "REC-8", "annotations of others stay")
+        laws.keep_finalizers(APPLICATION_INSTANCE, "REC-8", "finalizers of others stay")
         laws.observe(APPLICATION_INSTANCE, self._instance)
         for kind in CHILDREN:
             laws.observe(kind, self._child)
@@ -185,10 +222,13 @@ class InstanceLaws:
             self._check_left(ref, before)
         if after is None:
             self._jobs.gone(ref)
+            self._laws.prompt.gone(ref)
             return
         memory = self._remembered(after)
         was, live = memory.live, after.shared()
         memory.live = live
+        if was is None or course_of(was) != course_of(live):
+            self._laws.prompt.changed(ref)
         version, values = str(get_path(live, "spec", "chart", "version")), get_path(live, "spec", "values", "inline")
         memory.wishes[int(live["metadata"]["generation"])] = version, values or {}
         self._check_wishes(ref, was, live)
@@ -269,6 +309,10 @@ class InstanceLaws:
         memory = self._remembered(after)
         was, live = memory.live, after.shared()
         memory.live = live
+        if was is not None and condition_of(was, "Ready") != condition_of(live, "Ready"):
+            owner = self._memories[uid].live
+            if owner is not None and owner["metadata"]["namespace"] == ref.namespace:
+                self._laws.prompt.changed(ref_of(owner, APPLICATION_INSTANCE))
         if was is not None:
             forced = taken_by(labels.FIELD_MANAGER, was, live)
             self._check("REC-8", "nothing is forced", ref, not forced, f"{', '.join(sorted(forced))} was another's")

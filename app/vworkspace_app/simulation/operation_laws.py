@@ -14,9 +14,9 @@ import msgspec
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube_run.simulation.cluster import condition_of
-from vworkspace_app.simulation.checks import OperatorChecks, status_flaws, succession_flaws
+from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.instance_laws import BY_US, JobLaws
-from vworkspace_app.simulation.settled_laws import TERMINAL
+from vworkspace_app.simulation.settled_laws import TERMINAL, deadline_of
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import BETWEEN_SYNCS
@@ -37,6 +37,12 @@ _EXCLUDING: Final = frozenset(
     for pair in ((kind, other) for other in others)
 )
 """The pairs of types that must not run together on a target (OPS-5)."""
+
+
+_RECOVERY: Final = 180.0
+"""The seconds after a fault within which another replica leads."""
+_LATE: Final = 30.0
+"""The seconds after its deadline within which the end of an Operation is written."""
 
 
 @attrs.define
@@ -64,16 +70,20 @@ class OperationLaws:
         """The end of each Operation's engine object, if it has one: the phase that the Operation must then have."""
         self._jobs = jobs
         laws.observe(OPERATION, self._operation)
+        laws.keep_finalizers(OPERATION, "REC-8", "finalizers of others stay")
         for kind in engine_kinds():
             laws.observe(kind, self._engine_object)
 
     def _operation(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if after is None:
+            self._laws.prompt.gone(ref)
             if before is not None:
                 self._running.pop(before.uid, None)
             return
         was, live = self._lives.get(after.uid), after.shared()
         self._lives[after.uid] = live
+        if was is None or course_of(was) != course_of(live):
+            self._laws.prompt.changed(ref)
         if was is None or self._laws.is_restored_now or was.get("status") == live.get("status"):
             self._note_running(ref, live)
             return
@@ -97,6 +107,8 @@ class OperationLaws:
         if new == "Succeeded" and self._made[live["metadata"]["uid"]]:
             end = self._ends.get(live["metadata"]["uid"], "not ended")
             self._check("OPS-6", "an Operation succeeds as its engine did", ref, end == new, f"its engine has {end}")
+        if new in TERMINAL and old not in TERMINAL:
+            self._check_deadline(ref, live)
         if new == "Succeeded":
             self._jobs.operation_succeeded(ref)
         for field in _ONCE:
@@ -104,6 +116,14 @@ class OperationLaws:
             self._check(
                 "OPS-1", "a time is set once", ref, not first or first == then, f"{field}: {first}, then {then}"
             )
+
+    def _check_deadline(self, ref: ObjectRef, live: Manifest) -> None:
+        """Check that an Operation that ends now is not late. A replica with a wrong clock is exempt."""
+        world, deadline = self._laws.world, deadline_of(live)
+        if deadline is not None and not world.happened["clock-jump"]:
+            late = world.seconds - max(deadline, world.troubled_until + _RECOVERY)
+            told = f"it ends {late:g} s too late"
+            self._check("OPS-12", "an Operation ends by its deadline", ref, late <= _LATE, told)
 
     def _note_running(self, ref: ObjectRef, live: Manifest) -> None:
         uid, running = live["metadata"]["uid"], condition_of(live, "Running")
@@ -136,6 +156,8 @@ class OperationLaws:
             return
         uid = after.labels.get(labels.OPERATION_UID, "")
         if uid and (end := _end_of(after.shared())):  # what a restore of etcd takes back was seen by the operator
+            if uid in self._lives and uid not in self._ends:
+                self._laws.prompt.changed(ref_of(self._lives[uid], OPERATION))
             self._ends[uid] = end
         if not uid or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return

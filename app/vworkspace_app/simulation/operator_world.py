@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream import CONTROLLERS, DownstreamBehaviour
+from kubelab.downstream import CONTROLLERS, DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.flux import ChartHook, FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.errors import AlreadyExists
 from purekube.apimachinery.manifest import ObjectRef
@@ -133,6 +133,8 @@ CHART: Final = "nextcloud"
 HOOK: Final = "db-migrate"
 PASSWORD: Final = "pass-77c1"
 """A secret among the values of every instance, which no output may contain (RES-7)."""
+STUCK: Final = "stuck"
+"""The prefix of Operations whose engines do not end."""
 BROKEN: Final = "6.6.6"
 """The chart version whose release always fails."""
 APPROVAL_SECRET: Final = b"approvals-of-the-simulation"
@@ -166,6 +168,8 @@ FLUX: Final = FluxBehaviour(
     hooks={CHART: (ChartHook(HOOK, JOB.kind, json.dumps(_HOOK_JOB), ("pre-upgrade",)),)},
 )
 """The behaviour of Flux: releases of one version fail, and the chart has a hook."""
+ENGINES: Final = DownstreamBehaviour(rules=(DownstreamRule(DownstreamOutcome(Ending.STALL), name=f"*{STUCK}-*"),))
+"""The behaviour of engines: the objects of some Operations never end."""
 
 
 @lru_cache(maxsize=1)

@@ -20,7 +20,7 @@ from purekube_run.simulation.script import SimulationScript
 from vworkspace_app.simulation.acts import Do, lives
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.operator_laws import OperatorLaws
-from vworkspace_app.simulation.operator_world import FLUX, SimulatedWorld, WorldSettings
+from vworkspace_app.simulation.operator_world import ENGINES, FLUX, SimulatedWorld, WorldSettings
 from vworkspace_app.simulation.workload import SimulatedWorkload
 
 
@@ -29,7 +29,7 @@ def settings_of(script: SimulationScript) -> WorldSettings:
 
     Releases of one chart version fail there.
     """
-    return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX)
+    return WorldSettings(seed=script.seed, replicas=script.replicas, shards=script.shards, flux=FLUX, engines=ENGINES)
 
 
 OPERATOR: Final = Simulation(

@@ -9,8 +9,10 @@ of the release only once.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kubelab.clock import START
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
+from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.extensions.stable_parts import stable_parts_of
 from purekube_run.simulation.laws import Unsettled, condition_text
 from vworkspace_app.simulation.checks import conditions_by_type
@@ -38,6 +40,7 @@ SETTLED: Final = (
     ("PULL-4", "an acknowledged job has a result"),
     ("PULL-1", "an offered job is taken"),
     ("OPS-1", "an Operation ends or says for what it waits"),
+    ("OPS-12", "an Operation ends by its deadline"),
     ("OPS-11", "a deleted Operation goes"),
     ("OPS-11", "a cancelled Operation ends"),
     ("RES-3", "the Cluster names the managed namespaces"),
@@ -111,8 +114,18 @@ def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
             yield Unsettled("OPS-11", "a deleted Operation goes", ref, condition_text(live))
         elif phase not in TERMINAL and get_path(live, "metadata", "annotations", labels.CANCEL) == "true":
             yield Unsettled("OPS-11", "a cancelled Operation ends", ref, condition_text(live))
+        elif phase not in TERMINAL and world.seconds > (deadline_of(live) or float("inf")):
+            yield Unsettled("OPS-12", "an Operation ends by its deadline", ref, condition_text(live))
         elif phase not in TERMINAL and not (phase == "Pending" and reason):
             yield Unsettled("OPS-1", "an Operation ends or says for what it waits", ref, condition_text(live))
+
+
+def deadline_of(live: Manifest) -> float | None:
+    """Return the virtual time by which an Operation must have ended; None if it sets no time or has not started."""
+    started, seconds = get_path(live, "status", "startedAt"), get_path(live, "spec", "timeoutSeconds")
+    if not started or not isinstance(seconds, int):
+        return None
+    return (parse_time(str(started)) - START).total_seconds() + seconds
 
 
 def is_ready(live: Manifest) -> bool:

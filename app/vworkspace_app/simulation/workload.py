@@ -9,10 +9,10 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import ObjectRef, get_path, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
 from purekube_run.simulation.cluster import condition_of
-from purekube_run.simulation.laws import NOTE
+from purekube_run.simulation.laws import HOLD, NOTE
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.operator_world import (
@@ -28,12 +28,12 @@ from vworkspace_app.simulation.operator_world import (
 )
 from vworkspace_app.simulation.workload_requests import JobRequests, OperationRequests, engines_of
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 GITOPS: Final = "gitops-tool"
 """The field manager of a GitOps tool."""
 _TAKE_OVER: Final = "kubectl label secrets "
-_OF_JOBS: Final = (Do.JOB, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
+_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
     *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
@@ -105,9 +105,9 @@ class SimulatedWorkload:
     def help_out(self) -> None:
         """Carry out the actions that only users can take, once faults have ended.
 
-        They retry stalled instances, cancel what recurs, let the GitOps tool give up its fields of HelmReleases, and
-        let instances take over Helm releases. The control plane offers a job that has expired, and after a restore of
-        etcd also open jobs again.
+        They retry stalled instances, cancel what recurs, remove their finalizers from deleted objects, let the GitOps
+        tool give up its fields of HelmReleases, and let instances take over Helm releases. The control plane offers a
+        job that has expired, and after a restore of etcd also open jobs again.
         """
         self.jobs.offer_again()
         self.jobs.offer_expired()
@@ -119,6 +119,10 @@ class SimulatedWorkload:
         for release in self.world.objects(HELM_RELEASE):
             if any(entry["manager"] == GITOPS for entry in release["metadata"].get("managedFields") or ()):
                 self.perform(Act(self.world.seconds, Do.LET_GO, release["metadata"]["name"]))
+        for kind in (APPLICATION_INSTANCE, OPERATION):
+            for live in self.world.objects(kind):
+                if live["metadata"].get("deletionTimestamp") and HOLD in live["metadata"]["finalizers"]:
+                    self._hold(ref_of(live, kind))
         for live in self.world.objects(APPLICATION_INSTANCE):
             blocked = condition_of(live, "Blocked")
             if (blocked.get("status"), blocked.get("reason")) == ("True", "NameTaken"):
@@ -169,7 +173,9 @@ class SimulatedWorkload:
         ref, world, release = ref_of_instance(act.name), self.world, _release(act.name)
         match do:
             case Do.CREATE:
-                world.create(instance(act.name, "1.0.0", act.number), APPLICATION_INSTANCE)
+                world.create(_held(instance(act.name, "1.0.0", act.number)), APPLICATION_INSTANCE)
+            case Do.HOLD:
+                self._hold(ref)
             case Do.DELETE:
                 world.delete(ref)
             case Do.DELETE_CHILD:
@@ -216,12 +222,28 @@ class SimulatedWorkload:
             case _:
                 self.world.delete(ref)
 
+    def _hold(self, ref: ObjectRef) -> None:
+        """Set a finalizer of the users' own on an object, or remove it."""
+        finalizers = get_path(self.world.get(ref), "metadata", "finalizers") or []
+        others, self.world.letting_go = [name for name in finalizers if name != HOLD], ref
+        try:
+            self.world.change(ref, {"metadata": {"finalizers": others if HOLD in finalizers else [*others, HOLD]}})
+        finally:
+            self.world.letting_go = None
+
     def _apply(self, ref: ObjectRef, fields: Mapping[str, Any]) -> None:
         """Apply fields of an object as a GitOps tool does.
 
         The tool forces conflicts, and so becomes the owner of the fields.
         """
         self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
+
+
+def _held(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of an instance; one in five has a finalizer of its user, but no guest, which must end."""
+    kind, _, number = manifest["metadata"]["name"].rpartition("-")
+    held = {"finalizers": [HOLD]} if kind != "guest" and int(number) % 5 == 1 else {}
+    return {**manifest, "metadata": {**manifest["metadata"], **held}}
 
 
 def _release(name: str) -> ObjectRef:

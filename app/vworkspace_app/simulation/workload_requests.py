@@ -11,9 +11,18 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube_run.simulation.laws import HOLD
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
-from vworkspace_app.simulation.operator_world import APPROVAL_SECRET, CLASS, CLUSTER_ID, HOOK, SimulatedWorld
+from vworkspace_app.simulation.operator_world import (
+    APPROVAL_SECRET,
+    CLASS,
+    CLUSTER_ID,
+    GUESTS,
+    HOOK,
+    STUCK,
+    SimulatedWorld,
+)
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.approvals.claims import approval_claim, parameters_digest
@@ -40,6 +49,10 @@ _BACKUPS: Final = ("velero", "volsync", "snapshot")
 _MIGRATIONS: Final = ("workflow", "helmHookJob")
 _EARLIER: Final = {"velero": "backupName", "snapshot": "snapshotName"}
 """The parameter by which a restore names the object of an earlier backup, by engine."""
+_WITH_DEADLINE: Final = 3
+"""Every third Operation has a deadline, before which its engine does not end."""
+_DEADLINE: Final = 60
+"""The deadline in seconds."""
 _HOUR: Final = timedelta(hours=1)
 _YEARLY: Final = "0 0 1 1 *"
 """A schedule that is never due in a run: an Operation with it goes on until it is cancelled."""
@@ -80,7 +93,8 @@ class OperationRequests:
         """
         choices = _templates_of(act.name)
         template = _TEMPLATES[of] if of else choices[act.number % len(choices)]
-        name = f"{template.name.replace('.', '-').lower()}-{act.name}-{act.number}"
+        stuck = f"{STUCK}-" if act.number % _WITH_DEADLINE == 2 else ""
+        name = f"{stuck}{template.name.replace('.', '-').lower()}-{act.name}-{act.number}"
         target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": act.name}
         parameters = {**_PARAMETERS[template.name], **self._further(template, act)}
         spec: dict[str, Any] = {
@@ -89,6 +103,8 @@ class OperationRequests:
             "engine": template.engine,
             "parameters": parameters,
         }
+        if stuck:
+            spec["timeoutSeconds"] = _DEADLINE
         # The number also chooses the template, so that its parity is that of the template for some.
         if template.name == "backup.volsync" and act.number % 4 in (1, 2):
             parameters["schedule"] = _YEARLY
@@ -105,7 +121,10 @@ class OperationRequests:
         It is made from the template named `of`. If `of` is empty, `act.number` selects one of the templates for the
         instance. Raises errors of the API server.
         """
-        self.world.create(self.manifest(act, namespace, of=of), OPERATION)
+        manifest = self.manifest(act, namespace, of=of)
+        if act.number % 5 == 2 and namespace != GUESTS:
+            manifest["metadata"]["finalizers"] = [HOLD]
+        self.world.create(manifest, OPERATION)
 
     def create_approved(self, act: Act, namespace: str) -> None:
         """Create an Operation that has an approval already, for `act`, a simulated user's action on an instance.
@@ -139,10 +158,11 @@ class OperationRequests:
         self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
     def stop_recurring(self) -> None:
-        """Request the cancellation of each Operation with a schedule."""
+        """Request the cancellation of each Operation with a schedule and without a deadline."""
         for live in self.world.objects(OPERATION):
             meta, parameters = live["metadata"], get_path(live, "spec", "parameters") or {}
-            if "schedule" in parameters and labels.CANCEL not in (meta.get("annotations") or {}):
+            ends = get_path(live, "spec", "timeoutSeconds") is not None
+            if "schedule" in parameters and not ends and labels.CANCEL not in (meta.get("annotations") or {}):
                 ref = ObjectRef(OPERATION, meta["namespace"], meta["name"])
                 self.world.change(ref, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
@@ -200,6 +220,8 @@ class OperationRequests:
 
 FORGED: Final = "9.9.9"
 """The chart version that only forged jobs request (PULL-9)."""
+GHOST: Final = "ghost"
+"""The prefix of instances that jobs only delete, in the end (PULL-4)."""
 EXPIRED: Final = "expired-0"
 """The instance that only an expired job requests (PULL-3)."""
 
@@ -216,6 +238,7 @@ class JobRequests:
     instance: Callable[[str, str, int], Mapping[str, Any]]
     space_of: Callable[[str], str]
     generations: dict[str, int] = attrs.field(factory=dict)
+    _versions: int = attrs.field(default=0, init=False)
     _offered_again: set[str] = attrs.field(factory=set, init=False)
     _has_offered_expired: bool = attrs.field(default=False, init=False)
 
@@ -247,9 +270,11 @@ class JobRequests:
         do = Do(act.do)
         match do:
             case Do.REPLAY:
-                self._replay(act.name)
+                self._replay(act)
             case Do.FORGED_JOB:
                 self._forge(act.name)
+            case Do.JOBS:
+                self._together(act)
             case _:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
@@ -262,32 +287,58 @@ class JobRequests:
             f"{OPERATION.kind}/{meta['namespace']}/{meta['name']}@1",
         )
 
+    def _together(self, act: Act) -> None:
+        """Offer two jobs in one poll: under hashes, in their order, or by generations, with the newer one first.
+
+        Half of the latter are about an object that must never exist, because the newer job deletes it.
+        """
+        name, variant = act.name, act.number % 3
+        if variant == 1:
+            for number in range(2):
+                self._offer(name, f"{self._object(name)}@h{act.number}-{number}")
+            return
+        if variant == 2:
+            name = f"{GHOST}-{name.rpartition('-')[2]}"
+        older, newer = (self._key(name, self._count(name)) for _ in range(2))
+        self._offer(name, newer, delete=variant == 2)
+        self._offer(name, older)
+
     def _next(self, name: str, *, delete: bool) -> None:
-        generation = self.generations[name] = self.generations.get(name, 0) + 1
-        space = self.space_of(name)
+        self._offer(name, self._key(name, self._count(name)), delete=delete)
+
+    def _count(self, name: str) -> int:
+        self.generations[name] = self.generations.get(name, 0) + 1
+        return self.generations[name]
+
+    def _offer(self, name: str, key: str, *, delete: bool = False) -> None:
+        self._versions += 1
         identity = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
         payload: Mapping[str, Any] = (
-            {**identity, "namespace": space, "name": name}
+            {**identity, "namespace": self.space_of(name), "name": name}
             if delete
-            else self.instance(name, f"1.{generation}.0", generation)
+            else self.instance(name, f"1.{self._versions}.0", self._versions)
         )
-        self._enqueue("delete" if delete else "apply", payload, self._key(name, generation))
+        self._enqueue("delete" if delete else "apply", payload, key)
 
     def _key(self, name: str, generation: int) -> str:
-        return f"{APPLICATION_INSTANCE.kind}/{self.space_of(name)}/{name}@{generation}"
+        return f"{self._object(name)}@{generation}"
+
+    def _object(self, name: str) -> str:
+        return f"{APPLICATION_INSTANCE.kind}/{self.space_of(name)}/{name}"
 
     def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> None:
         self.world.control.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
 
-    def _replay(self, name: str) -> None:
+    def _replay(self, act: Act) -> None:
         """Offer an earlier job under a new id."""
+        number = act.name.rpartition("-")[2]
         earlier = [
             job.raw
             for job in self.world.control.jobs
-            if f"/{name}@" in job.raw["idempotencyKey"] and not is_forged(job.raw)
+            if f"-{number}@" in job.raw["idempotencyKey"] and not is_forged(job.raw)
         ]
         if earlier:
-            raw = earlier[len(earlier) // 2]
+            raw = earlier[act.number % len(earlier)]
             self._enqueue(raw["kind"], raw["payload"], raw["idempotencyKey"])
 
     def _forge(self, name: str) -> None:

@@ -16,13 +16,18 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import get_path
+from purekube.controller import execute
 from purekube.controller.backoff import Backoff
 from purekube.controller.decision import Decision, Finalizer
 from purekube.controller.informer.changes import ChangeType
 from purekube.controller.informer.store import ObjectStore
+from purekube.controller.lease.machine import step
+from purekube.controller.lease.messages import LeaseContext, LeaseEvent, LeaseState, LeaseWritten
+from purekube.controller.queue import workqueue
 from purekube.controller.queue.own_writes import OwnWrites
 from purekube.controller.shard import Shard
 from purekube.ports import KubeApi
+from purekube_run.controller import election
 from purekube_run.controller.election import Elector, Fence, LeaseLost
 from purekube_run.simulation.laws import NOTE
 from purekube_run.simulation.run import SimulationOutcome
@@ -31,21 +36,27 @@ from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
+from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.operations import controller as operations
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.operator_world import PASSWORD
 from vworkspace_app.simulation.run import draw, perform
+from vworkspace_core.api.labels import FINALIZER
 from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus, Phase
 from vworkspace_core.clusters import decision as cluster_decisions
 from vworkspace_core.instances import blocking_reasons, deletion, desired
 from vworkspace_core.instances import reconcile as instance_decisions
 from vworkspace_core.instances.reconcile import reconcile
 from vworkspace_core.jobs import awaiting_status, payload_security, work_slot
+from vworkspace_core.jobs import machine as job_machine
 from vworkspace_core.jobs import result as job_results
+from vworkspace_core.jobs import steps as job_steps
+from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.plan import plan
 from vworkspace_core.jobs.result import SUCCEEDED
+from vworkspace_core.jobs.state import JobState, tombstone_of
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.operations import conflicts, engine_run, preconditions
+from vworkspace_core.operations import conflicts, engine_run, lifecycle, preconditions
 from vworkspace_core.operations.approvals import claims
 from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
 from vworkspace_core.operations.reconcile import reconcile_operation
@@ -356,6 +367,61 @@ def _deletions_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ObjectStore, "replace", defective)
 
 
+def _from_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    correct = Agent._offered
+    monkeypatch.setattr(Agent, "_offered", lambda self, jobs: correct(self, [*jobs][::-1]))
+
+
+def _by_arrival_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare no generations of jobs that are open together."""
+    monkeypatch.setattr(job_machine, "_older", lambda job, than: job.arrival < than.arrival)
+    monkeypatch.setattr(job_machine, "_with_open_jobs", lambda state, job, seen: seen)
+
+
+def _later_wake_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the later of two times at which a key is due."""
+
+    def later(self: Any, other: Any) -> Any:
+        return self if other is None else attrs.evolve(self, ready_at=max(self.ready_at, other.ready_at))
+
+    monkeypatch.setattr(workqueue._QueuedKey, "merged", later)
+
+
+def _without_empty_deletions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave no tombstone of a deletion that found nothing."""
+
+    def defective(job: JobState, closed_at: str = "") -> Tombstone | None:
+        return tombstone_of(job, closed_at) if job.had_effect else None
+
+    for module in (job_machine, job_steps):
+        monkeypatch.setattr(module, "tombstone_of", defective)
+
+
+def _right_from_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Count the right to write from the answer to a renewal of the Lease."""
+
+    def defective(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> Any:
+        is_answer = isinstance(event, LeaseWritten)
+        return step(attrs.evolve(state, asked_at=moment.now) if is_answer else state, event, moment)
+
+    monkeypatch.setattr(election, "step", defective)
+
+
+def _without_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifecycle, "deadline_of", lambda *given: None)
+
+
+def _own_finalizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write no finalizer but the operator's own."""
+    correct = execute._patch_source
+
+    async def careless(work: Any, changed: Any, what: str) -> None:
+        own = {"finalizers": [name for name in changed["finalizers"] if name == FINALIZER]}
+        await correct(work, {**changed, **own} if "finalizers" in changed else changed, what)
+
+    monkeypatch.setattr(execute, "_patch_source", careless)
+
+
 def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(laws)
 
@@ -521,6 +587,52 @@ DEFECTS = {
         faults=(),
         pace=24.0,
     ),
+    "applies the jobs of an offer from the last": Defect(
+        _from_the_last,
+        _laws(("PULL-4", "jobs of one offer have their effects in order")),
+        seconds=7200.0,
+        instances=6,
+        faults=(),
+        pace=24.0,
+    ),
+    "compares no generations within an offer": Defect(
+        _by_arrival_alone,
+        _laws(("PULL-4", "no older job over a newer one")),
+        seconds=7200.0,
+        instances=6,
+        faults=(),
+        pace=12.0,
+    ),
+    "forgets a wake when a later one comes": Defect(
+        _later_wake_counts,
+        _laws(("REC-1", "a change is looked at at once")),
+        seconds=7200.0,
+        faults=(),
+        pace=12.0,
+    ),
+    "forgets a deletion that found nothing": Defect(
+        _without_empty_deletions,
+        _laws(("PULL-4", "no older job over a newer one"), ("PULL-3", "deleted is never told early")),
+        seconds=7200.0,
+        instances=6,
+        faults=(),
+        pace=24.0,
+    ),
+    "counts its right to write from the answer": Defect(
+        _right_from_the_answer,
+        _laws(("RUN-4", "nothing is written after the renew deadline")),
+        seconds=1800.0,
+        instances=8,
+        faults=("lease-lost", "lease-lost", "lease-lost"),
+    ),
+    "never ends an Operation at its deadline": Defect(
+        _without_deadlines,
+        _laws(("OPS-12", "an Operation ends by its deadline")),
+        seconds=14400.0,
+        faults=(),
+        pace=24.0,
+    ),
+    "removes finalizers of others": Defect(_own_finalizers, _laws(("REC-8", "finalizers of others stay")), faults=()),
 }
 """Every defect by its name."""
 

@@ -305,3 +305,17 @@ def test_the_decision_of_a_broken_law_is_the_one_that_its_pass_carries_out(
     law = perform(script(*DELETED)).broken[0]
     assert law.clause == clause
     assert law.decision.startswith(decision)
+
+
+def test_the_decision_of_a_law_that_a_job_breaks_is_the_step_of_that_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIM-3: a job has no pass; the task that carries out its step names it."""
+    DEFECTS["applies the jobs of an offer from the last"].patch(monkeypatch)
+    acts = (
+        Act(10.0, Do.JOB, "job-2"),
+        *(Act(20.0 + 10 * number, Do.JOBS, "job-2", 3 * number + 1) for number in range(4)),
+    )
+    law = perform(script(*acts, seconds=70.0)).broken[0]
+    assert law.law == "jobs of one offer have their effects in order"
+    ref = "ApplicationInstance team-c/job-2"
+    assert law.decision.startswith("[PULL-4 acting] job job-")
+    assert law.decision.endswith(f" applies {ref}")

@@ -88,6 +88,11 @@ class Faults:
     _pending: list[ScriptedFault] = attrs.field(factory=list, init=False)
     _outage: ScriptedFault | None = attrs.field(default=None, init=False)
 
+    @property
+    def are_over(self) -> bool:
+        """True if no fault is still to occur."""
+        return self._outage is None and not self._pending
+
     def inject(self, fault: ScriptedFault) -> None:
         """Add a fault, which applies to the next requests to its endpoint."""
         self._pending.append(fault)

@@ -61,6 +61,8 @@ class JobBook:
     """
 
     redelivery: timedelta
+    on_offer: list[Callable[[list[JobEntry]], None]] = attrs.field(factory=list, init=False, repr=False)
+    """The functions to call with the jobs of each offer, in their order."""
     on_ack: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
     """The functions to call with each job when it is acknowledged for the first time."""
     on_result: list[Callable[[JobEntry], None]] = attrs.field(factory=list, init=False, repr=False)
@@ -91,6 +93,8 @@ class JobBook:
         )
         for job in due:
             job.offers, job.offered_at = job.offers + 1, now
+        for observe in self.on_offer if due else ():
+            observe(due)
         return [job.raw for job in due]
 
     def next_offer(self, cluster_id: str) -> datetime | None:
