@@ -517,7 +517,9 @@ DEFECTS = {
     ),
     "writes without the Lease": Defect(
         _stubborn,
-        _laws(("RUN-4", "only the holder of the Lease writes")),
+        _laws(
+            ("RUN-4", "only the holder of the Lease writes"), ("RUN-4", "nothing is written after the renew deadline")
+        ),
         faults=("lease-lost", "partition", "replica-paused"),
     ),
     "works in another shard's namespaces": Defect(
@@ -564,7 +566,9 @@ DEFECTS = {
         pace=24.0,
     ),
     "takes changes of others for its own": Defect(
-        _any_write_is_own, _laws(("REC-1", "an edit at rest is acted on at once")), faults=()
+        _any_write_is_own,
+        _laws(("REC-1", "an edit at rest is acted on at once"), ("REC-1", "a change is looked at at once")),
+        faults=(),
     ),
     "misses deletions when it lists again": Defect(
         _deletions_missed, _laws(("REC-1", "a deletion that no watch shows is acted on at once")), faults=()
