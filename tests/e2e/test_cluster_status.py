@@ -250,6 +250,21 @@ def test_where_there_is_no_Cluster_object_the_operator_makes_it_once() -> None:
     operate(story)
 
 
+@pytest.mark.slow
+def test_a_Cluster_object_that_an_earlier_process_made_is_not_made_again_RES_3() -> None:
+    async def story(world: World, operator: Callable[[], Manager]) -> None:
+        world.create_object(cluster_manifest(CLUSTER, "https://odoo.example.com"), own_kinds.CLUSTER)
+        async with anyio.create_task_group() as group:
+            group.start_soon(operator().run)
+            await world.until(lambda: said(world).get("Connected") == "True/RoundTripOK", "Connected")
+            world.delete_object(OURS)
+            await world.clock.sleep(600)
+            assert world.find(OURS) is None, "a user has deleted it"
+            group.cancel_scope.cancel()
+
+    operate(story)
+
+
 def test_a_Cluster_object_under_another_name_is_taken_and_none_is_made() -> None:
     async def story(world: World, operator: Callable[[], Manager]) -> None:
         mine = {**cluster_manifest(CLUSTER, "https://other.example.com"), "metadata": {"name": "mine"}}

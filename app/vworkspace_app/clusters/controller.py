@@ -137,6 +137,7 @@ class ClusterReconciler:
         return ReconcileResult(written=((key, str(metadata(live).get("resourceVersion", ""))),))
 
     async def _observe(self, key: ObjectRef, source: Cluster, stored: StoredObject) -> ClusterInventory:
+        self._offered = True  # if a user deletes it, this process does not create it again
         settings, credentials = self.settings, self.credentials.current
         return ClusterInventory(
             cluster_id=settings.cluster_id,
