@@ -29,6 +29,7 @@ from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.simulation.cluster import condition_of, kinds_with_work
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extensions.box_world import create_externals
+from purekube_run.simulation.extensions.child_laws import ChildLaws
 from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
 from purekube_run.simulation.extensions.runnables import (
     Runnable,
@@ -180,6 +181,9 @@ class ExtensionLaws(Laws):
             self.keep_generations(kind)
         for kind in world.child_kinds:
             self.keep_notes(kind, "REC-9", "annotations of others stay")
+        for runnable in world.runnables:
+            if isinstance(runnable, Box):
+                ChildLaws(self, runnable)
 
     @property
     def is_progressing(self) -> bool:
