@@ -18,6 +18,7 @@ from purekube.apimachinery.errors import Permanent
 from purekube.apimachinery.timestamps import shifted
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock
+from purekube_run.controller.observer import DECISION
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.machine import next_deadline, start, step
@@ -213,6 +214,7 @@ class RotationManager:
                 assert_never(effect)
 
     async def _perform_and_feed(self, effect: r.WriteSecret | r.TokenRequest) -> None:
+        DECISION.set(f"credential {self._state.stage.value}")
         try:
             answer = await self._performer.perform(effect)
         except Exception as error:

@@ -3,7 +3,7 @@
 A recording determines the kinds of actions, their order and their times; names and versions are those of a simulation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from random import Random
 from typing import Any, Final
@@ -50,6 +50,14 @@ class Do(StrEnum):
     OPEN = "open the namespace"
     CLOSE = "close the namespace"
     END = "delete the namespace"
+    ABANDON = "abandon"
+    FORBID = "forbid a version and upgrade to it"
+    PERMIT = "permit all versions"
+    ROTATE = "ask for a new credential"
+    DELETE_CLUSTER = "delete the Cluster object"
+    STRAY_JOB = "job that deletes an instance of others"
+    LATE_APPROVAL = "Operation with an approval that has expired"
+    FAILING_UPGRADE = "Operation that upgrades to a broken version"
 
 
 _OPERATING: Final = (
@@ -73,6 +81,10 @@ _JOBS: Final = (
     ),
     *_OPERATING,
 )
+_FURTHER: Final = (
+    *(Do.ABANDON, Do.FORBID, Do.FORBID, Do.PERMIT, Do.ROTATE, Do.ROTATE, Do.DELETE_CLUSTER, Do.STRAY_JOB),
+    *(Do.LATE_APPROVAL, Do.FAILING_UPGRADE, Do.FAILING_UPGRADE),
+)
 _OF_JOBS: Final = 3
 """Every third instance is managed by jobs of the control plane, the others by users."""
 _OF_GUESTS: Final = 5
@@ -85,8 +97,10 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     Some instances are in the namespace of guests, which is not always managed and is deleted during the run. If there
     are such instances, also yield the actions on that namespace.
     """
+    further = Random(str(random.getstate()))  # of its own, so that a seed keeps the other actions that it had
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
+    yield from _further(further, sorted({act.name for act in acts if act.name.startswith("app")}), seconds)
     if any(act.name.startswith("guest") for act in acts):
         yield from _life_of_namespace(random, seconds)
 
@@ -106,6 +120,17 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
     while (at := at + random.expovariate(1 / min(1800.0, seconds / 2))) < seconds:
         step += 1
         yield Act(round(at, 3), random.choices(kinds, weights)[0], name, step)
+
+
+def _further(random: Random, names: Sequence[str], seconds: float) -> Iterator[Act]:
+    """Yield rarer random actions, of administrators too, on the instances `names`: about four in an hour.
+
+    In a run of less than an hour, they are more frequent.
+    """
+    at, step = 0.25 * seconds, 100  # no other action on an instance has such a number
+    while (at := at + random.expovariate(1 / min(900.0, seconds / 4))) < seconds:
+        step += 1
+        yield Act(round(at, 3), random.choice(_FURTHER), random.choice(names), step)
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:

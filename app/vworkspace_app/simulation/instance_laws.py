@@ -19,8 +19,8 @@ from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE
-from vworkspace_app.simulation.settled_laws import CHILDREN, is_ready, sources_of
-from vworkspace_app.simulation.workload_requests import FORGED, is_forged
+from vworkspace_app.simulation.settled_laws import CHILDREN, has_owner, is_abandoned, is_ready, sources_of
+from vworkspace_app.simulation.workload_requests import FORGED, STRAY, is_forged
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.jobs.store.codec import head_name
@@ -119,6 +119,9 @@ class JobLaws:
         if raw["expiresAt"] < raw["createdAt"]:
             self._laws.check("PULL-3", "an expired job does nothing", job.id, outcome == "noop", f"it {outcome}")
             return
+        if raw["kind"] == "delete" and raw["payload"]["name"].startswith(STRAY):
+            self._check_stray(job, raw["payload"])
+            return
         repeats = key in self._succeeded or (key in self._answered and self._first.get(key) != job.id)
         if repeats and not self._was_restored:
             told = f"{key} was answered before, and now {outcome}"
@@ -128,7 +131,7 @@ class JobLaws:
             self._laws.check("PULL-3", "succeeded is never told early", job.id, key in self._confirmed, told)
         elif outcome == "succeeded" and raw["kind"] == "delete":
             self._check_deleted(job)
-        elif outcome == "succeeded" and raw["kind"] == "intent" and not _is_recurring(raw):
+        elif outcome == "succeeded" and "operation" in raw["payload"] and not _is_recurring(raw):
             ref = ref_of(raw["payload"]["operation"], OPERATION)
             told = f"{ref} was never seen Succeeded"
             self._laws.check("PULL-3", "an Operation's end is never told early", job.id, ref in self._done, told)
@@ -139,6 +142,14 @@ class JobLaws:
             self._succeeded.add(key)
             name, generation = _generation_in(key)
             self._newest[name] = max(self._newest[name], generation)
+
+    def _check_stray(self, job: JobEntry, payload: Mapping[str, Any]) -> None:
+        """Check that a job that would delete an instance of others has failed, and that the instance is there."""
+        live = self._world.get(ObjectRef(APPLICATION_INSTANCE, payload["namespace"], payload["name"]))
+        stays = job.result["outcome"] == "failed" and live is not None and not live["metadata"].get("deletionTimestamp")
+        told = f"it {job.result['outcome']}"
+        law = "a job deletes only what is managed"
+        self._laws.check("PULL-10", law, job.id, stays or self._was_restored, told)
 
     def _check_deleted(self, job: JobEntry) -> None:
         payload = job.raw["payload"]
@@ -245,6 +256,11 @@ class InstanceLaws:
         if labels.FINALIZER not in before.finalizers or self._laws.is_restored_now:
             return
         store = self._laws.world.server.store
+        if is_abandoned(before.shared()):
+            found = (each for kind in CHILDREN for each in store.scan(place_of(kind), ref.namespace))
+            owned = [each.key for each in found if has_owner(each.shared(), before.uid)]
+            self._check("REC-10", "what is abandoned stays", ref, not owned, f"{owned} would go with it")
+            return
         left = [
             each.key
             for each in store.scan(place_of(HELM_RELEASE), ref.namespace)

@@ -13,7 +13,10 @@ import msgspec
 
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.timestamps import parse_time
+from purekube.ports import KubeVerb
 from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.instance_laws import BY_US, JobLaws
 from vworkspace_app.simulation.settled_laws import TERMINAL, deadline_of
@@ -66,6 +69,10 @@ class OperationLaws:
         """The uids of the engine objects of each Operation."""
         self._started_by: dict[str, str] = {}
         """The uid of the Operation that each approval started."""
+        self._makers: dict[str, str] = {}
+        """The uid of the Operation of each engine object."""
+        self._living: set[str] = set()
+        """The uids of the engine objects that exist."""
         self._ends: dict[str, str] = {}
         """The end of each Operation's engine object, if it has one: the phase that the Operation must then have."""
         self._jobs = jobs
@@ -73,6 +80,18 @@ class OperationLaws:
         laws.keep_finalizers(OPERATION, "REC-8", "finalizers of others stay")
         for kind in engine_kinds():
             laws.observe(kind, self._engine_object)
+        laws.world.on_write.append(self._wrote)
+
+    def _wrote(self, write: ObservedWrite) -> None:
+        """Check that what an Operation made is not deleted after the Operation has succeeded, such as a backup."""
+        if write.request.verb is not KubeVerb.DELETE or write.error is not None:
+            return
+        uid = str(get_path(write.request.body, "preconditions", "uid") or "")
+        owner = self._lives.get(self._makers.get(uid, ""))
+        if owner is not None:
+            kept = get_path(owner, "status", "phase") != "Succeeded"
+            told = f"{ref_of(owner, OPERATION)} made it and has succeeded"
+            self._check("OPS-11", "what succeeded is kept", write.request.ref, kept, told)
 
     def _operation(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if after is None:
@@ -109,6 +128,10 @@ class OperationLaws:
             self._check("OPS-6", "an Operation succeeds as its engine did", ref, end == new, f"its engine has {end}")
         if new in TERMINAL and old not in TERMINAL:
             self._check_deadline(ref, live)
+        if new == "Cancelled":
+            left = self._made[live["metadata"]["uid"]] & self._living
+            gone = not left or self._laws.operator_world.restored_at > float("-inf")
+            self._check("OPS-11", "a cancelled run has ended", ref, gone, "its engine object exists")
         if new == "Succeeded":
             self._jobs.operation_succeeded(ref)
         for field in _ONCE:
@@ -153,7 +176,9 @@ class OperationLaws:
         The Operation must exist, must not have ended, must have no other engine object, and must be approved.
         """
         if after is None:
+            self._living.discard("" if before is None else before.uid)
             return
+        self._living.add(after.uid)
         uid = after.labels.get(labels.OPERATION_UID, "")
         if uid and (end := _end_of(after.shared())):  # what a restore of etcd takes back was seen by the operator
             if uid in self._lives and uid not in self._ends:
@@ -161,6 +186,7 @@ class OperationLaws:
             self._ends[uid] = end
         if not uid or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
             return
+        self._makers[after.uid] = uid
         made = self._made[uid]
         made.add(after.uid)
         held = self._laws.operator_world.restored_at > float("-inf") or len(made) <= 1
@@ -184,6 +210,8 @@ class OperationLaws:
         given = {"op": ref_of(live, OPERATION).name, "params": parameters_digest(live["spec"].get("parameters"))}
         wrong = [name for name, value in given.items() if payload.get(name) != value]
         self._check("OPS-4", "an approval is for this run", ref, not wrong, f"{', '.join(wrong)} differs")
+        expires, created = int(payload.get("exp") or 0), parse_time(live["metadata"]["creationTimestamp"]).timestamp()
+        self._check("OPS-4", "an expired approval starts nothing", ref, expires >= created, "it had expired before")
         first = self._started_by.setdefault(request, uid)
         spent = first != uid and self._laws.operator_world.restored_at == float("-inf")
         self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")

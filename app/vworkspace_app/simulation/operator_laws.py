@@ -10,19 +10,23 @@ from typing import Final
 import msgspec
 
 from kubelab.model.records import Record
+from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, OCI_REPOSITORY
+from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE, shard_of
 from purekube.ports import KubeRequest, KubeVerb
+from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import Unsettled, condition_text, place_of
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.checks import OperatorChecks, leaks
+from vworkspace_app.simulation.cluster_laws import ClusterLaws
 from vworkspace_app.simulation.instance_laws import InstanceLaws, JobLaws
 from vworkspace_app.simulation.operation_laws import OperationLaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
-from vworkspace_app.simulation.settled_laws import SETTLED, differences, is_ready, is_wanted, unsettled
+from vworkspace_app.simulation.report_laws import ReportLaws
+from vworkspace_app.simulation.settled_laws import SETTLED, differences, is_abandoned, is_ready, is_wanted, unsettled
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
@@ -73,6 +77,9 @@ class WriteLaws:
         request = write.request
         owner = self._instances.owner_of(str(get_path(request.body, "preconditions", "uid") or ""))
         if write.error is None and owner:
+            self._laws.check(
+                "REC-10", "what is abandoned stays", request.ref, not self._is_abandoned(request, owner), ""
+            )
             used = self._is_used(request, owner)
             told = f"the instance {owner} lives and uses it"
             self._laws.check("REC-10", "nothing in use is deleted", request.ref, not used, told)
@@ -80,6 +87,10 @@ class WriteLaws:
             resumed = request.kind != HELM_RELEASE or not held
             told = "Flux does not uninstall what is suspended"
             self._laws.check("REC-10", "a release is resumed before it goes", request.ref, resumed, told)
+
+    def _is_abandoned(self, request: KubeRequest, owner: str) -> bool:
+        instances = self._world.server.store.scan(place_of(APPLICATION_INSTANCE), request.namespace)
+        return any(each.uid == owner and is_abandoned(each.shared()) for each in instances)
 
     def _is_used(self, request: KubeRequest, owner: str) -> bool:
         """Report whether the instance with the uid `owner` still uses the object that a request deletes.
@@ -111,6 +122,8 @@ _PROMPT: Final = 120.0
 """The seconds within which a change at rest must have had its effect; far less than the interval of resyncs."""
 _UNSEEN: Final = 20.0
 """The seconds in which a HelmRelease goes while no watch shows it; a leader keeps its Lease for so long."""
+_CLOSES: Final = 2
+"""The remainder by three of seeds in whose runs a namespace is closed at rest."""
 _COMPARED: Final = 10
 """One in ten seeds is compared with a new simulated cluster, since each comparison costs another run."""
 
@@ -130,6 +143,8 @@ class OperatorLaws(OperatorChecks):
         instances = InstanceLaws(self, jobs)
         OperationLaws(self, jobs)
         WriteLaws(self, instances)
+        ClusterLaws(self)
+        self._reports = ReportLaws(self)
         self.observe(EVENT, self._event)
         world.on_decision.append(self._logged)
 
@@ -139,6 +154,15 @@ class OperatorLaws(OperatorChecks):
 
     def _logged(self, ref: str, line: str) -> None:
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
+
+    def breaks_silence(self, write: ObservedWrite) -> bool:
+        """Report whether a write breaks the law (required property) that nothing is written at rest.
+
+        After a restore of etcd, a write that is refused as stale does not: until then, a cache may have shown a later
+        version of the object than there is now.
+        """
+        is_behind = isinstance(write.error, Stale) and self.world.restored_at > float("-inf")
+        return not is_behind and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
         """Yield each object for which a law (required property) that needs some time does not hold yet."""
@@ -155,23 +179,53 @@ class OperatorLaws(OperatorChecks):
     def _check_promptness(self) -> None:
         """Edit each Ready instance, and delete the HelmReleases of some while no watch shows it. Two minutes later, all
         must be Ready again: what only the next resync corrects was lost.
+
+        In a third of the runs, one namespace is closed first, and opened later. Its instances are not edited.
         """
         world = self.operator_world
-        edited = [ref_of(live, APPLICATION_INSTANCE) for live in world.objects(APPLICATION_INSTANCE) if is_wanted(live)]
+        wanted = [ref_of(live, APPLICATION_INSTANCE) for live in world.objects(APPLICATION_INSTANCE) if is_wanted(live)]
+        spaces = sorted({str(ref.namespace) for ref in wanted}) if world.seed % 3 == _CLOSES else []
+        closed = spaces[world.seed % len(spaces)] if spaces else ""
+        edited = [ref for ref in wanted if ref.namespace != closed]
+        began = world.loop.now()
         for ref in edited:
             world.change(ref, {"spec": {"values": {"inline": {"number": 1_000_000}}}})
+        self._gate(closed, None)
         world.run(_PROMPT)
         self._check_ready("REC-1", "an edit at rest is acted on at once", edited)
+        shut = [ref for ref in wanted if ref.namespace == closed]
+        self._check_blocked(shut)
+        if not self.broken:
+            self._reports.check(edited, began)
         if not self.broken:
             for replica in world.replicas:
                 replica.link.partition(_UNSEEN)
             for ref in edited[::2]:
                 world.delete(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
+            self._gate(closed, labels.NAMESPACE_GATE_VALUE)
             world.run(_UNSEEN)
             world.server.streams.end()
             world.server.store.compact()
             world.run(_PROMPT)
             self._check_ready("REC-1", "a deletion that no watch shows is acted on at once", edited)
+            self._check_open(shut)
+
+    def _gate(self, namespace: str, value: str | None) -> None:
+        if namespace:
+            ref = ObjectRef(NAMESPACE, None, namespace)
+            self.operator_world.change(ref, {"metadata": {"labels": {labels.NAMESPACE_GATE: value}}}, "admin")
+
+    def _check_open(self, refs: list[ObjectRef]) -> None:
+        for ref in refs:
+            live = self.world.get(ref) or {}
+            holds = condition_of(live, "Blocked").get("status") != "True"
+            self.check("REC-1", "an opened namespace is noticed at once", ref, holds, condition_text(live))
+
+    def _check_blocked(self, refs: list[ObjectRef]) -> None:
+        for ref in refs:
+            live = self.world.get(ref) or {}
+            holds = condition_of(live, "Blocked").get("reason") == "NamespaceNotGated"
+            self.check("REC-1", "a closed namespace is noticed at once", ref, holds, condition_text(live))
 
     def _check_ready(self, clause: str, law: str, refs: list[ObjectRef]) -> None:
         for ref in refs:

@@ -32,19 +32,21 @@ _FAR: Final = (0.01, 0.06)
 class ControlConnection:
     """The connection of one simulated operator process to the simulated control plane.
 
-    `endpoint` returns the present token with the control plane's URL. After each request `on_token_used` is called with
-    the token, and with whether the control plane accepted it.
+    `endpoint` returns the present token with the control plane's URL. Before each request `on_token` is called with the
+    token, and after it `on_token_used`, also with whether the control plane accepted it.
     """
 
     def __init__(
         self,
         server: ControlPlaneServer,
         link: Link,
+        on_token: Callable[[str], None],
         endpoint: Callable[[], ControlPlaneEndpoint],
         on_token_used: Callable[[str, bool], None],
     ) -> None:
         self._port = InProcessControlPlane(server, "")
         self._link = link
+        self._on_token = on_token
         self._endpoint = endpoint
         self._on_token_used = on_token_used
 
@@ -61,8 +63,9 @@ class ControlConnection:
 
         async def call(*args: Any) -> Any:
             await self._link.pass_pause()
-            await self._link.travel(_FAR)
             token = self._endpoint().token
+            self._on_token(token)
+            await self._link.travel(_FAR)
             self._port.use_token(token)
             try:
                 answer = await method(*args)
@@ -105,6 +108,8 @@ class OperatorReplica(Replica):
         super().__init__(world, name, user=f"{USER_PREFIX}{name}")
         self.settings = settings
         self.manager: Manager | None = None
+        self.on_token: list[Callable[[str], None]] = []
+        """The functions that are called with the token of each request to the control plane, before it is sent."""
         self._control = control
 
     async def main(self, machine: Machine) -> None:
@@ -129,7 +134,11 @@ class OperatorReplica(Replica):
                 election=election,
                 telemetry=_ReplicaTelemetry(self),
                 machine=machine,
-                connect=lambda *told: ControlConnection(self._control, self.link, *told),
+                connect=lambda *told: ControlConnection(self._control, self.link, self._sent, *told),
             ) as manager:
                 self.manager = manager
                 await manager.run()
+
+    def _sent(self, token: str) -> None:
+        for observe in self.on_token:
+            observe(token)

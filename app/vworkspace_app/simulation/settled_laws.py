@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from kubelab.clock import START
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.extensions.stable_parts import stable_parts_of
@@ -18,7 +19,10 @@ from purekube_run.simulation.laws import Unsettled, condition_text
 from vworkspace_app.simulation.checks import conditions_by_type
 from vworkspace_app.simulation.operator_world import (
     BROKEN,
+    CHART,
+    CLUSTER_ID,
     GUESTS,
+    OWN_NAMESPACE,
     SimulatedWorld,
     WorldSettings,
     furnish,
@@ -27,6 +31,7 @@ from vworkspace_app.simulation.operator_world import (
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
+from vworkspace_core.credentials.secret import secret_ref, stored_credential
 
 CHILDREN: Final = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY)
 """The kinds of objects that exist only for an instance."""
@@ -44,6 +49,9 @@ SETTLED: Final = (
     ("OPS-11", "a deleted Operation goes"),
     ("OPS-11", "a cancelled Operation ends"),
     ("RES-3", "the Cluster names the managed namespaces"),
+    ("PULL-8", "a rotation ends"),
+    ("PULL-6", "the end of an Operation is reported"),
+    ("REC-9", "a failed upgrade is taken back"),
 )
 """The laws (required properties) that hold some time after faults have stopped, each with its clause."""
 
@@ -55,10 +63,23 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
         for live in world.objects(NAMESPACE)
         if get_path(live, "metadata", "labels", labels.NAMESPACE_GATE) == labels.NAMESPACE_GATE_VALUE
     }
+    forbidden = {
+        version
+        for live in world.objects(CLUSTER)
+        for version in get_path(live, "spec", "policy", "forbiddenVersions") or ()
+    }
     for live in world.objects(APPLICATION_INSTANCE):
         ref = str(ObjectRef(APPLICATION_INSTANCE, live["metadata"]["namespace"], live["metadata"]["name"]))
+        if labels.MANAGED_BY not in (live["metadata"].get("labels") or {}):
+            continue
         if live["metadata"].get("deletionTimestamp"):
             yield Unsettled("REC-10", "a deleted instance goes", ref, condition_text(live))
+        elif (
+            f"{CHART}@{get_path(live, 'spec', 'chart', 'version')}" in forbidden
+            and live["metadata"]["namespace"] in gated
+        ):
+            if not _is_blocked(live, "PolicyDenied"):
+                yield Unsettled("RES-3", "what the policy forbids is blocked", ref, condition_text(live))
         elif not has_converged(live, is_gated=live["metadata"]["namespace"] in gated):
             yield Unsettled("REC-1", "every instance converges", ref, condition_text(live))
     for live in world.objects(CLUSTER):
@@ -69,6 +90,9 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
     yield from _left_over(world)
     yield from _open_jobs(world)
     yield from _open_operations(world)
+    yield from _failed_upgrades(world)
+    yield from _unreported(world)
+    yield from open_rotations(world)
 
 
 def _left_over(world: SimulatedWorld) -> Iterator[Unsettled]:
@@ -79,7 +103,10 @@ def _left_over(world: SimulatedWorld) -> Iterator[Unsettled]:
             meta = child["metadata"]
             uid = (meta.get("labels") or {}).get(labels.INSTANCE_UID)
             ref = str(ObjectRef(kind, meta["namespace"], meta["name"]))
+            kept = (meta.get("annotations") or {}).get(labels.KEPT_FROM) == uid
             if uid and uid not in owners:
+                if kept:
+                    continue
                 yield Unsettled("REC-10", "nothing is left of a deleted instance", ref, f"its instance was {uid}")
             elif uid and kind != HELM_RELEASE and is_ready(owners[uid]):
                 release = releases.get((meta["namespace"], owners[uid]["spec"]["release"]["name"]))
@@ -128,6 +155,61 @@ def deadline_of(live: Manifest) -> float | None:
     return (parse_time(str(started)) - START).total_seconds() + seconds
 
 
+def _failed_upgrades(world: SimulatedWorld) -> Iterator[Unsettled]:
+    failed = {
+        live["metadata"]["uid"]
+        for live in world.objects(OPERATION)
+        if get_path(live, "status", "phase") in ("Failed", "Cancelled")
+    }
+    for live in world.objects(APPLICATION_INSTANCE) if failed else ():
+        standing = get_path(live, "status", "releaseOverride") or {}
+        if is_ready(live) and standing.get("uid") in failed:
+            told = f"the release is that of {standing.get('operation')}"
+            yield Unsettled("REC-9", "a failed upgrade is taken back", str(ref_of(live, APPLICATION_INSTANCE)), told)
+
+
+_REPORTS: Final = {"Succeeded": "OperationSucceeded", "Failed": "OperationFailed", "Cancelled": "OperationCancelled"}
+
+
+def _unreported(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield each Operation whose end was not reported, unless a job reports it, or etcd was restored (PULL-6)."""
+    if world.restored_at > float("-inf"):
+        return
+    reported = {(event["resourceRef"]["uid"], event["kind"]) for event in world.control.events_of(CLUSTER_ID)}
+    for live in world.objects(OPERATION):
+        meta, phase = live["metadata"], str(get_path(live, "status", "phase"))
+        of_job = labels.IDEMPOTENCY_KEY in (meta.get("annotations") or {})
+        if phase in _REPORTS and not of_job and (meta["uid"], _REPORTS[phase]) not in reported:
+            told = f"{phase} is not reported"
+            yield Unsettled("PULL-6", "the end of an Operation is reported", str(ref_of(live, OPERATION)), told)
+
+
+def open_rotations(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield the credentials Secret if a rotation has not ended, or if the control plane refuses its token."""
+    secret = world.get(secret_ref(OWN_NAMESPACE))
+    stored = stored_credential(secret or {})
+    token = world.control.tokens.find(stored.token)
+    is_over = not stored.previous and not stored.requested and token is not None and token.ends is None
+    if not is_over:
+        told = f"asked for by {stored.requested or 'nobody'}, the token is {'known' if token else 'unknown'}"
+        yield Unsettled("PULL-8", "a rotation ends", str(secret_ref(OWN_NAMESPACE)), told)
+
+
+def _is_blocked(live: Manifest, reason: str) -> bool:
+    blocked = conditions_by_type(live).get("Blocked", {})
+    return (blocked.get("status"), blocked.get("reason")) == ("True", reason)
+
+
+def is_abandoned(live: Manifest) -> bool:
+    """Report whether a user wants that what runs for an instance stays when the instance is deleted."""
+    return (live["metadata"].get("annotations") or {}).get(ABANDON) == "true"
+
+
+def has_owner(live: Manifest, uid: str) -> bool:
+    """Report whether an object has an owner reference to `uid`."""
+    return any(owner["uid"] == uid for owner in live["metadata"].get("ownerReferences") or ())
+
+
 def is_ready(live: Manifest) -> bool:
     """Report whether an instance is Ready at its present generation."""
     ready = conditions_by_type(live).get("Ready", {})
@@ -142,8 +224,7 @@ def has_converged(live: Manifest, *, is_gated: bool) -> bool:
     """
     conditions = conditions_by_type(live)
     if not is_gated:
-        blocked = conditions.get("Blocked", {})
-        return (blocked.get("status"), blocked.get("reason")) == ("True", "NamespaceNotGated")
+        return _is_blocked(live, "NamespaceNotGated")
     if get_path(live, "spec", "suspend") is True:
         suspended = conditions.get("Suspended", {})
         current = live["metadata"]["generation"]
@@ -242,7 +323,7 @@ def _without_requests(live: Manifest) -> dict[str, Any]:
     annotations = {
         key: value
         for key, value in (live["metadata"].get("annotations") or {}).items()
-        if "vworkspace.io" in key and key != labels.RETRY_SENT
+        if "vworkspace.io" in key and key not in (labels.RETRY_SENT, labels.KEPT_FROM)
     }
     return {**live, "metadata": {**live["metadata"], "annotations": annotations}}
 

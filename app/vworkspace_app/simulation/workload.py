@@ -10,11 +10,13 @@ import attrs
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import HOLD, NOTE
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
+from vworkspace_app.simulation.cluster_requests import ClusterRequests
 from vworkspace_app.simulation.operator_world import (
     BROKEN,
     CHART,
@@ -33,10 +35,11 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 GITOPS: Final = "gitops-tool"
 """The field manager of a GitOps tool."""
 _TAKE_OVER: Final = "kubectl label secrets "
-_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB)
+_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB, Do.STRAY_JOB)
+_OF_CLUSTER: Final = (Do.FORBID, Do.PERMIT, Do.ROTATE, Do.DELETE_CLUSTER)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
-    *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
+    *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION, Do.LATE_APPROVAL, Do.FAILING_UPGRADE),
 )
 
 
@@ -85,12 +88,14 @@ class SimulatedWorkload:
     """The number of actions that the API server did not refuse."""
     jobs: JobRequests = attrs.field(init=False)
     operations: OperationRequests = attrs.field(init=False)
+    cluster: ClusterRequests = attrs.field(init=False)
     _retried: set[str] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         furnish(self.world)
         self.jobs = JobRequests(self.world, instance, space_of)
         self.operations = OperationRequests(self.world)
+        self.cluster = ClusterRequests(self.world)
 
     def perform(self, act: Act) -> None:
         """Carry out an action of a user. It has no effect if the API server refuses the request."""
@@ -109,6 +114,7 @@ class SimulatedWorkload:
         tool give up its fields of HelmReleases, and let instances take over Helm releases. The control plane offers a
         job that has expired, and after a restore of etcd also open jobs again.
         """
+        self.cluster.replace_lost_credential()
         self.jobs.offer_again()
         self.jobs.offer_expired()
         self.operations.stop_recurring()
@@ -161,6 +167,8 @@ class SimulatedWorkload:
             self.jobs.ask(act)
         elif do in _OF_OPERATIONS:
             self._operate(do, act)
+        elif do in _OF_CLUSTER:
+            self.cluster.ask(act, ref_of_instance(act.name))
         elif do in (Do.OPEN, Do.CLOSE, Do.END):
             self._change_namespace(do, ObjectRef(NAMESPACE, None, space_of(act.name)))
         elif (patch := _patch(do, act.number)) is not None:
@@ -178,6 +186,10 @@ class SimulatedWorkload:
                 self._hold(ref)
             case Do.DELETE:
                 world.delete(ref)
+            case Do.ABANDON:
+                if (live := world.get(ref)) is not None and not live["metadata"].get("deletionTimestamp"):
+                    world.change(ref, {"metadata": {"annotations": {ABANDON: "true"}}})
+                    world.delete(ref)
             case Do.DELETE_CHILD:
                 world.delete(release)
             case Do.ANNOTATE_CHILD:
@@ -201,6 +213,10 @@ class SimulatedWorkload:
                 operations.create(act, space, of=f"backup.{engines_of(act.name)['backup']}")
             case Do.APPROVED:
                 operations.create_approved(act, space)
+            case Do.LATE_APPROVAL:
+                operations.create_approved(act, space, late=True)
+            case Do.FAILING_UPGRADE:
+                operations.create(act, space, of="upgrade.helm")
             case Do.CONFLICT:
                 for capability in ("migration", "backup"):
                     operations.create(act, space, of=f"{capability}.{engines_of(act.name)[capability]}")

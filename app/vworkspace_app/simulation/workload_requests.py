@@ -16,6 +16,7 @@ from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.operator_world import (
     APPROVAL_SECRET,
+    BROKEN,
     CLASS,
     CLUSTER_ID,
     GUESTS,
@@ -54,6 +55,8 @@ _WITH_DEADLINE: Final = 3
 _DEADLINE: Final = 60
 """The deadline in seconds."""
 _HOUR: Final = timedelta(hours=1)
+_LATE: Final = timedelta(hours=12)
+"""The time since an approval expired, longer than the clocks of replicas are wrong."""
 _YEARLY: Final = "0 0 1 1 *"
 """A schedule that is never due in a run: an Operation with it goes on until it is cancelled."""
 
@@ -126,16 +129,19 @@ class OperationRequests:
             manifest["metadata"]["finalizers"] = [HOLD]
         self.world.create(manifest, OPERATION)
 
-    def create_approved(self, act: Act, namespace: str) -> None:
+    def create_approved(self, act: Act, namespace: str, *, late: bool = False) -> None:
         """Create an Operation that has an approval already, for `act`, a simulated user's action on an instance.
 
-        If `act.number` is odd, the approval is new. Otherwise it is the first approval for the instance, which may have
-        been used already. Raises errors of the API server.
+        If `act.number` is odd, or the approval is `late`, which means that it has expired, the approval is new.
+        Otherwise it is the first approval for the instance, which may have been used already. Raises errors of the API
+        server.
         """
-        manifest = self.manifest(act, namespace)
+        manifest = self.manifest(act, namespace, of=f"backup.{engines_of(act.name)['backup']}" if late else "")
         name, spec = manifest["metadata"]["name"], manifest["spec"]
-        first = self._first_approved.setdefault(act.name, name)
-        spec["approvals"] = self._approval(name, namespace, spec["parameters"], name if act.number % 2 else first)
+        first = name if late else self._first_approved.setdefault(act.name, name)
+        request = name if act.number % 2 else first
+        ends = -_LATE if late else _HOUR
+        spec["approvals"] = self._approval(name, namespace, spec["parameters"], request, ends)
         self.world.create(manifest, OPERATION)
 
     def approve(self, act: Act) -> None:
@@ -180,6 +186,8 @@ class OperationRequests:
 
     def _further(self, template: OperationTemplate, act: Act) -> Mapping[str, Any]:
         """Return the parameters that depend on the user's action, or on the engine object of an earlier Operation."""
+        if act.do == Do.FAILING_UPGRADE:
+            return {"targetVersion": BROKEN}
         if template.engine == "helm":
             return {"targetVersion": f"1.{act.number}.1", "valuesPatch": {"patched": act.number}}
         if template.capability == "restore" and (field := _EARLIER.get(template.engine)):
@@ -200,16 +208,18 @@ class OperationRequests:
         ]
         return done[-1] if done else ""
 
-    def _approval(self, name: str, namespace: str, parameters: Any, request: str) -> dict[str, Any]:
+    def _approval(
+        self, name: str, namespace: str, parameters: Any, request: str, ends: timedelta = _HOUR
+    ) -> dict[str, Any]:
         """Return the `spec.approvals` of an Operation.
 
-        `request` is the id of the approver's decision, which is valid for one run.
+        `request` is the id of the approver's decision, which is valid for one run. It expires after the time `ends`.
         """
         now = self.world.loop.now()
         payload = {
             "at": now.isoformat(),
             "by": "alice",
-            "exp": int((now + _HOUR).timestamp()),
+            "exp": int((now + ends).timestamp()),
             "op": name,
             "rid": f"request-{request}",
             "ns": namespace,
@@ -222,6 +232,8 @@ FORGED: Final = "9.9.9"
 """The chart version that only forged jobs request (PULL-9)."""
 GHOST: Final = "ghost"
 """The prefix of instances that jobs only delete, in the end (PULL-4)."""
+STRAY: Final = "stray"
+"""The beginning of the names of instances without the label of managed ones, which no job may delete (PULL-10)."""
 EXPIRED: Final = "expired-0"
 """The instance that only an expired job requests (PULL-3)."""
 
@@ -275,6 +287,8 @@ class JobRequests:
                 self._forge(act.name)
             case Do.JOBS:
                 self._together(act)
+            case Do.STRAY_JOB:
+                self._ask_for_stray(f"{STRAY}-{act.number}")
             case _:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
@@ -328,6 +342,12 @@ class JobRequests:
 
     def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> None:
         self.world.control.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
+
+    def _ask_for_stray(self, name: str) -> None:
+        """Offer a job that deletes an instance which a user made for another operator (PULL-10)."""
+        manifest = self.instance(name, "1.0.0", 0)
+        self.world.create({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, APPLICATION_INSTANCE)
+        self._next(name, delete=True)
 
     def _replay(self, act: Act) -> None:
         """Offer an earlier job under a new id."""

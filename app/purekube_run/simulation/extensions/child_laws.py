@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from purekube.boxes.decision.labels import MARKS
+
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.boxes.box import Box, BoxNode
-from purekube.boxes.decision.labels import MARKS
 from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete
 from purekube.graph.node import Until
 from purekube.graph.owner import label_text
