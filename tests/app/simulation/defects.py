@@ -34,6 +34,7 @@ from purekube_run.simulation.run import SimulationOutcome
 from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
+from tests.app.simulation import further_patches as further
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.jobs.agent import Agent
@@ -575,6 +576,63 @@ DEFECTS = {
     ),
     "leaves a namespace out": Defect(
         _few_namespaces, _laws(("RES-3", "the Cluster names the managed namespaces")), faults=()
+    ),
+    "misses what happens to a namespace": Defect(
+        further.misses_namespaces,
+        _laws(
+            ("REC-1", "a closed namespace is noticed at once"),
+            ("REC-1", "an opened namespace is noticed at once"),
+        ),
+        faults=(),
+    ),
+    "uninstalls what is abandoned": Defect(
+        further.uninstalls_what_is_abandoned, _laws(("REC-10", "what is abandoned stays")), faults=()
+    ),
+    "allows every version": Defect(
+        further.allows_every_version, _laws(("RES-3", "what the policy forbids is blocked")), faults=()
+    ),
+    "uses a token early": Defect(
+        further.uses_a_token_early, _laws(("PULL-8", "a token is used once the Secret holds it")), faults=()
+    ),
+    "drops the old token": Defect(
+        further.drops_the_old_token, _laws(("PULL-8", "the old token stays until the new one works")), faults=()
+    ),
+    "forgets what it rotated": Defect(
+        further.forgets_what_it_rotated,
+        _laws(("PULL-8", "a rotation ends"), ("PULL-4", "an acknowledged job has a result")),
+        faults=(),
+    ),
+    "makes a deleted Cluster again": Defect(
+        further.remakes_the_cluster, _laws(("RES-3", "a deleted Cluster stays away")), faults=()
+    ),
+    "deletes what is not managed": Defect(
+        further.deletes_what_is_not_managed, _laws(("PULL-10", "a job deletes only what is managed")), faults=()
+    ),
+    "takes an expired approval": Defect(
+        further.takes_an_expired_approval, _laws(("OPS-4", "an expired approval starts nothing")), faults=()
+    ),
+    "writes no Events": Defect(
+        further.writes_no_events, _laws(("REC-1", "a transition at rest has an Event")), faults=()
+    ),
+    "reports nothing": Defect(
+        further.reports_nothing,
+        _laws(("PULL-6", "the end of an Operation is reported"), ("PULL-6", "a transition at rest is reported")),
+        faults=(),
+    ),
+    "keeps a failed upgrade": Defect(
+        further.keeps_a_failed_upgrade,
+        _laws(("REC-9", "a failed upgrade is taken back"), ("REC-1", "every instance converges")),
+        faults=(),
+    ),
+    "tells a cancellation early": Defect(
+        further.tells_a_cancellation_early,
+        _laws(("OPS-11", "a cancelled run has ended")),
+        seconds=14400.0,
+        faults=("engines-stall",),
+        pace=24.0,
+    ),
+    "deletes a backup with its Operation": Defect(
+        further.deletes_a_backup, _laws(("OPS-11", "what succeeded is kept")), seconds=14400.0, faults=(), pace=24.0
     ),
     "does expired jobs": Defect(_never_expired, _laws(("PULL-3", "an expired job does nothing")), faults=()),
     "takes an approval of other parameters": Defect(
