@@ -2,13 +2,11 @@
 
 from typing import Final
 
-from purekube.boxes.decision.labels import MARKS
-
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.boxes.box import Box, BoxNode
-from purekube.boxes.model import ApplyMode, ImmutableMode, OnDelete
-from purekube.graph.node import Until
+from purekube.boxes.box import MARKS, Box, BoxNode
+from purekube.boxes.model import ApplyMode
+from purekube.graph.node import OnImmutable, Removal, Until
 from purekube.graph.owner import label_text
 from purekube.ports import KubeVerb
 from purekube.readiness import State, readiness
@@ -66,8 +64,8 @@ class ChildLaws:
             return
         uid = str(get_path(write.request.body, "preconditions", "uid") or "")
         node = self._nodes.get(self._born.get(uid, ("", ""))[1])
-        if node is not None and node.on_immutable is not ImmutableMode.RECREATE:
-            goes = node.on_delete is not OnDelete.ORPHAN
+        if node is not None and node.on_immutable is not OnImmutable.RECREATE:
+            goes = node.on_delete is not Removal.ORPHAN
             self._laws.check("PH-3", "what is to stay is not deleted", write.request.ref, goes, "it outlives its owner")
 
 
