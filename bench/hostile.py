@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from vworkspace_app.webhooks.intake import LARGEST
-from vworkspace_core.webhook.paths import GATED_PATH
+from vworkspace_core.webhook.admission import GATED_PATH
 
 PAUSE: Final = 5.0
 """The seconds after which a closed connection is opened again."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from purekube_run.examination.verdicts import Verdict
-from vworkspace_app.examination.clauses import place_of
+from vworkspace_app.examination.run import place_of
 
 Report: TypeAlias = Mapping[str, Any]
 

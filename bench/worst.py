@@ -62,7 +62,7 @@ from tests.support.operation_worlds import operation_manifest, template
 from tests.support.worst import ENGINES, INSTANCES, OPERATIONS, STATUSES, EngineGrower, Grower
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.engines import engine_kinds
-from vworkspace_core.webhook.paths import GATED_PATH
+from vworkspace_core.webhook.admission import GATED_PATH
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from vworkspace_app.arguments.signature import REQUIRED, Argument, arguments_of
+from vworkspace_app.arguments import REQUIRED, Argument, arguments_of
 from vworkspace_app.commands.program import PROGRAM, Command
 
 _PROGRAM: Final = "vworkspace-operator"

@@ -13,7 +13,7 @@ from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube_run.process.yaml_documents import Format, dump
 from tools.box_schemas import json_schema
 from tools.chart.files import chart
-from tools.completion_scripts import completion_scripts
+from tools.completion_table import completion_table
 from tools.dashboard import dashboard
 from tools.editor_schemas import editor_schemas
 from tools.expressions_page import expressions_page
@@ -33,7 +33,7 @@ def generated_files() -> Mapping[str, str]:
         **kustomize_bases(),
         **chart(),
         **{f"docs/schemas/{name}": dump([schema], Format.JSON) for name, schema in editor_schemas().items()},
-        **{f"app/vworkspace_app/completion/{shell}": text for shell, text in completion_scripts().items()},
+        "app/vworkspace_app/completion.json": completion_table(),
         "docs/conditions.md": markdown(),
         "docs/operations.md": operations_page(),
         "docs/schemas/operatorbox.schema.json": dump([json_schema()], Format.JSON),

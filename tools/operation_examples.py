@@ -21,7 +21,7 @@ from purekube_run.process.yaml_documents import Format, dump, parse_yaml
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.operations.approvals.claims import Claims, approval_claim, parameters_digest
+from vworkspace_core.operations.approvals import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.builtin import template_name
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineTemplate

@@ -13,7 +13,7 @@ from tools.flux_page import flux_page
 from tools.metrics_page import metrics_page
 from tools.modules_page import modules_page
 from tools.operations_page import engines_page
-from vworkspace_app.settings import flags
+from vworkspace_app.settings import loading
 
 
 def site_pages() -> Mapping[str, str]:
@@ -24,7 +24,7 @@ def site_pages() -> Mapping[str, str]:
         "docs/flux-scenarios.md": flux_page(),
         "docs/metrics.md": metrics_page(),
         "docs/modules.md": modules_page(),
-        "docs/settings.md": flags.markdown(),
+        "docs/settings.md": loading.markdown(),
         "docs/decisions/README.md": decision_pages.page(),
         "docs/spec/proofs.md": spec_pages.page(),
     }

@@ -7,7 +7,6 @@ commands `cluster`, `control-plane` and `demo` report that.
 
 import sys
 from collections.abc import Iterator, Sequence
-from os.path import dirname, join
 from typing import Final
 
 from vworkspace_app import VERSION
@@ -95,15 +94,11 @@ def answered(arguments: Sequence[str], *, complete: bool) -> str | None:
         case () | ("--help",) | ("-h",):
             return "\n".join(_help(complete=complete))
         case ("completion", "bash" | "zsh" | "fish" as shell) if complete:
+            from vworkspace_app.completion import completion_script
+
             return completion_script(shell)
         case _:
             return None
-
-
-def completion_script(shell: str) -> str:
-    """Return the script for the completion of commands and options in bash, zsh or fish."""
-    with open(join(dirname(__file__), "completion", shell), encoding="utf-8") as file:
-        return file.read().rstrip()
 
 
 def _help(*, complete: bool) -> Iterator[str]:

@@ -15,8 +15,7 @@ import pytest
 from purekube_run.examination.operator_process import OperatorCommand
 from tests.support.commands import run
 from tests.support.seeded_defects import DEFECTS
-from vworkspace_app.examination.clauses import ExaminationProfile
-from vworkspace_app.examination.run import ExaminationRequest
+from vworkspace_app.examination.run import ExaminationProfile, ExaminationRequest
 
 pytestmark = pytest.mark.slow
 

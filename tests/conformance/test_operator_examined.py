@@ -17,8 +17,7 @@ from purekube_run.process.command_line import INTERRUPTED
 from tests.docs.spec_pages import clauses
 from tests.support.commands import COMMAND, Ended, Running, run
 from tests.support.patience import until
-from vworkspace_app.examination.clauses import CODES, UNSEEN, ExaminationProfile
-from vworkspace_app.examination.run import ExaminationRequest
+from vworkspace_app.examination.run import CODES, UNSEEN, ExaminationProfile, ExaminationRequest
 from vworkspace_core.api.crd import crd_manifests
 
 GITOPS = f"{COMMAND} run --kubeconfig {{kubeconfig}} --no-agent --cluster-id {{cluster_id}}"

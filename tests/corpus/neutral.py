@@ -35,8 +35,13 @@ from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.own_status import Unreadable
-from vworkspace_core.clusters.controllers import InformerReport
-from vworkspace_core.clusters.inventory import AgentReport, ClusterInventory, PendingDeliveries, WeakSettings
+from vworkspace_core.clusters.inventory import (
+    AgentReport,
+    ClusterInventory,
+    InformerReport,
+    PendingDeliveries,
+    WeakSettings,
+)
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.credentials import messages as credentials
 from vworkspace_core.credentials.secret import StoredCredential
@@ -45,8 +50,7 @@ from vworkspace_core.jobs import messages as jobs
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.plan import Inspection
-from vworkspace_core.operations.approvals.claims import Claims
-from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
+from vworkspace_core.operations.approvals import Claims, UsedApprovals
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.settings import OperationSettings
 

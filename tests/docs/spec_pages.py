@@ -11,8 +11,7 @@ from pathlib import Path
 import attrs
 
 from purekube_run.examination.operator_process import OperatorCommand
-from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
-from vworkspace_app.examination.run import ExaminationRequest
+from vworkspace_app.examination.run import UNSEEN, ExaminationProfile, ExaminationRequest
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "docs" / "spec"

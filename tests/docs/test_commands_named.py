@@ -9,7 +9,7 @@ import pytest
 
 from tests.docs.test_links import PAGES, named
 from tools.commands_page import commands_page
-from vworkspace_app.settings.flags import markdown as settings_page
+from vworkspace_app.settings.loading import markdown as settings_page
 
 _ANYWHERE = ("--help", "--version", "-h")
 _PAST = {"CHANGELOG.md"}

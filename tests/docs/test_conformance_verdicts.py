@@ -8,8 +8,7 @@ from purekube_run.examination.verdicts import Check
 from tests.conformance import test_controller_runtime_examined as examined_go
 from tests.conformance.test_kopf_examined import PREDICTED
 from tests.docs.markdown import ROOT
-from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
-from vworkspace_app.examination.run import ExaminationRequest
+from vworkspace_app.examination.run import UNSEEN, ExaminationProfile, ExaminationRequest
 
 
 def ours(check: Check[Any]) -> str:

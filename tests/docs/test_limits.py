@@ -41,7 +41,7 @@ LIMITS = (
     Limit("Unknown tokens", constant("vworkspace_app.page.access.BURST"), "10"),
     Limit("A verdict of the API server", constant("vworkspace_app.page.access.VERDICT_SECONDS"), "10 s"),
     Limit("JSON of an object", constant("purekube.controller.informer.outline.HELD_WHOLE") / KIB, "32 KiB"),
-    Limit("Followers of the page", constant("vworkspace_app.page.live.MOST_FOLLOWERS"), "32"),
+    Limit("Followers of the page", constant("vworkspace_app.page.site.MOST_FOLLOWERS"), "32"),
     Limit("A follower of the page that does not read", PORT.whole, "30 s"),
     Limit("Head of a request to a port", constant("purekube_run.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
     Limit("Levels of an object", constant("purekube.apimachinery.nesting.LEVELS"), "150"),
@@ -65,13 +65,17 @@ LIMITS = (
     Limit("Message of a condition", constant("purekube.apimachinery.secret_material.LONGEST_MESSAGE"), "1,024"),
     Limit("Note of an Event", constant("purekube.controller.event_series.LONGEST_NOTE"), "1,024"),
     Limit("Text of a log line", constant("purekube_run.process.logs._LONGEST"), "32,768"),
-    Limit("Approval claim", constant("vworkspace_core.operations.approvals.claims.LONGEST"), "8,192"),
-    Limit("Used approvals", constant("vworkspace_core.operations.approvals.used_approvals.MOST_SPENT"), "5,000"),
+    Limit("Approval claim", constant("vworkspace_core.operations.approvals.LONGEST"), "8,192"),
+    Limit("Used approvals", constant("vworkspace_core.operations.approvals.MOST_SPENT"), "5,000"),
     Limit(
         "Retention of a backup", constant("vworkspace_core.operations.engines.velero.LONGEST_RETENTION_DAYS"), "3650"
     ),
-    Limit("Helm's release", constant("vworkspace_core.operations.engines.releases.LARGEST_RELEASE") / MIB, "4 MiB"),
-    Limit("Manifest of a hook", constant("vworkspace_core.operations.engines.releases.LARGEST_HOOK") / KIB, "256 KiB"),
+    Limit(
+        "Helm's release", constant("vworkspace_core.operations.engines.helm_hook_job.LARGEST_RELEASE") / MIB, "4 MiB"
+    ),
+    Limit(
+        "Manifest of a hook", constant("vworkspace_core.operations.engines.helm_hook_job.LARGEST_HOOK") / KIB, "256 KiB"
+    ),
     Limit("Values in a YAML", constant("purekube_run.process.yaml_documents._MOST_VALUES"), "20,000"),
     Limit("Levels of a YAML", constant("purekube_run.process.yaml_documents._DEEPEST"), "100"),
     Limit("Outputs of an Operation", constant("vworkspace_core.operations.status.MOST_OUTPUTS"), "32"),

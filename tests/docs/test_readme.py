@@ -15,7 +15,7 @@ import pytest
 
 from tools.commands_page import commands_page
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.settings.flags import markdown as settings_page
+from vworkspace_app.settings.loading import markdown as settings_page
 from vworkspace_core.api.vocabulary import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.support.commands import Running, call, clean_environment, run
-from vworkspace_app.demo.box_scene import FILE
+from vworkspace_app.demo.box_story import FILE
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "boxes"
 

@@ -16,7 +16,7 @@ from tests.support.e2e_world import CLUSTER, NS, World
 from tests.support.operation_requests import FLUX, Operating, operations_story
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.approvals.claims import parameters_digest
+from vworkspace_core.operations.approvals import parameters_digest
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.engines import ENGINES
 

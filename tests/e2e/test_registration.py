@@ -23,7 +23,7 @@ from tests.e2e.test_command_processes import (
 )
 from tests.support.commands import Ended, Running, call, merge, one_line, run
 from tests.support.e2e_world import CLUSTER, NS
-from vworkspace_app.credentials.bootstrap import REGISTRATION_TOKEN_TYPE
+from vworkspace_app.credentials.registration import REGISTRATION_TOKEN_TYPE
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.fleet_watch import FollowedObjects
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects, read_object_context, read_own_objects
-from vworkspace_app.verbs.named_objects import find_named_object
+from vworkspace_app.verbs import find_named_object
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.overview.summary import OverviewState, summary_of
 from vworkspace_core.overview.tree import tree_of

@@ -28,8 +28,8 @@ from vworkspace_app.overview.reading import (
     read_object_context,
     read_own_objects,
 )
-from vworkspace_app.overview.screen import Screen
-from vworkspace_app.verbs.named_objects import find_named_object
+from vworkspace_app.overview.text import Screen
+from vworkspace_app.verbs import find_named_object
 from vworkspace_core.overview.summary import OverviewState
 
 NOW = datetime(2026, 1, 1, 13, tzinfo=UTC)

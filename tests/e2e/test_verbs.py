@@ -19,8 +19,7 @@ from tests.support.jobs import CLUSTER_ID
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating
 from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
-from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
+from vworkspace_app.verbs import ApprovalRequest, LogRequest, approve_operation, execute_verb, write_logs
 from vworkspace_core.api.labels import CLI_MANAGER
 from vworkspace_core.overview import actions
 

@@ -28,12 +28,11 @@ from tests.support.violations import ADMISSION, Violation
 from tests.support.violations import instance as valid_instance
 from tests.support.violations import operation as valid_operation
 from vworkspace_app.install import InstallOptions, installation
-from vworkspace_app.install.webhook_manifests import SERVICE
+from vworkspace_app.install.box_webhooks import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY
-from vworkspace_core.webhook.paths import GATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import GATED_PATH, WebhookSettings
 
 CLUSTER = "cluster-prod-1"
 BOXES = Path(__file__).resolve().parents[2] / "examples" / "boxes"

@@ -25,7 +25,7 @@ from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.clusters.conditions import wanted_conditions
+from vworkspace_core.clusters.decision import wanted_conditions
 from vworkspace_core.clusters.inventory import ClusterInventory
 from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.scope import JobScope

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from vworkspace_app.install.profiles import Profile
-from vworkspace_core.operations.approvals.claims import BINDINGS
+from vworkspace_app.install.options import Profile
+from vworkspace_core.operations.approvals import BINDINGS
 
 __all__ = ["DIGEST", "EVERYTHING", "PULLABLE", "values"]
 

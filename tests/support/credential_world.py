@@ -20,10 +20,9 @@ from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import PatchType
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import next_deadline, start, step
+from vworkspace_core.credentials.machine import RotationStage, next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import StoredCredential, new_secret, secret_ref, stored_credential
-from vworkspace_core.credentials.state import RotationStage
 from vworkspace_fake.controlplane import ApiRefusal, ControlPlaneServer, InProcessControlPlane, ScriptedFault
 
 CLUSTER_ID = "cluster-prod-1"

@@ -37,7 +37,7 @@ from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL, OPERATION_UID
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.operations.approvals.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.approvals import approval_claim, parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import JobEntry

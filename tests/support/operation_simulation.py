@@ -52,7 +52,7 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, INSTANCE_UID, OPERATION_UID
 from vworkspace_core.api.operation import Operation, Phase
-from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved, observe_operation_live
 from vworkspace_core.operations.reconcile import needs_live_view, reconcile_operation
 

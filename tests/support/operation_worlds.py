@@ -26,7 +26,7 @@ from tools.status_samples import shown_by
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
-from vworkspace_core.operations.approvals.claims import Claims, approval_claim, parameters_digest
+from vworkspace_core.operations.approvals import Claims, approval_claim, parameters_digest
 from vworkspace_core.operations.builtin import builtin_templates, template_name
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineObject, EngineStatus

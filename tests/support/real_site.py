@@ -27,9 +27,9 @@ from tests.support.definitions import have_defined
 from tests.support.patience import PATIENCE, pause_after
 from tools.cluster.charts import Repository
 from tools.cluster.up import Cluster
-from vworkspace_app.demo.cluster_ground import ClusterFixture
+from vworkspace_app.demo.cluster_story import ClusterFixture
 from vworkspace_app.demo.demo_world import open_group
-from vworkspace_app.demo.spectator import Spectator
+from vworkspace_app.demo.narrator import Spectator
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry

@@ -39,10 +39,9 @@ from tests.support.page_text import addresses, elements, main_of, rows
 from tests.support.patience import PATIENCE
 from vworkspace_app.page.access import PATH, VERDICT_SECONDS, PasswordAccess, TokenAccess
 from vworkspace_app.page.jobs_page import JobsPage
-from vworkspace_app.page.live import MOST_FOLLOWERS
-from vworkspace_app.page.pods import PodReader
 from vworkspace_app.page.rendering import ASSETS
-from vworkspace_app.page.site import HEADERS, KnownHosts
+from vworkspace_app.page.site import HEADERS, MOST_FOLLOWERS, KnownHosts
+from vworkspace_app.page.surroundings import PodReader
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 

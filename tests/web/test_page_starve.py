@@ -12,10 +12,9 @@ from starlette.requests import Request
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from vworkspace_app.page.access import BURST, LONGEST, REFILL_SECONDS, Allowances, TokenAccess, may_be_token
-from vworkspace_app.page.live import Followers
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_app.page.screens import PageContent
-from vworkspace_app.page.site import is_known_host
+from vworkspace_app.page.site import Followers, is_known_host
 
 NOW = 1_800_000_000.0
 

@@ -13,8 +13,7 @@ import attrs
 from purekube.apimachinery.fields import camel
 from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
-from vworkspace_app.install.accounts import accounts
-from vworkspace_app.install.applied_boxes import applied_rbac
+from vworkspace_app.install.box_webhooks import applied_configuration, certificate, configurations
 from vworkspace_app.install.chart_values import (
     NO_AUTHORITY,
     NO_CLUSTER_ID,
@@ -23,13 +22,19 @@ from vworkspace_app.install.chart_values import (
     WITH_REGISTRY,
 )
 from vworkspace_app.install.deployment import BOXES, flags, workload
-from vworkspace_app.install.everything import tenant
+from vworkspace_app.install.everything import accounts, tenant
+from vworkspace_app.install.extension_manifests import applied_rbac
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network, prometheus_rule
-from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, SHARD_LABEL, InstallOptions
-from vworkspace_app.install.profiles import Profile, profile_settings
+from vworkspace_app.install.options import (
+    EXAMPLE_REGISTRY,
+    NO_SUCH_REGISTRY,
+    SHARD_LABEL,
+    InstallOptions,
+    Profile,
+    profile_settings,
+)
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
-from vworkspace_app.install.webhook_manifests import applied_configuration, certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install import access

@@ -8,12 +8,12 @@ from typing import Annotated, Final, Literal
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import FAILURE
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, form_of, now
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.checking import before_installing, installed
-from vworkspace_app.overview.screen import Screen
+from vworkspace_app.overview.text import Screen
 from vworkspace_core.overview.checkup import CheckFinding, CheckResult
 
 _COLOURS: Final = {

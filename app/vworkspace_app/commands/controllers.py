@@ -15,14 +15,14 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
 from vworkspace_app.commands.shared.options import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.options import read_authority
-from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
+from vworkspace_app.install.rbac import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.kinds_of_users import served_kinds
 

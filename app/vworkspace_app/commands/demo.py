@@ -18,20 +18,16 @@ from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.signals import run_unless_stopped, run_until_signal, run_until_stopped
 from vworkspace_app import VERSION
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.servers import jobs_page
-from vworkspace_app.demo import playground
 from vworkspace_app.demo.board import box_table, instance_table, operations_table
-from vworkspace_app.demo.box_scene import open_box_scene
-from vworkspace_app.demo.box_story import create_example_object, lines, run_box_story
-from vworkspace_app.demo.cluster_story import run_cluster_story
-from vworkspace_app.demo.cluster_world import DemoClusterOptions, open_cluster_world
-from vworkspace_app.demo.demo_world import DemoWorld, open_world
-from vworkspace_app.demo.narrator import Narrator
+from vworkspace_app.demo.box_story import create_example_object, lines, open_box_scene, run_box_story
+from vworkspace_app.demo.cluster_story import DemoClusterOptions, open_cluster_world, run_cluster_story
+from vworkspace_app.demo.demo_world import DemoWorld, open_world, playground_lines, prepare_playground
+from vworkspace_app.demo.narrator import Narrator, TooSlow
 from vworkspace_app.demo.operations_scene import ENGINES, FLUX
 from vworkspace_app.demo.operations_story import run_operations_story
 from vworkspace_app.demo.scene import QUICK
-from vworkspace_app.demo.spectator import TooSlow
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.demo.story import run_story
 from vworkspace_app.manager.telemetry import LogOnly
@@ -162,8 +158,8 @@ class _Play:
         """
         self.stage.act("A playground")
         with suppress(TooSlow):
-            await playground.prepare_playground(Narrator(world, self.stage))
-        for line in playground.lines(world):
+            await prepare_playground(Narrator(world, self.stage))
+        for line in playground_lines(world):
             self.stage.say(line)
         await anyio.sleep_forever()
 

@@ -12,7 +12,7 @@ from purekube.controller.appliers import estimated
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.shared import plan_documents
 from vworkspace_app.commands.shared.options import Kubeconfig

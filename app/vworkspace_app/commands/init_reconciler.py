@@ -22,7 +22,7 @@ from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import STDIN, read_documents
 from vworkspace_app import VERSION
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.box.init import GROUP, KIND, PROJECT, check_name, module_of, write_new
 from vworkspace_app.commands.reconciler_project import CRD_FILES, FILES
 

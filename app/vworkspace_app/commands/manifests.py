@@ -10,7 +10,7 @@ from purekube.apimachinery.formats import matches
 from purekube.apimachinery.problems import ValidationProblems
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_values
-from vworkspace_app.arguments.signature import Parameter, arguments_of_fields
+from vworkspace_app.arguments import Parameter, arguments_of_fields
 from vworkspace_app.commands.shared.options import Output
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
 from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, OptionScope, option

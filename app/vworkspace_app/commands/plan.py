@@ -17,7 +17,7 @@ from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared import plan_documents as output
 from vworkspace_app.commands.shared.plan_documents import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
 from vworkspace_app.operations.template_files import read_templates
@@ -27,7 +27,7 @@ from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
-from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.override import release_request

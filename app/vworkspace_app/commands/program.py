@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 import attrs
 
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.arguments.parser import alike, call, command_help, description, first_line, titled
-from vworkspace_app.arguments.signature import UsageError
+from vworkspace_app.arguments import UsageError, alike, call, command_help, description, first_line, titled
 from vworkspace_app.commands.shared.quick_imports import quick_imports
-from vworkspace_app.missing_packages import ABOUT, COMMANDS, completion_script, install_hint
+from vworkspace_app.completion import completion_script
+from vworkspace_app.missing_packages import ABOUT, COMMANDS, install_hint
 
 _PROGRAM: Final = "vworkspace-operator"
 _HELP: Final = ("--help", "-h")

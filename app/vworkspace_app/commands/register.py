@@ -14,7 +14,7 @@ from purekube_http import KubeApiClient, load_config
 from purekube_run.process.command_line import USAGE, CommandError, read_text
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.credentials.registration import Registered, register, store_credential
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.secret import secret_ref

@@ -11,8 +11,8 @@ from purekube_run.process.signals import run_unless_stopped
 from purekube_run.process.terminal import SecretMask
 from vworkspace_app.commands.shared.process import ProcessParts, configure_log, run_process
 from vworkspace_app.credentials.live_credential import Live
-from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.production import production_manager
+from vworkspace_app.manager.settings import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.startup import first_credentials
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_app.settings import RunSettings

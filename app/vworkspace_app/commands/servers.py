@@ -16,7 +16,7 @@ from kubelab.command import HELP, ServeOptions, serve_until_signal
 from purekube.apimachinery.manifest import Manifest
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, cannot_listen, parse_address
 from purekube_run.process.signals import run_until_signal
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Listen
 from vworkspace_app.page.access import PasswordAccess
 from vworkspace_app.page.jobs_page import JobsPage

@@ -13,7 +13,7 @@ from purekube.apimachinery.timestamps import format_time
 from purekube.ports import KubeApi
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared import session
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import form_of
@@ -29,15 +29,21 @@ from vworkspace_app.overview.reading import (
     read_object_context,
     read_own_objects,
 )
-from vworkspace_app.overview.screen import Screen
-from vworkspace_app.overview.text import footer, list_table, object_report
-from vworkspace_app.verbs.named_objects import find_named_object, is_known
+from vworkspace_app.overview.text import Screen, footer, list_table, object_report
+from vworkspace_app.verbs import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.origin import origin_data, origin_of
+from vworkspace_core.overview.object_graph import origin_data, origin_of
 from vworkspace_core.overview.page_paths import page_link
-from vworkspace_core.overview.replicas import Workers, at_work, heartbeat_of
 from vworkspace_core.overview.summary import summary_of
-from vworkspace_core.overview.tree import branch_data, shard_data, state_counts, summary_data
+from vworkspace_core.overview.tree import (
+    Workers,
+    at_work,
+    branch_data,
+    heartbeat_of,
+    shard_data,
+    state_counts,
+    summary_data,
+)
 
 if TYPE_CHECKING:
     from purekube.boxes.box import Box

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.signals import run_until_signal
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.observability import serving_in_thread
 from vworkspace_app.page.drawing import TracePage
 from vworkspace_app.page.screens import STREAMS

@@ -24,13 +24,13 @@ from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import load_controllers
 from purekube_run.reconcilers.passes import rules_of
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds, DryRun, Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
-from vworkspace_app.verbs.forgetting import Forgetting, Held
-from vworkspace_core.api.installation import Installation, InstallTool
-from vworkspace_core.overview.replicas import is_held
+from vworkspace_app.verbs import Forgetting, Held
+from vworkspace_core.api.remedies import Installation, InstallTool
+from vworkspace_core.overview.tree import is_held
 
 
 def _held_by(composite: Composite) -> Held:

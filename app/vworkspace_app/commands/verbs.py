@@ -9,11 +9,10 @@ from typing import Annotated
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube_http import KubeApiClient
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, now
-from vworkspace_app.verbs.execution import ApprovalRequest, approve_operation, execute_verb
-from vworkspace_app.verbs.pod_logs import LogRequest, write_logs
+from vworkspace_app.verbs import ApprovalRequest, LogRequest, approve_operation, execute_verb, write_logs
 from vworkspace_core.overview import actions
 from vworkspace_core.overview.actions import ActionOutcome, PlannedAction
 

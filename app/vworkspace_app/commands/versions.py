@@ -19,7 +19,7 @@ from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import dump
 from purekube_run.versions.migration import definitions_in_use, migrate
 from vworkspace_app import VERSION
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, form_of
 from vworkspace_app.install.names import NAME

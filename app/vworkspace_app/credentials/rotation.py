@@ -7,7 +7,7 @@ plane.
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, assert_never
+from typing import assert_never
 
 import anyio
 import attrs
@@ -19,15 +19,13 @@ from purekube.apimachinery.timestamps import shifted
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock
 from purekube_run.controller.observer import DECISION
+from vworkspace_app.control_plane.deadlines import Deadlines
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import next_deadline, start, step
+from vworkspace_core.credentials.machine import CredentialState, next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
-from vworkspace_core.credentials.state import CredentialState
 
-_LONGEST_REST: Final = 300.0
-"""The longest time in seconds between two looks at a deadline."""
 _log = structlog.get_logger("vworkspace.agent")
 
 
@@ -70,7 +68,7 @@ class RotationManager:
         self._state = CredentialState(secret.current.stored, secret.current.token)
         self._tasks: TaskGroup | None = None
         self._waiting: dict[str, list[_Waiter]] = {}
-        self._changed = anyio.Event()
+        self._deadlines = Deadlines(clock, self._seconds_left, lambda: self._feed(Tick()))
         self._rejected = ""
         self.is_falling_back = False
         """True while the token changes because the previous one was rejected: no reason to try sooner (PULL-7)."""
@@ -149,24 +147,13 @@ class RotationManager:
                 before_start, self._before_start = self._before_start, []
                 for event in before_start:
                     self._feed(event)
-                await self._tick()
+                await self._deadlines.run()
         finally:
             self._tasks = None
 
-    async def _tick(self) -> None:
-        looked = self._clock.monotonic()
-        while True:
-            self._changed = anyio.Event()
-            due = next_deadline(self._state)
-            left = None if due is None else (due - self._now()).total_seconds()
-            if left is not None and (left <= 0 or self._clock.monotonic() - looked >= _LONGEST_REST):
-                looked = self._clock.monotonic()
-                self._feed(Tick())
-                await self._clock.sleep(0.01)
-                continue
-            # A deadline may be months away, and either side's clock may be set meanwhile.
-            with anyio.move_on_after(None if left is None else min(left, _LONGEST_REST)):
-                await self._changed.wait()
+    def _seconds_left(self) -> float | None:
+        due = next_deadline(self._state)
+        return None if due is None else (due - self._now()).total_seconds()
 
     def _secret_changed(self, credentials: Credentials) -> None:
         if self._tasks is None:
@@ -190,7 +177,7 @@ class RotationManager:
         self._state = state
         for effect in effects:
             self._perform(effect)
-        self._changed.set()
+        self._deadlines.changed()
 
     def _perform(self, effect: r.CredentialEffect) -> None:
         match effect:

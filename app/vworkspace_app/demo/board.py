@@ -11,8 +11,7 @@ from rich.text import Text
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
-from vworkspace_app.demo.narrator import condition
-from vworkspace_app.demo.spectator import Sighting, Spectator
+from vworkspace_app.demo.narrator import Sighting, Spectator, condition
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 

@@ -12,6 +12,7 @@ from purekube.apimachinery.timestamps import format_time
 from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import (
     Narrator,
+    Sighting,
     StoryWorld,
     appeared,
     condition,
@@ -23,7 +24,6 @@ from vworkspace_app.demo.narrator import (
     spec_of,
 )
 from vworkspace_app.demo.scene import BROKEN, EDITED, NAME, WANTED, Application
-from vworkspace_app.demo.spectator import Sighting
 from vworkspace_app.demo.stage import Stage
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import RETRY

@@ -1,8 +1,13 @@
-"""The examination of an operator, which starts the operator, runs the chosen checks and returns their findings."""
+"""The examination of an operator, which starts the operator, runs the chosen checks and returns their findings.
+
+`CODES` and `UNSEEN` say which clauses (numbered requirements) each profile examines, and which cannot be observed from
+outside.
+"""
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +23,6 @@ from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from vworkspace_app.examination.case import CHART, CHECKS, InstanceCase
 from vworkspace_app.examination.checks import operations, pull, reconcile, resources, runtime
-from vworkspace_app.examination.clauses import CODES, UNSEEN, ExaminationProfile, place_of
 from vworkspace_app.examination.played import ENGINES, serve_control_plane
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -26,10 +30,49 @@ from vworkspace_fake.controlplane import ControlPlaneServer
 
 MODULES: Final = (resources, reconcile, operations, pull, runtime)
 """The modules of checks: their import fills the catalogue `CHECKS`."""
-
 NAMES: Final = frozenset({"kubeconfig", "cluster_id", "control_plane", "token_file", "namespace"})
 """The placeholders that the command which starts the operator may contain."""
 _OWN_NAMESPACE: Final = "vworkspace-system"
+
+
+class ExaminationProfile(StrEnum):
+    """The parts of the specification that an operator implements, and for which it is examined.
+
+    They are Operations with instances (GITOPS), jobs with instances (AGENT), or all of these (FULL).
+    """
+
+    GITOPS = "gitops"
+    """The operator serves instances and Operations that users and GitOps tools apply."""
+    AGENT = "agent"
+    """The operator serves instances, and jobs of a control plane."""
+    FULL = "full"
+
+
+CODES: Final[Mapping[ExaminationProfile, tuple[str, ...]]] = {
+    ExaminationProfile.GITOPS: ("RES", "REC", "OPS", "RUN"),
+    ExaminationProfile.AGENT: ("RES", "REC", "PULL", "RUN"),
+    ExaminationProfile.FULL: ("RES", "REC", "OPS", "PULL", "RUN"),
+}
+
+
+def place_of(clause: str) -> tuple[int, int]:
+    """Return a sort key for a clause such as `REC-5`: clauses are sorted as in the specification."""
+    code, _, number = clause.partition("-")
+    return CODES[ExaminationProfile.FULL].index(code), int(number)
+
+
+UNSEEN: Final[Mapping[str, str]] = {
+    "RES-2": "the form of Operations is examined with OPS-1 to OPS-12",
+    "PULL-9": "it takes keys that the operator was given; tests/conformance/test_payload_security.py examines ours",
+    "PULL-11": "it is about the control plane: `conformance control-plane`",
+    "RUN-6": "admission webhooks are called by the API server, not by clients",
+    "RUN-7": "what an installation consists of is each operator's own",
+    "RUN-8": "it is about the tests of this repository",
+    "RUN-9": "it is about the embedded API server: tests/conformance",
+    "RUN-10": "it is about the simulation: `simulate`",
+    "RUN-13": "how shards are started is each operator's own; tests/e2e/test_shards.py examines ours",
+}
+"""The clauses without a check, each with the reason."""
 
 
 @attrs.frozen

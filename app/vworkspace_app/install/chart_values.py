@@ -21,6 +21,7 @@ from purekube.apimachinery.structuring import structure_patiently
 from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
+    CHOSEN_SETTINGS,
     EXAMPLE_REGISTRY,
     LABELS,
     NAMESPACE_NAME,
@@ -30,11 +31,11 @@ from vworkspace_app.install.options import (
     InstallOptions,
     MountedBox,
     PodOptions,
+    Profile,
     PullPolicy,
     optional_pattern,
 )
-from vworkspace_app.install.profiles import CHOSEN_SETTINGS, Profile
-from vworkspace_app.settings.setting_types import Setting, as_text
+from vworkspace_app.settings.table import Setting, as_text
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 

@@ -21,8 +21,8 @@ from vworkspace_app.install.options import (
     MountedBox,
     PodOptions,
     meta,
+    profile_flags,
 )
-from vworkspace_app.install.profiles import profile_flags
 
 _USER: Final = 65532
 """The uid that the image runs as."""

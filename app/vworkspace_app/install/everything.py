@@ -1,20 +1,29 @@
-"""The manifests of the operator and of a managed namespace, in the order to apply them, and kustomize bases (RUN-7)."""
+"""The manifests of the operator and of a managed namespace, in the order to apply them, and kustomize bases (RUN-7).
+
+A managed namespace gets two service accounts: one for Flux to install releases, one to run Operations (RUN-12). Neither
+is the operator's own: an instance or an Operation gets only rights in its own namespace.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.install.accounts import account_of, accounts
+from vworkspace_app.install.box_webhooks import certificate, configurations
 from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network
-from vworkspace_app.install.options import InstallOptions, meta
+from vworkspace_app.install.options import COMPONENT, RELEASE_ACCOUNT, RUNNER_ACCOUNT, InstallOptions, meta
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
-from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.install import access
+from vworkspace_core.operations.settings import RUNNER
+
+_GROUP: Final = "rbac.authorization.k8s.io"
+_ALL: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 
 
 def installation(options: InstallOptions) -> Iterator[dict[str, Any]]:
@@ -94,7 +103,9 @@ def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
 
 
 def _applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    from vworkspace_app.install.applied_boxes import applied_rbac  # only where asked for: boxes are slow to import
+    from vworkspace_app.install.extension_manifests import (
+        applied_rbac,  # only where asked for: boxes are slow to import
+    )
 
     yield from applied_rbac(options)
 
@@ -136,3 +147,103 @@ def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest without its namespace, so that a user's overlay can set it."""
     meta = {key: value for key, value in manifest["metadata"].items() if key != "namespace"}
     return {**manifest, "metadata": meta}
+
+
+# --- accounts ---------------------------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Rule:
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...] = _ALL
+
+    def manifest(self) -> dict[str, Any]:
+        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+
+
+_CHART: Final = (
+    # Secrets are also where Helm keeps its record of the release.
+    _Rule("", ("configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services")),
+    _Rule("", ("events", "pods/log"), ("get", "list", "watch")),
+    _Rule("apps", ("daemonsets", "deployments", "statefulsets")),
+    _Rule("apps", ("controllerrevisions", "replicasets"), ("get", "list", "watch")),
+    _Rule("autoscaling", ("horizontalpodautoscalers",)),
+    _Rule("batch", ("cronjobs", "jobs")),
+    _Rule("networking.k8s.io", ("ingresses", "networkpolicies")),
+    _Rule("policy", ("poddisruptionbudgets",)),
+    # The API server refuses a role that grants rights its creator lacks.
+    _Rule(_GROUP, ("rolebindings", "roles")),
+)
+"""The kinds that an ordinary chart creates in its own namespace.
+
+Our kinds and Flux's are not among them: a HelmRelease in a chart would be installed with the rights of Flux itself.
+"""
+_EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
+"""The rights of the pods of an Argo Workflow: Argo's executor in each pod writes these objects."""
+
+
+def accounts(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of the accounts for releases and for Operations, with their roles and bindings.
+
+    If `namespace` is empty, the manifests have no namespace.
+    """
+    yield from _release(namespace, options)
+    yield from _runner(namespace, options)
+
+
+def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of the ServiceAccount `name` and of its rights in a namespace.
+
+    If `name` is the account that runs Operations, it gets the rights for them. Any other account gets the rights that
+    Flux needs to install releases.
+    """
+    if name == RUNNER:
+        return _runner(namespace, options)
+    return _release(namespace, attrs.evolve(options, release_account=name))
+
+
+def _release(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    yield _account(options.release_account, namespace, RELEASE_ACCOUNT)
+    if not options.release_role:
+        yield _role(options.release_account, namespace, RELEASE_ACCOUNT, _CHART)
+    yield _binding(options.release_account, namespace, RELEASE_ACCOUNT, options.release_role)
+
+
+def _runner(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
+    # Only Argo's executor uses a token; the pods of Jobs never mount one.
+    token = {} if options.workflows else {"automountServiceAccountToken": False}
+    yield {**_account(RUNNER, namespace, RUNNER_ACCOUNT), **token}
+    if options.workflows:
+        yield _role(RUNNER, namespace, RUNNER_ACCOUNT, _EXECUTOR)
+        yield _binding(RUNNER, namespace, RUNNER_ACCOUNT)
+
+
+def _meta(name: str, namespace: str, component: str) -> dict[str, Any]:
+    metadata = meta(name, namespace)
+    return {**metadata, "labels": {**metadata["labels"], COMPONENT: component}}
+
+
+def _account(name: str, namespace: str, component: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace, component)}
+
+
+def _role(name: str, namespace: str, component: str, rules: tuple[_Rule, ...]) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "Role",
+        "metadata": _meta(name, namespace, component),
+        "rules": [rule.manifest() for rule in rules],
+    }
+
+
+def _binding(name: str, namespace: str, component: str, cluster_role: str = "") -> dict[str, Any]:
+    role = {"kind": "ClusterRole", "name": cluster_role} if cluster_role else {"kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}
+    return {
+        "apiVersion": f"{_GROUP}/v1",
+        "kind": "RoleBinding",
+        "metadata": _meta(name, namespace, component),
+        "roleRef": {"apiGroup": _GROUP, **role},
+        "subjects": [subject],
+    }

@@ -1,6 +1,9 @@
 """The manifests that run a box, or Python controllers, in a cluster with exactly the rights they use (RUN-7).
 
 A box is an operator that a YAML file declares.
+
+The operator that runs boxes which users apply as OperatorBox objects gets its roles here, not in `rbac`, because the
+code of boxes is slow to import.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,13 +11,18 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery import resources as known
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import access_of, access_of_account, owners
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
+from purekube.boxes.webhooks.admission_policy import BINDING, MUTATING_BINDING, MUTATING_POLICY, POLICY
+from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
-from purekube.composites.rights import LEASE, CompositeAccess
+from purekube.composites.rights import FOLLOWED, LEASE, CompositeAccess
 from purekube.reconcilers import Resource
-from vworkspace_app.install.applied_boxes import APPLIED_EVERYWHERE, APPLIED_OWN
 from vworkspace_app.install.box_webhooks import (
     NOBODY,
     WebhookTrust,
@@ -24,10 +32,30 @@ from vworkspace_app.install.box_webhooks import (
     webhook_parts,
 )
 from vworkspace_app.install.deployment import container, pod
-from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT
-from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT, InstallOptions
+from vworkspace_app.install.rbac import (
+    RoleOptions,
+    cluster_wide,
+    deployment_of,
+    guards_of,
+    labels_of,
+    meta_of,
+    namespace_rbac,
+    roles_of,
+)
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
+APPLIED_EVERYWHERE: Final = (
+    Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
+    Access(OPERATOR_BOX, ("patch",), "status"),
+    Access(known.CUSTOM_RESOURCE_DEFINITION, ("get", *FOLLOWED, "create", "patch")),
+    *(Access(kind, ("get",)) for kind in (POLICY, BINDING, MUTATING_POLICY, MUTATING_BINDING)),
+    Access(VALIDATING_CONFIGURATION, ("list",)),
+    Access(known.NAMESPACE, FOLLOWED),
+    Access(known.EVENT, ("create", "patch")),
+)
+"""The rights of a process that runs applied boxes (OperatorBoxes in the cluster), without those on each box's kinds."""
+APPLIED_OWN: Final = Access(CONTROLLER_REVISION, ("get", *FOLLOWED, "create", "patch", "delete"))
 
 
 def name_of(box: Box) -> str:
@@ -181,3 +209,13 @@ def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions)
         f"--listen=0.0.0.0:{HEALTH_PORT}",
         *elect,
     ]
+
+
+def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
+    """Yield the operator's roles to run applied boxes, which are boxes that a user applied as OperatorBox objects.
+
+    The roles for the kinds of each box are not included; `box rbac` prints them.
+    """
+    name = options.role_name("-boxes")
+    yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
+    yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)

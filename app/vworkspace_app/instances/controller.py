@@ -1,9 +1,15 @@
-"""The ApplicationInstance controller, which reads an instance's objects, decides the writes and makes them (REC-1)."""
+"""The ApplicationInstance controller, which reads an instance's objects, decides the writes and makes them (REC-1).
+
+Reconciles that wait at the same time share the reads of the Secrets in which Helm stores releases: when many instances
+of a namespace come at once, as after a Kustomization of Flux, one request reads for all of them.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
+import anyio
 import attrs
 import msgspec
 
@@ -20,7 +26,6 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
-from vworkspace_app.instances.release_records import SharedRecords
 from vworkspace_app.operations.index import UPGRADES_OF, has_ended, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -30,19 +35,75 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, is_managed
 from vworkspace_core.api.operation import EngineName
 from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
-from vworkspace_core.clusters.controllers import FLUX_KINDS
 from vworkspace_core.clusters.decision import strictest_policy
+from vworkspace_core.clusters.inventory import FLUX_KINDS
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, read_refs, watched_refs
 from vworkspace_core.instances.naming import releases_of
-from vworkspace_core.instances.observe import observe_live, release_records
+from vworkspace_core.instances.observe import RELEASE_LABEL, list_records, observe_live, release_records
 from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.operations.context import operations_on
 from vworkspace_core.operations.override import release_request
 
+MOST_NAMES: Final = 50
+"""The maximum number of releases in one request. Their names, of at most 53 characters each, then take less than the
+8 KiB to which proxies limit a request line.
+"""
 RELEASE_INDEX = "release"
-
 InstanceSource: TypeAlias = ApplicationInstance | Unreadable[ApplicationInstance]
+
+
+@attrs.define
+class _Batch:
+    """The names of releases that one request reads, and its answer; None until the request has succeeded."""
+
+    names: list[str] = attrs.field(factory=list)
+    records: tuple[Manifest, ...] | None = None
+
+
+@attrs.define
+class _Lane:
+    """The reads of one namespace, one request at a time; `batch` is the next request, and `readers` wait or read."""
+
+    turn: anyio.Lock = attrs.field(factory=anyio.Lock)
+    batch: _Batch = attrs.field(factory=_Batch)
+    readers: int = 0
+
+
+@attrs.define
+class SharedRecords:
+    """A reader of Helm's records whose requests include all releases that were asked for during the last request.
+
+    Every answer is as new as if it had been asked for alone: its request begins after the call of `read`.
+    """
+
+    _api: KubeApi
+    _lanes: dict[str, _Lane] = attrs.field(factory=dict)
+
+    async def read(self, namespace: str, release: str) -> list[Manifest]:
+        """Return the metadata of the Secrets in which Helm stores `release`. Raises the errors of `KubeApi.list`."""
+        with self._lane(namespace) as lane:
+            if len(lane.batch.names) >= MOST_NAMES:
+                lane.batch = _Batch()
+            batch = lane.batch
+            batch.names.append(release)
+            async with lane.turn:
+                if lane.batch is batch:
+                    lane.batch = _Batch()
+                if batch.records is None:  # no reader has asked yet, or the request failed
+                    batch.records = await list_records(self._api, namespace, *batch.names)
+        return [record for record in batch.records if get_path(record, "metadata", "labels", RELEASE_LABEL) == release]
+
+    @contextmanager
+    def _lane(self, namespace: str) -> Iterator[_Lane]:
+        lane = self._lanes.setdefault(namespace, _Lane())
+        lane.readers += 1
+        try:
+            yield lane
+        finally:
+            lane.readers -= 1
+            if not lane.readers:
+                del self._lanes[namespace]
 
 
 def release_names(manifest: Manifest) -> Iterator[str]:

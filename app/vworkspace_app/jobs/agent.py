@@ -1,8 +1,9 @@
 """The job agent, which connects the long poll, the delivery queues and the job state machine (PULL-1 to PULL-7).
 
-The state machine decides what to do (its effects). `Agent` keeps the state of the machine, passes the effects on
-(`effect_executor.py`, `delivery_queue.py`), and gives the machine their outcomes and the jobs of each poll
-(`polling.py`). The loop ends only when it is cancelled.
+The long poll requests jobs (units of work) from the control plane repeatedly, at a pace that spares an overloaded
+server. The state machine decides what to do (its effects). `Agent` keeps the state of the machine, passes the effects
+on (`effect_executor.py`, `delivery_queue.py`), and gives the machine their outcomes and the jobs of each poll. The loop
+ends only when it is cancelled.
 """
 
 from collections import deque
@@ -21,15 +22,15 @@ from purekube.apimachinery.timestamps import Instant, time_at
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import Clock, KubeApi
 from vworkspace_app.control_plane.connection import AgentSettings, Connection
+from vworkspace_app.control_plane.deadlines import Deadlines
 from vworkspace_app.control_plane.event_sender import EventSender
 from vworkspace_app.jobs.delivery_queue import Delivery, DeliveryQueue, Reconnect, ack, result, status, status_key
 from vworkspace_app.jobs.effect_executor import JobEffectExecutor, OnWritten
 from vworkspace_app.jobs.job_decision import Effect, JobDecision
-from vworkspace_app.jobs.polling import LongPoll
 from vworkspace_core.clusters.inventory import AgentReport, PendingDeliveries
-from vworkspace_core.control_plane.connection import ConnectionState, Connectivity, RetryPace
+from vworkspace_core.control_plane.connection import SOONEST, ConnectionState, Connectivity, RetryPace
 from vworkspace_core.control_plane.outbox import Outbox
-from vworkspace_core.control_plane.port import ControlPlane
+from vworkspace_core.control_plane.port import ControlPlane, Fetched
 from vworkspace_core.jobs import messages as m
 from vworkspace_core.jobs.job_store import JobStore
 from vworkspace_core.jobs.machine import AgentState, clock_skew_message, has_open_job, next_deadline, step, unrecorded
@@ -38,13 +39,9 @@ from vworkspace_core.jobs.performer import JobPerformer, RotateCredential
 from vworkspace_core.jobs.scope import JobScope
 
 log = structlog.get_logger("vworkspace.agent")
-
 _TICK_REST = 0.05
-_LONGEST_REST: Final = 60.0
-"""The longest time in seconds between two looks at deadlines, since the clock may be set back meanwhile."""
 _REMEMBERED: Final = 100
 """The maximum number of finished jobs that are kept for display on the operator's web page."""
-
 OnStep: TypeAlias = Callable[[AgentState, AgentState], None]
 """A function that is called after each event of the job state machine, with the states before and after the event."""
 
@@ -132,7 +129,8 @@ class Agent:
             feed=self._feed,
             offered=self._offered,
         )
-        self._changed = anyio.Event()
+        # Deadlines are seconds away and in every open job: not searched again after each event of a burst.
+        self._deadlines = Deadlines(clock, self._seconds_left, lambda: self._feed(Tick()), gather=_TICK_REST)
         self._started: Instant | None = None
         self._unrecorded = ""
         self.settled: deque[SettledJob] = deque(maxlen=_REMEMBERED)
@@ -236,7 +234,7 @@ class Agent:
                 for queue in self._queues:
                     tasks.start_soon(queue.run)
                 tasks.start_soon(self._events.send_heartbeats, self._state.scope.cluster_id)
-                tasks.start_soon(self._tick)
+                tasks.start_soon(self._deadlines.run)
                 tasks.start_soon(self._polling.run)
         finally:
             self._executor.tasks = None
@@ -267,21 +265,9 @@ class Agent:
                 log.info("a job is taken in", job_id=job.id, object=self._object_of(job.id), key=job.key)
         return self._state.arrivals > before.arrivals
 
-    async def _tick(self) -> None:
-        looked = self._clock.monotonic()
-        while True:
-            self._changed = anyio.Event()
-            due = next_deadline(self._state)
-            left = None if due is None else (due - self._clock.now()).total_seconds()
-            if left is not None and (left <= 0 or self._clock.monotonic() - looked >= _LONGEST_REST):
-                looked = self._clock.monotonic()
-                self._feed(Tick())
-                await self._clock.sleep(0.01)
-                continue
-            with anyio.move_on_after(None if left is None else min(left, _LONGEST_REST)):
-                await self._changed.wait()
-                # Deadlines are seconds away and in every open job: not searched again after each event of a burst.
-                await self._clock.sleep(_TICK_REST)
+    def _seconds_left(self) -> float | None:
+        due = next_deadline(self._state)
+        return None if due is None else (due - self._clock.now()).total_seconds()
 
     def _feed(self, event: m.JobEvent) -> None:
         before = self._state
@@ -296,7 +282,7 @@ class Agent:
         for effect in effects:
             self._dispatch(effect)
         if self._state is not before:
-            self._changed.set()
+            self._deadlines.changed()
         if bool(self._state.apart) != bool(before.apart):
             self._on_change()
         if self._unrecorded or isinstance(event, m.StepFailed):
@@ -361,3 +347,117 @@ class Agent:
             self._feed(m.ResultAccepted(job_id))
 
         return result(self._control, effect, accepted)
+
+
+class LongPoll:
+    """The loop that polls the control plane for jobs until it is stopped. A failed poll does not end the loop.
+
+    `random` returns numbers in [0, 1) for jitter. `feed` gets the control plane's clock time in each answer, as a
+    ServerTime event. `offered` gets the jobs of each answer, and returns True if one of them is new: then the next poll
+    follows without a pause.
+    """
+
+    def __init__(
+        self,
+        control: ControlPlane,
+        cluster_id: str,
+        connection: Connection,
+        reconnect: Reconnect,
+        *,
+        clock: Clock,
+        random: Callable[[], float],
+        settings: AgentSettings,
+        feed: Callable[[m.JobEvent], None],
+        offered: Callable[[Iterable[Any]], bool],
+    ) -> None:
+        self._control = control
+        self._cluster_id = cluster_id
+        self._connection = connection
+        self._reconnect = reconnect
+        self._clock = clock
+        self._random = random
+        self._settings = settings
+        self._feed = feed
+        self._offered = offered
+        self._run_scope = anyio.CancelScope()
+        self._poll_scope = anyio.CancelScope()
+        self._wake_up = anyio.Event()
+
+    def stop(self) -> None:
+        """End the loop, and cancel the poll that is waiting."""
+        self._run_scope.cancel()
+
+    def retry_now(self) -> None:
+        """Cancel the waiting poll and send another, because the credential or the server has changed."""
+        self._poll_scope.cancel()
+        self.wake()
+
+    def wake(self) -> None:
+        """End the pause after a failed poll, so that the next poll is sent immediately."""
+        self._wake_up.set()
+
+    async def run(self) -> None:
+        """Poll repeatedly until `stop` is called."""
+        with self._run_scope:
+            pace = RetryPace()
+            while True:
+                pace = await self._round(pace)
+
+    async def _round(self, pace: RetryPace) -> RetryPace:
+        """Poll once, handle the answer, and wait until the next poll is due.
+
+        Return the retry state for the next poll.
+        """
+        began, was_up = self._clock.monotonic(), self._connection.is_up
+        # Until the first answer the poll does not wait for jobs: an answer proves at once that all is well.
+        wait = self._settings.wait_seconds if was_up and not pace.failures else 0
+        try:
+            fetched = await self._fetch(wait)
+        except OperatorError as error:
+            pace, delay = pace.failed(error, self._random())
+            await self._after_failure(was_up)
+            await self._wait_out(delay)
+            return pace
+        if fetched is None:
+            return pace
+        if fetched.server_time is not None:
+            self._feed(m.ServerTime(fetched.server_time))
+        if not was_up:
+            await self._reconnect.catch_up()
+        if not self._offered(fetched.jobs):
+            # Nothing new at once: a server that does not hold the poll, or jobs whose acks are in flight.
+            await self._clock.sleep(max(0.0, self._settings.idle_seconds - (self._clock.monotonic() - began)))
+        return pace.succeeded()
+
+    async def _fetch(self, wait: int) -> Fetched | None:
+        """Send one poll, which the server may hold for `wait` seconds, and return the answer.
+
+        Return None if `retry_now` cancelled the poll. The jobs in an answer that is lost are offered again.
+        """
+        with anyio.CancelScope() as self._poll_scope:
+            return await self._connection.poll(lambda: self._control.fetch(self._cluster_id, wait))
+        return None
+
+    async def _after_failure(self, was_up: bool) -> None:
+        """Let the delivery queues send after a failed poll, as far as the error of the poll permits.
+
+        A 429 proves that the server is reachable: all queues are released unless the connection was up before
+        (`was_up`). If the server is unreachable, one attempt is permitted. A rejected credential affects all requests,
+        so nothing is permitted.
+        """
+        match self._connection.state.connectivity:
+            case Connectivity.CONNECTED if not was_up:
+                await self._reconnect.catch_up()
+            case Connectivity.UNREACHABLE:
+                self._reconnect.try_one()
+            case _:
+                pass
+
+    async def _wait_out(self, seconds: float) -> None:
+        """Sleep for `seconds` after a failed poll. `wake` ends the sleep early, but not within the first second
+        (PULL-7).
+        """
+        self._wake_up = anyio.Event()
+        await self._clock.sleep(min(seconds, SOONEST))
+        with anyio.move_on_after(seconds - SOONEST):
+            await self._wake_up.wait()

@@ -19,8 +19,8 @@ from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informers import Informers
 from vworkspace_app.clusters.controller import of_cluster
 from vworkspace_app.control_plane.connection import AgentSettings
-from vworkspace_app.credentials.bootstrap import rotation_requests
 from vworkspace_app.credentials.live_credential import Live
+from vworkspace_app.credentials.registration import rotation_requests
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
 from vworkspace_app.jobs.agent import Agent, OnStep
 from vworkspace_app.manager.settings import OperatorSettings

@@ -16,10 +16,9 @@ from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
 from purekube_run.process.machine import Machine
 from vworkspace_app.control_plane.connection import AgentSettings
-from vworkspace_app.credentials.bootstrap import find_bootstrap
-from vworkspace_app.credentials.live_credential import CredentialWatch, Live
+from vworkspace_app.credentials.live_credential import CredentialsSource, CredentialWatch, Live
+from vworkspace_app.credentials.registration import find_bootstrap
 from vworkspace_app.credentials.rotation import RotationManager
-from vworkspace_app.credentials.source import CredentialsSource
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings

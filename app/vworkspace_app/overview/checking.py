@@ -23,16 +23,16 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.settings.loading import find_installation
-from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.clusters.controllers import FLUX_KINDS
+from vworkspace_core.api.remedies import Installation
+from vworkspace_core.clusters.inventory import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckFinding, CheckResult, Definitions
-from vworkspace_core.overview.replicas import at_work, heartbeat_of, is_alive
+from vworkspace_core.overview.tree import at_work, heartbeat_of, is_alive
 
 _ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False

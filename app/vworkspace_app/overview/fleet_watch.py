@@ -12,7 +12,6 @@ from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
 _GATHER: Final = 0.2
 """The seconds for which further changes are awaited, to show them together."""
-
 _PAUSE: Final = 1.0
 """The seconds before a failed watch is started again."""
 

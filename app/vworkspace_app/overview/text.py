@@ -1,22 +1,27 @@
 """The text of `status` for people: tables and trees, wrapped to the width of the screen."""
 
+import os
 import re
+import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import groupby
-from typing import Final
+from typing import Final, Self
+
+import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
-from vworkspace_app.overview.screen import Screen
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
-from vworkspace_core.overview.origin import origin_of
+from vworkspace_core.overview.object_graph import origin_of
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
-from vworkspace_core.overview.replicas import AtWork, Workers, is_alive
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
-from vworkspace_core.overview.tree import Branch, state_counts
+from vworkspace_core.overview.tree import AtWork, Branch, Workers, is_alive, state_counts
 
+WIDEST: Final = 100_000
+"""The width in columns of output to a file or program, so large that no text is wrapped."""
 _GREEN, _RED, _MAGENTA, _DIM = "32", "31", "35", "2"
 _COLOURS: Final = {
     OverviewState.READY: _GREEN,
@@ -34,6 +39,49 @@ _VERSIONS: Final = ("WANTED", "DEPLOYED")
 """The columns that are left out if no shown object has a wanted version."""
 _LINK_IN_NOTE: Final = re.compile(r" Page: \S+\Z")
 _CONDITION_IN_NOTE: Final = re.compile(r"\A\w+ is (?:True|False|Unknown)(?:: |\Z)")
+
+
+@attrs.frozen
+class Screen:
+    """The screen for which text is wrapped and coloured: its width in columns, and whether it shows colours."""
+
+    width: int = WIDEST
+    colours: bool = False
+
+    @classmethod
+    def of_output(cls) -> Self:
+        """Return the screen of standard output."""
+        shown = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return cls(columns(), shown)
+
+    def less(self, columns: int) -> "Screen":
+        """Return a screen that is narrower by this number of columns."""
+        return attrs.evolve(self, width=max(self.width - columns, 1))
+
+    def folded(self, text: str, indent: str = "") -> list[str]:
+        """Return a text as lines wrapped to the screen, each indented by `indent`."""
+        if len(indent) + len(text) <= self.width and "\n" not in text:
+            return [f"{indent}{text}"]
+        inside = max(self.width - len(indent), 1)
+        return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
+
+    def coloured(self, text: str, colour: str) -> str:
+        """Return a text in a colour, which is the number of an SGR sequence.
+
+        The text is unchanged if the screen shows no colours.
+        """
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
+
+
+def columns() -> int:
+    """Return the terminal's width in columns.
+
+    Output to another program has no limit unless the variable COLUMNS is set.
+    """
+    asked = os.environ.get("COLUMNS", "")
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return os.get_terminal_size().columns if sys.stdout.isatty() else WIDEST
 
 
 def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> Iterator[str]:

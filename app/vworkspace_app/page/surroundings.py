@@ -1,23 +1,31 @@
-"""The reading of one object for the web page, with the objects created for it, from the caches alone.
+"""The reading of one object for the web page, with the objects created for it.
 
-Objects that are not cached, such as those that a release installed, are missing: the command `status` reads them, and
-`pods.py` reads the pods. The functions run on the event loop that owns the caches.
+Objects come from the caches alone, except the pods of Helm releases and Jobs. Those are many and change often, so no
+informer caches them: they are read from the API server, at most every ten seconds. Objects that are not cached, such as
+those that a release installed, are missing: the command `status` reads them. The functions run on the event loop that
+owns the caches.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
+import anyio
 import anyio.lowlevel
 import attrs
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.errors import Forbidden, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, POD
+from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
 from purekube.controller.informer.outline import is_outline
 from purekube.controller.informer.store import ObjectStore
+from purekube.ports import KubeApi
 from purekube.reconcilers.controllers import Feature, features_of
 from purekube_run.composites.caches import OWNER
 from purekube_run.composites.controller import CompositeReconciler
@@ -28,11 +36,18 @@ from vworkspace_app.manager.telemetry import Components
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE
+from vworkspace_core.overview.pods import PodSelection, pod_selections
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""
 _UID_LABEL = re.compile(re.escape(INSTANCE_UID).encode() + rb'":\s*"([^"]+)"')
 _NOT_MADE = (*OWN_KINDS, NAMESPACE, CUSTOM_RESOURCE_DEFINITION)
+KEPT_SECONDS: Final = 10.0
+"""The seconds for which an answer is reused, however many browsers show it."""
+_PATIENCE: Final = 2.0
+"""The seconds after which the page is rendered without pods."""
+_MOST_ANSWERS: Final = 64
+_MOST_PODS: Final = 200
 
 
 @attrs.frozen
@@ -177,3 +192,59 @@ def list_informers(components: Components) -> Iterator[InformerRunner]:
         if Feature.CONDITIONS in features_of(controller.controller)
     ]
     return (runner for runner in found if runner is not None)
+
+
+@attrs.frozen
+class _Answer:
+    at: float
+    pods: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
+    problem: str = ""
+
+
+class PodReader:
+    """A reader of pods from the API server, with the operator's rights. It caches answers; `monotonic` is its clock.
+
+    A read is given up after `patience` seconds.
+    """
+
+    def __init__(self, api: KubeApi, monotonic: Callable[[], float], patience: float = _PATIENCE) -> None:
+        self._api = api
+        self._patience = patience
+        self._monotonic = monotonic
+        self._answers = OrderedDict[PodSelection, _Answer]()
+        self._turn = anyio.Lock()
+
+    async def below(self, objects: Mapping[ObjectRef, Manifest]) -> tuple[dict[ObjectRef, Manifest], str]:
+        """Return the pods of the releases and Jobs among `objects`, and the reason why pods are missing ("" if none
+        are).
+        """
+        found, problems = dict[ObjectRef, Manifest](), dict[str, None]()
+        for selection in pod_selections(objects):
+            answer = await self._answer(selection)
+            found |= answer.pods
+            problems |= {answer.problem: None} if answer.problem else {}
+        return found, "; ".join(problems)
+
+    async def _answer(self, selection: PodSelection) -> _Answer:
+        async with self._turn:
+            known = self._answers.get(selection)
+            if known is None or self._monotonic() - known.at >= KEPT_SECONDS:
+                self._answers[selection] = known = await self._ask(selection)
+                while len(self._answers) > _MOST_ANSWERS:
+                    self._answers.popitem(last=False)
+            self._answers.move_to_end(selection)
+            return known
+
+    async def _ask(self, selection: PodSelection) -> _Answer:
+        where = selection.namespace
+        try:
+            with anyio.fail_after(self._patience):
+                page = await self._api.list(POD, namespace=where, label_selector=selection.selector, limit=_MOST_PODS)
+        except Forbidden:
+            return _Answer(self._monotonic(), problem=f"the operator may not list pods in namespace {where}")
+        except TimeoutError:
+            return _Answer(self._monotonic(), problem="the API server has not answered")
+        except OperatorError as error:
+            return _Answer(self._monotonic(), problem=safe(error.message))
+        pods = {ref_of(pod, POD): pod for pod in page.items}
+        return _Answer(self._monotonic(), pods, "" if pods else f"no pod has the label {selection.selector}")

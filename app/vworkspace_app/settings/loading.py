@@ -1,13 +1,16 @@
 """The loading of settings from flags, else from the environment, else from the file, else from defaults (RUN-5).
 
 All problems are reported at once, each with the place of its value.
+
+The settings as users see them are printed here, too: flags, the output of `run --print-config`, docs/settings.md.
 """
 
+import inspect
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import attrs
 
@@ -18,11 +21,22 @@ from purekube.apimachinery.secret_material import redact
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import find
 from purekube_run.process.command_line import USAGE, CommandError
-from purekube_run.process.yaml_documents import read_values
-from vworkspace_app.settings.setting_types import Setting
-from vworkspace_app.settings.table import SETTINGS, RunSettings, clashes, inconsistencies
-from vworkspace_core.api.installation import Installation, installation_of
+from purekube_run.process.yaml_documents import Format, dump, read_values
+from vworkspace_app.arguments import Parameter
+from vworkspace_app.settings.table import (
+    SETTINGS,
+    SWITCH,
+    TEXT,
+    RunSettings,
+    Setting,
+    as_text,
+    clashes,
+    inconsistencies,
+)
 from vworkspace_core.api.labels import FIELD_MANAGER
+from vworkspace_core.api.remedies import Installation, installation_of
+
+F = TypeVar("F", bound=Callable[..., None])
 
 
 async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Installation:
@@ -42,7 +56,6 @@ async def find_installation(api: KubeApi, namespace: str, *, agent: bool) -> Ins
 
 CONFIG_VARIABLE = "VWORKSPACE_CONFIG"
 """The variable that names the settings file if `--config` does not."""
-
 _PREFIX = "VWORKSPACE_"
 _ALL_BUT = 0.9
 """The minimum similarity to a setting's variable at which an unknown variable counts as misspelt."""
@@ -162,3 +175,94 @@ def _similar_keys(key: str, rows: Mapping[str, Setting]) -> Iterator[str]:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def with_flags(command: F) -> F:
+    """Return `command` with a flag for each setting in its signature, in place of `**flags`.
+
+    A flag that the user does not give has the value None.
+    """
+    return with_flags_of(SETTINGS)(command)
+
+
+def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
+    """Return a decorator like `with_flags`, but only with flags for the settings `rows`."""
+    chosen = tuple(rows)
+    return lambda command: _given_flags(command, chosen)
+
+
+def _given_flags(command: F, rows: Iterable[Setting]) -> F:
+    signature = inspect.signature(command)
+    own = [
+        parameter for parameter in signature.parameters.values() if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    parameters = (*own, *_flags(rows))
+    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return command
+
+
+def _flags(rows: Iterable[Setting]) -> Iterator[inspect.Parameter]:
+    for row in rows:
+        about = Parameter(name=row.flags, help=f"{row.about} {_hint(row)}".rstrip())
+        # Flags are text: so the table reads flags, variables and the file alike, and reports all problems at once.
+        kind: Any = Annotated[bool | None, about] if row.setting_type is SWITCH else Annotated[str | None, about]
+        yield inspect.Parameter(row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _hint(row: Setting) -> str:
+    """Return the hint on a flag's values and default in its help text, such as `(between 1 and 64; default 4)`."""
+    hints = [] if row.setting_type in (SWITCH, TEXT) else [row.setting_type.about]
+    hints += [f"default {row.shown_default}"] if row.shown_default else []
+    return f"({'; '.join(hints)})" if hints else ""
+
+
+def print_config(loaded: Loaded) -> str:
+    """Return the effective settings in the form of a settings file.
+
+    A comment at each setting tells where it was set: by a flag, a variable, the file or the default. Secrets are
+    masked. A setting without a value is a comment.
+    """
+    return "".join(_line(row, loaded) for row in SETTINGS)
+
+
+def _line(row: Setting, loaded: Loaded) -> str:
+    value, origin = getattr(loaded.settings, row.name), loaded.origins[row.name]
+    if value is None:
+        return f"# {row.key}: not set\n"
+    shown = value if isinstance(value, bool | int | float) else as_text(value)
+    text = dump([redact({row.key: shown})], Format.YAML).rstrip("\n")
+    return f"{text}  # {redact(origin)}\n"
+
+
+def markdown() -> str:
+    """Return the text of docs/settings.md."""
+    rows = "\n".join(_row(row) for row in SETTINGS)
+    return _PAGE.format(rows=rows, variable=CONFIG_VARIABLE)
+
+
+def _row(row: Setting) -> str:
+    return f"| `{row.flag}` | {row.setting_type.about} | {_code(row.shown_default)} | {row.about} |"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else ""
+
+
+_PAGE = """# Settings of `vworkspace-operator run`
+
+Generated from `app/vworkspace_app/settings/table.py`.
+
+A flag wins over the environment, the environment over the file, the file over the default. `--drift-detection` is
+`VWORKSPACE_DRIFT_DETECTION` in the environment and `driftDetection` in the file, and so on. The file is YAML, named by
+`--config FILE` or `{variable}`. An empty variable counts as not set; an unknown one that begins with `VWORKSPACE_` is
+refused, except those that Kubernetes makes for Services. `--namespace` is also `--system-namespace`, its name in
+`manifests`. At its start the operator reports all problems, each with the place of the value; `--print-config` prints
+the values in force with their origins, as a settings file, with secrets masked.
+
+| flag | takes | default | meaning |
+|---|---|---|---|
+{rows}
+
+No setting holds a secret: credentials come from files or Secrets, which can be replaced while the operator runs.
+"""

@@ -23,7 +23,7 @@ from vworkspace_app.simulation.settled_laws import TERMINAL, deadline_of
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import BETWEEN_SYNCS
-from vworkspace_core.operations.approvals.claims import parameters_digest
+from vworkspace_core.operations.approvals import parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
 
 # A law that asked the operator's own tables would not see a wrong one: these are copied from the specification.

@@ -13,9 +13,9 @@ from purekube_run.process.machine import Machine
 from purekube_run.simulation.connection import Link
 from purekube_run.simulation.replica import Replica, Surroundings
 from vworkspace_app.credentials.live_credential import Live
-from vworkspace_app.manager.configuration import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.production import production_manager
+from vworkspace_app.manager.settings import agent_settings, credentials_source, operator_settings
 from vworkspace_app.manager.startup import first_credentials, leader_election
 from vworkspace_app.manager.telemetry import LogOnly
 from vworkspace_app.settings import RunSettings

@@ -31,7 +31,7 @@ from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.reconcile import reconcile
-from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals import Claims
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.context import OperationContext, OperationObserved, operations_on
 from vworkspace_core.operations.identity import target_ref

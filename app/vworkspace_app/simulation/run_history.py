@@ -28,7 +28,7 @@ from purekube_run.simulation.world import World
 from vworkspace_app.manager.telemetry import Components
 from vworkspace_app.simulation.operator_replica import OperatorReplica
 from vworkspace_core.api.kinds import OWN_KINDS
-from vworkspace_core.clusters.controllers import FLUX_KINDS
+from vworkspace_core.clusters.inventory import FLUX_KINDS
 from vworkspace_core.operations.engines import engine_kinds
 
 SHOWN_KINDS: Final[tuple[Kind, ...]] = tuple(dict.fromkeys((*OWN_KINDS, *FLUX_KINDS, *engine_kinds())))

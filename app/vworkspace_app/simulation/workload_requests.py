@@ -26,7 +26,7 @@ from vworkspace_app.simulation.operator_world import (
 )
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.operations.approvals.claims import approval_claim, parameters_digest
+from vworkspace_core.operations.approvals import approval_claim, parameters_digest
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.templates import OperationTemplate
 

@@ -1,8 +1,7 @@
 """The admission webhooks over HTTPS: an HTTP server for the decisions of `vworkspace_core.webhook` (RUN-6)."""
 
-from vworkspace_app.webhooks.certificate_files import CertificateFiles
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
-from vworkspace_app.webhooks.serving import serve_webhooks, webhooks, webhooks_of_kinds
+from vworkspace_app.webhooks.serving import CertificateFiles, serve_webhooks, webhooks, webhooks_of_kinds
 
 __all__ = [
     "NO_KINDS",

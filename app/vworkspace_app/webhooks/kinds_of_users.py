@@ -13,7 +13,7 @@ from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, converter_of
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import ReviewWebhook, reviewers
 from vworkspace_app.webhooks.kinds import Judge, ServedKinds
-from vworkspace_core.webhook.paths import default_path, kind_review_path, validate_path
+from vworkspace_core.webhook.admission import default_path, kind_review_path, validate_path
 
 
 def served_kinds(boxes: Iterable[Box], resources: Sequence[Resource[Any, Any]] = ()) -> ServedKinds:

@@ -1,31 +1,120 @@
-"""The server of the webhooks. Every replica runs it, the leader and the standbys (RUN-4, RUN-6)."""
+"""The server of the webhooks. Every replica runs it, the leader and the standbys (RUN-4, RUN-6).
 
-from collections.abc import AsyncIterator, Callable, Collection
+Its TLS certificate is read from files that change while it runs, since cert-manager or kubelet replaces them.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
 import anyio
+import attrs
 import structlog
 
 from purekube.apimachinery.resources import service_account_user
 from purekube.ports import Clock
-from purekube_run.process.command_line import parse_address
+from purekube_run.process.command_line import CommandError, parse_address
 from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from purekube_run.process.machine import SystemClock
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.webhooks.certificate_files import CertificateFiles, has_common_name
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
 from vworkspace_app.webhooks.webhook_answers import UNWATCHED, ReviewObserver, application
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import WebhookSettings
 
+_RELOAD_SECONDS = 5.0
 _log = structlog.get_logger("webhook")
-
 _LIMITS: Final = ConnectionLimits(idle=90.0)
 """The limits for connections of an API server, which keeps and reuses them."""
+
+
+@attrs.define
+class CertificateFiles:
+    """A folder with a certificate chain `tls.crt` and its key `tls.key`, such as a mounted TLS Secret.
+
+    `authority` is a file with certificates of authorities. If it is given, each client must present a certificate that
+    one of the authorities signed.
+    """
+
+    folder: Path
+    authority: Path | None = None
+    _current: ssl.SSLContext = attrs.field(init=False, repr=False)
+    _content: tuple[bytes, ...] = attrs.field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Read chain and key for the first time. Raises CommandError if they are unusable."""
+        try:
+            self._content = self._read()
+            self._current = self._loaded()
+        except (OSError, ssl.SSLError) as error:
+            also = "" if self.authority is None else f", or {self.authority} no certificates of authorities"
+            problem = f"{self.folder}: holds no usable tls.crt and tls.key{also}: {_problem(error)}"
+            raise CommandError(problem) from error
+
+    def context(self) -> ssl.SSLContext:
+        """Return the server's TLS context. Every handshake uses the newest readable certificate."""
+        outer = self._loaded()
+        outer.sni_callback = self._choose
+        return outer
+
+    async def follow(self, clock: Clock) -> None:
+        """Read the files again whenever they change, until cancelled.
+
+        If that fails, the old certificate stays in use.
+        """
+        logged = ""
+        while True:
+            await clock.sleep(_RELOAD_SECONDS)
+            try:
+                if self.reload():
+                    _log.info("the certificate was replaced", folder=str(self.folder))
+                logged = ""
+            except (OSError, ssl.SSLError) as error:
+                if (why := _problem(error)) != logged:
+                    _log.warning("the new certificate cannot be used; the old one stays", why=why)
+                logged = why
+
+    def reload(self) -> bool:
+        """Read the files again, and return whether the certificate is new. Raises OSError and ssl.SSLError."""
+        content = self._read()
+        if content == self._content:
+            return False
+        # A chain and a key that do not match, read while they were being replaced, are refused here.
+        self._current = self._loaded()
+        self._content = content
+        return True
+
+    def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
+        connection.context = self._current
+
+    def _read(self) -> tuple[bytes, ...]:
+        further = () if self.authority is None else (self.authority,)
+        return tuple(file.read_bytes() for file in (self.folder / "tls.crt", self.folder / "tls.key", *further))
+
+    def _loaded(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.set_alpn_protocols(["http/1.1"])
+        context.load_cert_chain(self.folder / "tls.crt", self.folder / "tls.key")
+        if self.authority is not None:
+            context.load_verify_locations(self.authority)
+            context.verify_mode = ssl.CERT_REQUIRED
+        return context
+
+
+def _problem(error: OSError) -> str:
+    """Return a description of the error that contains nothing from a file."""
+    return error.reason if isinstance(error, ssl.SSLError) else f"{error.filename}: {error.strerror}"
+
+
+def has_common_name(certificate: Mapping[str, Any], names: Collection[str]) -> bool:
+    """Report whether a verified certificate's common name is in `names`. If `names` is empty, any name is accepted."""
+    subject = (pair for part in certificate.get("subject", ()) for pair in part)
+    return not names or any(key == "commonName" and value in names for key, value in subject)
 
 
 async def serve_webhooks(

@@ -31,9 +31,14 @@ from purekube.apimachinery.secret_material import shown
 from purekube.boxes.webhooks.conversion_webhook import CONVERT_PATH
 from vworkspace_app.webhooks.intake import LARGEST, Bodies, Lanes, Rest
 from vworkspace_app.webhooks.kinds import NO_KINDS, Judge, ServedKinds
-from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings, refusals
+from vworkspace_core.webhook.admission import (
+    DEFAULT_PATH,
+    GATED_PATH,
+    UNGATED_PATH,
+    WebhookSettings,
+    default_patch,
+    refusals,
+)
 
 
 class ReviewObserver(Protocol):

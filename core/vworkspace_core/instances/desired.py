@@ -25,8 +25,8 @@ from vworkspace_core.api.release_override import inline_values, integration_valu
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.intent import recall
 from vworkspace_core.instances.naming import Names, former_names, names_of, release_account
+from vworkspace_core.instances.observed_release import token_of
 from vworkspace_core.instances.ownership import owner_reference
-from vworkspace_core.instances.retry import token_of
 
 DOWNSTREAM_KINDS = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY, CONFIG_MAP)
 """The kinds of objects that an instance may own, in the order of deletion: a HelmRelease before what it reads."""

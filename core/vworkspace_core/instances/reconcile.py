@@ -62,10 +62,15 @@ from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.deletion import decide_deletion
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS, DesiredObjects, desired_objects
 from vworkspace_core.instances.naming import replaced_account
-from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts, deployed_chart
+from vworkspace_core.instances.observed_release import (
+    SILENT,
+    ReleaseRequest,
+    ReleaseTimeouts,
+    deployed_chart,
+    reconcile_request,
+)
 from vworkspace_core.instances.ownership import adoption, is_ours
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState
-from vworkspace_core.instances.retry import SILENT, reconcile_request
 from vworkspace_core.instances.status import StatusFields, endpoints, own_conditions, with_status
 
 

@@ -3,15 +3,18 @@
 There are two steps. `admit` needs only the job: kinds, cluster id, the metadata whitelist, the admission rules that the
 webhook applies too. `namespace_refusal` and `may_touch` need the cluster's state: whether the namespace is managed, and
 the owner of an existing object.
+
+A job may also carry the position of a span in a trace, in the format of W3C Trace Context (SEE-7).
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.converters import type_name
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import Problem, join
 from vworkspace_core.api import kinds as own_kinds
@@ -19,7 +22,6 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules
 from vworkspace_core.api.labels import JOB_ANNOTATIONS
 from vworkspace_core.api.remedies import manage_namespace_command
-from vworkspace_core.api.trace_context import job_context
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.wire import ApplyRequest, DeleteRequest, Job, RotateRequest
@@ -30,6 +32,7 @@ Admission = Callable[[Manifest], Iterable[Problem]]
 """A function that returns every problem of a manifest by the admission rules; none if it is valid (RUN-6)."""
 Link = Callable[[ObjectRef], str]
 """A function that returns the URL of the operator's web page about an object; empty if there is none."""
+_TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
 
 def _no_link(ref: ObjectRef) -> str:
@@ -276,3 +279,50 @@ def _refused(reason: Reason, path: str, problems: Iterable[Problem]) -> JobResul
         str(Problem(f"{path}.{problem.path}" if problem.path else path, problem.message)) for problem in problems
     )
     return JobResult.failed(reason, text)
+
+
+# --- the trace context of a job ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class TraceContext:
+    """The position of a span in a trace: the trace-id and parent-id of W3C Trace Context, in hex."""
+
+    trace: str
+    span: str
+    is_sampled: bool = True
+
+    @classmethod
+    def parsed(cls, text: object) -> "TraceContext | None":
+        """Return the context in the text of a `traceparent` header, or None if the text is not a valid header."""
+        match = _TRACEPARENT.fullmatch(text) if isinstance(text, str) else None
+        return None if match is None else cls(match[1], match[2], bool(int(match[3], 16) & 1))
+
+    @classmethod
+    def of(cls, *identity: str | int) -> "TraceContext":
+        """Return the context of the root span of a trace whose ids are hashes of `identity`.
+
+        The same identity always gives the same trace id and span id.
+        """
+        first, second = content_hash(["trace", *identity]), content_hash(["more", *identity])
+        return cls(first + second, content_hash(["span", *identity]))
+
+    def child(self, *identity: str | int) -> "TraceContext":
+        """Return the context of a child span in the same trace.
+
+        Its span id is a hash of this span's id and `identity`, so the same identity always gives the same id.
+        """
+        return attrs.evolve(self, span=content_hash([self.trace, self.span, *identity]))
+
+    def __str__(self) -> str:
+        return f"00-{self.trace}-{self.span}-{int(self.is_sampled):02x}"
+
+
+def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
+    """Return two answers: the trace context of the span of a control plane's job, and the id of its parent span.
+
+    The span's id is made from `cluster`, the cluster's id, and `key`, the job's idempotency key. A valid `traceparent`
+    names the parent; otherwise the span is a root and the id is empty.
+    """
+    above = TraceContext.parsed(traceparent)
+    return (TraceContext.of(cluster, key), "") if above is None else (above.child(cluster, key), above.span)

@@ -17,7 +17,7 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import cancellation_requested, cluster_id_of, is_managed, namespace_is_terminating
 from vworkspace_core.api.operation import TERMINAL_PHASES, EngineRef, Operation, Phase
-from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals import Claims
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.contract import Engine, EngineContext, no_yaml
 from vworkspace_core.operations.engines import ENGINES, engine_kinds

@@ -27,8 +27,7 @@ from vworkspace_core.api.remedies import (
     not_installed,
     velero_is_elsewhere,
 )
-from vworkspace_core.operations.approvals.claims import Flaw
-from vworkspace_core.operations.approvals.used_approvals import Redemption
+from vworkspace_core.operations.approvals import Flaw, Redemption
 from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal

@@ -28,7 +28,7 @@ from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations import lifecycle
-from vworkspace_core.operations.approvals.used_approvals import Redemption
+from vworkspace_core.operations.approvals import Redemption
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.deletion import decide_deletion, tidy

@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.timestamps import time_at
 from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.readiness import State, readiness
-from vworkspace_core.api.columns import DEPLOYED, SUSPENDED, WANTED, cell
+from vworkspace_core.api.crd import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.own_status import unmanaged
 from vworkspace_core.api.reasons import (
@@ -24,7 +24,7 @@ from vworkspace_core.api.reasons import (
     InstanceReason,
     OperationConditionType,
 )
-from vworkspace_core.instances.retry import COUNTED_FAILURES
+from vworkspace_core.instances.observed_release import COUNTED_FAILURES
 from vworkspace_core.overview.remedy import commands_in, help_for, lead_of
 
 

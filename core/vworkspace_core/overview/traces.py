@@ -18,9 +18,8 @@ from purekube.apimachinery.secret_material import shown
 from purekube.controller.ownership import controller_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
-from vworkspace_core.api.trace_context import TraceContext, job_context
 from vworkspace_core.jobs.object_status import conditions_of
-from vworkspace_core.jobs.scope import DeleteTask
+from vworkspace_core.jobs.scope import DeleteTask, TraceContext, job_context
 from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 import attrs
 import pytest
 
-from vworkspace_app.arguments.parser import call, command_help
-from vworkspace_app.arguments.signature import Parameter, UsageError
+from vworkspace_app.arguments import Parameter, UsageError, call, command_help
 
 
 class Colour(Enum):

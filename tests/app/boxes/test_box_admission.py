@@ -11,7 +11,7 @@ from purekube.boxes.box import Box
 from purekube.boxes.webhooks.kind_webhooks import BoxAdmission, WebhookDuties
 from purekube_run.boxes.load import load_boxes, runnable
 from vworkspace_app.webhooks.kinds_of_users import served_kinds
-from vworkspace_core.webhook.paths import default_path, validate_path
+from vworkspace_core.webhook.admission import default_path, validate_path
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 RULES = """

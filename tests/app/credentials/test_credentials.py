@@ -18,8 +18,7 @@ from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import PatchType
 from purekube_run.process.command_line import CommandError
 from tests.support.virtual_time import run
-from vworkspace_app.credentials.live_credential import CredentialWatch, Live
-from vworkspace_app.credentials.source import CredentialsSource
+from vworkspace_app.credentials.live_credential import CredentialsSource, CredentialWatch, Live
 from vworkspace_core.credentials.secret import Credentials, credentials_of, secret_ref
 
 OWN = "vworkspace-system"

@@ -18,7 +18,7 @@ from purekube_run.reconcilers.passes import rules_of
 from tests.support.commands import run
 from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play
 from tests.support.server_thread import served, wall_clock
-from vworkspace_app.verbs.forgetting import Forgetting, Held
+from vworkspace_app.verbs import Forgetting, Held
 
 Shop = Object[ShopSpec, ShopStatus]
 ROOT = Path(__file__).parents[3]

@@ -3,7 +3,7 @@
 import pytest
 
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.verbs.named_objects import kinds_named
+from vworkspace_app.verbs import kinds_named
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 

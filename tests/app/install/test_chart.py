@@ -13,7 +13,7 @@ from tests.support.chart_values import EVERYTHING, PULLABLE, values
 from tests.support.helm import UNAVAILABLE, Helm, HelmError, documents, helm_in
 from tools.chart.templates import KEEP
 from vworkspace_app.install.chart_values import chart_values, default_values, merged, values_documents
-from vworkspace_app.install.profiles import CHOSEN_SETTINGS
+from vworkspace_app.install.options import CHOSEN_SETTINGS
 from vworkspace_core.api.crd import crd_manifests
 
 CHART = Path(__file__).resolve().parents[3] / "deploy" / "chart"

@@ -13,7 +13,7 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import KubeApi, KubeRequest, Send
-from vworkspace_app.instances.release_records import MOST_NAMES, SharedRecords
+from vworkspace_app.instances.controller import MOST_NAMES, SharedRecords
 
 pytestmark = pytest.mark.anyio
 

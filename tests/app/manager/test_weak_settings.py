@@ -13,7 +13,7 @@ import pytest
 
 from purekube.apimachinery.conditions import DesiredCondition
 from purekube.apimachinery.secret_material import redact
-from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.manager.settings import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.clusters.inventory import hardened_condition, weak_settings_of_cluster

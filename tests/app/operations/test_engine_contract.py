@@ -29,7 +29,7 @@ from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.overview.reading import made_kinds
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.clusters.controllers import InformerReport, installed_engines
+from vworkspace_core.clusters.inventory import InformerReport, installed_engines
 from vworkspace_core.install import access
 from vworkspace_core.operations.builtin import template_name
 from vworkspace_core.operations.contract import Engine, Progress, Row

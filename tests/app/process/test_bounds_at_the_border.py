@@ -27,7 +27,7 @@ from tests.support.operation_worlds import released
 from tests.support.work import MIB, calls_of, peak_of
 from tests.support.worst import DEEP_IN_THE_STORE, deep_json
 from vworkspace_app.webhooks.webhook_answers import _review
-from vworkspace_core.operations.engines.releases import UnreadableRelease, proved_hooks
+from vworkspace_core.operations.engines.helm_hook_job import UnreadableRelease, proved_hooks
 from vworkspace_odoo.decoding import decode
 
 pytestmark = pytest.mark.slow

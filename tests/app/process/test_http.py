@@ -31,8 +31,7 @@ from tests.support.patience import PATIENCE
 from tests.support.sockets import LONG, ask, connect, context, ends, served, status, wait_for
 from vworkspace_app.webhooks.intake import BUDGET, LARGEST, SMALL
 from vworkspace_app.webhooks.webhook_answers import application
-from vworkspace_core.webhook.paths import GATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import GATED_PATH, WebhookSettings
 
 
 def app(begun: list[int] | None = None) -> Starlette:

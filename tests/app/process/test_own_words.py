@@ -22,7 +22,7 @@ FOLDERS = [
 ]
 HEADERS = "Bearer X"
 """What is sent, and what is printed for a shell or as a page, no log shows."""
-PRINTED = {"commands/servers.py", "demo/playground.py", "settings/flags.py", "controlplane/http.py"}
+PRINTED = {"commands/servers.py", "demo/demo_world.py", "settings/loading.py", "controlplane/http.py"}
 PRINTED |= {"simulation/downstream_faults.py"}  # what a lying Flux says, with a secret in it that nothing may pass on
 
 PLAYED = "checks"

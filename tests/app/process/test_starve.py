@@ -28,11 +28,10 @@ from starlette.routing import Route
 from kubelab.http.authority import certificates_for
 from purekube_run.process.command_line import CommandError
 from tests.support.sockets import LONG, ask, connect, context, served, status
-from vworkspace_app.webhooks.certificate_files import CertificateFiles, has_common_name
 from vworkspace_app.webhooks.intake import LARGEST, Turns
+from vworkspace_app.webhooks.serving import CertificateFiles, has_common_name
 from vworkspace_app.webhooks.webhook_answers import application
-from vworkspace_core.webhook.paths import GATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import GATED_PATH, WebhookSettings
 
 CROWD = 5 * LONG.connections
 SOURCES = ("127.0.0.1", "127.0.0.2")

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import commands
 from vworkspace_app.settings import RunSettings, load
-from vworkspace_app.settings.flags import print_config
-from vworkspace_app.settings.loading import CONFIG_VARIABLE
+from vworkspace_app.settings.loading import CONFIG_VARIABLE, print_config
 from vworkspace_app.settings.table import SETTINGS
 
 GOOD: dict[str, list[str]] = {

@@ -57,9 +57,8 @@ from vworkspace_core.jobs.plan import plan
 from vworkspace_core.jobs.result import SUCCEEDED
 from vworkspace_core.jobs.state import JobState, tombstone_of
 from vworkspace_core.jobs.store import KubeJobStore
-from vworkspace_core.operations import conflicts, engine_run, lifecycle, preconditions
-from vworkspace_core.operations.approvals import claims
-from vworkspace_core.operations.approvals.used_approvals import UsedApprovals
+from vworkspace_core.operations import approvals, conflicts, engine_run, lifecycle, preconditions
+from vworkspace_core.operations.approvals import UsedApprovals
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 MOST_RUNS = 500
@@ -336,7 +335,7 @@ def _never_expired(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _any_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "BINDINGS", claims.BINDINGS - {"params"})
+    monkeypatch.setattr(approvals, "BINDINGS", approvals.BINDINGS - {"params"})
 
 
 def _unapproved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,8 @@ from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances import blocking_reasons
 from vworkspace_core.instances import deletion as instance_deletion
 from vworkspace_core.jobs import scope
+from vworkspace_core.operations import approvals, engine_run, override
 from vworkspace_core.operations import deletion as operation_deletion
-from vworkspace_core.operations import engine_run, override
-from vworkspace_core.operations.approvals import claims
 
 
 def misses_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,7 +78,7 @@ def deletes_what_is_not_managed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def takes_an_expired_approval(monkeypatch: pytest.MonkeyPatch) -> None:
     """Judge the expiry of approvals by a time long ago."""
-    monkeypatch.setattr(claims, "later_of", lambda *_: datetime(1970, 1, 1, tzinfo=UTC))
+    monkeypatch.setattr(approvals, "later_of", lambda *_: datetime(1970, 1, 1, tzinfo=UTC))
 
 
 def writes_no_events(monkeypatch: pytest.MonkeyPatch) -> None:

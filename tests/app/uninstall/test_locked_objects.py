@@ -6,7 +6,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import metadata
 from purekube.controller.ownership import is_locked
 from tests.support.operation_simulation import Cluster, Died
-from vworkspace_app.uninstall.orphaning import advance_deletion
+from vworkspace_app.uninstall.steps import advance_deletion
 from vworkspace_core.api.kinds import OPERATION
 
 

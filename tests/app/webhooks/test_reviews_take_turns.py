@@ -18,8 +18,7 @@ from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
 from vworkspace_app.webhooks.intake import Turns
 from vworkspace_app.webhooks.webhook_answers import ReviewObserver, application
-from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, WebhookSettings
 
 STORM = 24
 

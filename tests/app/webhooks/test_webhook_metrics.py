@@ -15,8 +15,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.observability import Metrics
 from vworkspace_app.webhooks.intake import LARGEST
 from vworkspace_app.webhooks.webhook_answers import application
-from vworkspace_core.webhook.paths import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
-from vworkspace_core.webhook.validating import WebhookSettings
+from vworkspace_core.webhook.admission import DEFAULT_PATH, GATED_PATH, UNGATED_PATH, WebhookSettings
 
 CLOCK = VirtualClock()
 SETTINGS = WebhookSettings("c")

@@ -37,8 +37,8 @@ from purekube_run.controller.manager import Election
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.shared.session import SITE, Work
 from vworkspace_app.install.names import NAME
-from vworkspace_app.manager.configuration import operator_settings
 from vworkspace_app.manager.manager import Manager
+from vworkspace_app.manager.settings import operator_settings
 from vworkspace_app.settings import load
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.operations.templates import Templates

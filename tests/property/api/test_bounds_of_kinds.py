@@ -18,7 +18,7 @@ from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.schema_violations import violations_of
-from vworkspace_core.webhook.validating import WebhookSettings, refusals
+from vworkspace_core.webhook.admission import WebhookSettings, refusals
 
 pytestmark = pytest.mark.slow
 

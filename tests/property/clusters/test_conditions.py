@@ -10,7 +10,7 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import Instant, format_time
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
-from vworkspace_core.clusters.conditions import wanted_conditions
+from vworkspace_core.clusters.decision import wanted_conditions
 from vworkspace_core.clusters.inventory import (
     AgentReport,
     ClusterInventory,

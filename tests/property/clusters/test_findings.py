@@ -17,13 +17,16 @@ from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_cluster
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
-from vworkspace_core.clusters.controllers import IN_A_ROW, InformerReport, controllers_condition, installed_engines
 from vworkspace_core.clusters.decision import MOST_NAMESPACES, cluster_manifest, decide, strictest_policy
 from vworkspace_core.clusters.inventory import (
+    IN_A_ROW,
     AgentReport,
     ClusterInventory,
+    InformerReport,
     WeakSettings,
+    controllers_condition,
     hardened_condition,
+    installed_engines,
     weak_settings_of_cluster,
 )
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity

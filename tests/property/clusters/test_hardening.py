@@ -9,10 +9,14 @@ from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.clusters.inventory import WeakSettings, hardened_condition, weak_settings_of_cluster
-from vworkspace_core.install.weak_settings import weak_settings_of
+from vworkspace_core.clusters.inventory import (
+    WeakSettings,
+    hardened_condition,
+    weak_settings_of,
+    weak_settings_of_cluster,
+)
 from vworkspace_core.instances.context import Settings
-from vworkspace_core.operations.approvals.claims import DEFAULT_BINDINGS
+from vworkspace_core.operations.approvals import DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import OperationSettings
 
 STRICT = Settings("c")

@@ -19,14 +19,15 @@ from vworkspace_core.api.admission import admit
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster, validate_strict
 from vworkspace_core.api.vocabulary import is_admitted
-from vworkspace_core.clusters.controllers import InformerReport, installed_engines
 from vworkspace_core.clusters.decision import HEARTBEAT_SECONDS, cluster_manifest, decide
 from vworkspace_core.clusters.inventory import (
     DAMPING_SECONDS,
     WINDOW_SECONDS,
     AgentReport,
     ClusterInventory,
+    InformerReport,
     PendingDeliveries,
+    installed_engines,
 )
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
 from vworkspace_core.control_plane.outbox import Outbox

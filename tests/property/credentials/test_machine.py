@@ -13,7 +13,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import OperatorError
 from tests.support.credential_world import CLUSTER_ID, EXTRA, MARK, OWN, REF, Options, World
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import next_deadline, start
+from vworkspace_core.credentials.machine import RotationStage, next_deadline, renewal_of, start
 from vworkspace_core.credentials.performer import issued_by
 from vworkspace_core.credentials.secret import (
     StoredCredential,
@@ -22,7 +22,6 @@ from vworkspace_core.credentials.secret import (
     stored_credential,
     with_stored,
 )
-from vworkspace_core.credentials.state import RotationStage, renewal_of
 from vworkspace_fake.controlplane import AgentCall, ScriptedFault
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

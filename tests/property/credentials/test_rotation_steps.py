@@ -8,9 +8,16 @@ import pytest
 
 from purekube.controller.backoff import LogLevel, LogNote, Retry, Tick
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import next_deadline, start, step
+from vworkspace_core.credentials.machine import (
+    CredentialState,
+    RotationStage,
+    next_deadline,
+    renewal_of,
+    start,
+    step,
+    unused_token,
+)
 from vworkspace_core.credentials.secret import StoredCredential
-from vworkspace_core.credentials.state import CredentialState, RotationStage, renewal_of, unused_token
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SLOW = NOW + timedelta(minutes=5)

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from purekube.controller.backoff import Retry, Tick
 from vworkspace_core.credentials import machine
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import next_deadline
+from vworkspace_core.credentials.machine import CredentialState, RotationStage, next_deadline
 from vworkspace_core.credentials.secret import StoredCredential
-from vworkspace_core.credentials.state import CredentialState, RotationStage
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 OLD = StoredCredential("old")

@@ -12,7 +12,7 @@ from tests.support.instance_stories import broken, copy_of, failing, status_of, 
 from tests.support.instance_turmoil import SECRETS, Turmoil, intent
 from tests.support.simulation import HELM, INSTANCE, NS, OCI
 from vworkspace_core.api.labels import RETRY
-from vworkspace_core.instances.retry import is_handled, retry_annotations
+from vworkspace_core.instances.observed_release import is_handled, retry_annotations
 
 REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 VALUES = {"source": "secretRef", "secretRef": {"name": SECRETS[0], "key": "values.yaml"}}

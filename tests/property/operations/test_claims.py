@@ -31,22 +31,20 @@ from tests.support.operation_worlds import (
 from tests.support.strategies import json_values
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Approvals
-from vworkspace_core.operations.approvals.claims import (
+from vworkspace_core.operations.approvals import (
     BINDINGS,
+    LEDGER_SECRET,
     LONGEST,
+    MOST_SPENT,
     Claims,
     Flaw,
-    approval_claim,
-    are_lowered,
-    parameters_digest,
-)
-from vworkspace_core.operations.approvals.used_approvals import (
-    LEDGER_SECRET,
-    MOST_SPENT,
     Redemption,
     UsedApprovals,
     UsedApprovalsFull,
     UsedApprovalStore,
+    approval_claim,
+    are_lowered,
+    parameters_digest,
 )
 from vworkspace_core.operations.reconcile import approval_to_redeem, reconcile_operation
 

@@ -30,7 +30,7 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import Phase
-from vworkspace_core.operations.approvals.claims import LONGEST
+from vworkspace_core.operations.approvals import LONGEST
 from vworkspace_core.operations.reconcile import reconcile_operation
 
 REF, BUSY = (ObjectRef(OPERATION, NS, name) for name in ("op-1", "busy"))

@@ -40,8 +40,13 @@ from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.operations.contract import EngineContext
 from vworkspace_core.operations.engines import helm_hook_job
 from vworkspace_core.operations.engines import job as job_engine
-from vworkspace_core.operations.engines.helm_hook_job import HOOK_EVENTS
-from vworkspace_core.operations.engines.releases import LARGEST_HOOK, LARGEST_RELEASE, UnreadableRelease, proved_hooks
+from vworkspace_core.operations.engines.helm_hook_job import (
+    HOOK_EVENTS,
+    LARGEST_HOOK,
+    LARGEST_RELEASE,
+    UnreadableRelease,
+    proved_hooks,
+)
 from vworkspace_core.operations.pods import job_problems, restricted_problems
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 from vworkspace_core.operations.settings import RUNNER

@@ -27,7 +27,7 @@ from tests.support.operation_simulation import COMPLETE, Cluster, Died, View, mo
 from tests.support.operation_worlds import GOOD, approval_for
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
-from vworkspace_core.operations.approvals.claims import parameters_digest
+from vworkspace_core.operations.approvals import parameters_digest
 from vworkspace_core.operations.conflicts import conflicting, is_running, order_of
 
 _LINE = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}

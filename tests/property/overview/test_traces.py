@@ -12,7 +12,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
-from vworkspace_core.api.trace_context import TraceContext, job_context
+from vworkspace_core.jobs.scope import TraceContext, job_context
 from vworkspace_core.overview.traces import MOST_OPEN, Span, TraceRecorder, otlp
 
 START = datetime(2026, 6, 1, tzinfo=UTC)

@@ -10,8 +10,7 @@ from purekube.apimachinery.problems import Problem
 from tests.support.instance_worlds import CLUSTER, instance_manifest, with_meta
 from tests.support.operation_worlds import operation_manifest
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
-from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.validating import WebhookSettings, refusals
+from vworkspace_core.webhook.admission import WebhookSettings, default_patch, refusals
 
 NS = "org-myteam"
 OURS = {MANAGED_BY: "control-plane", CLUSTER_ID: CLUSTER}

@@ -44,8 +44,7 @@ from vworkspace_core.instances.context import InstanceObserved
 from vworkspace_core.instances.reconcile import decide_unreadable, reconcile, unreadable_instance
 from vworkspace_core.operations.context import OperationObserved
 from vworkspace_core.operations.reconcile import reconcile_operation
-from vworkspace_core.webhook.defaulting import default_patch
-from vworkspace_core.webhook.validating import WebhookSettings, refusals
+from vworkspace_core.webhook.admission import WebhookSettings, default_patch, refusals
 
 SETTINGS = WebhookSettings(CLUSTER)
 NS = "org-myteam"

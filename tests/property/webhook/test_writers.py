@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest, read_review
 from tests.support.instance_worlds import instance_manifest
-from vworkspace_core.webhook.validating import WebhookSettings, refusals
+from vworkspace_core.webhook.admission import WebhookSettings, refusals
 
 OPERATOR = "system:serviceaccount:vworkspace-system:vworkspace-operator"
 CLUSTER_ID = instance_manifest()["metadata"]["labels"]["app.vworkspace.io/cluster-id"]

@@ -7,7 +7,6 @@ import pytest
 
 from tests.support.instance_worlds import DIGEST, NOW, OLD_DIGEST
 from vworkspace_core.api.chart import DeployedChart
-from vworkspace_core.instances.chart_source import chart_failure, gave_up_on_chart, source_failure
 from vworkspace_core.instances.observed_release import (
     ObservedRelease,
     ReleaseRequest,
@@ -18,7 +17,15 @@ from vworkspace_core.instances.observed_release import (
     message_of,
     was_released,
 )
-from vworkspace_core.instances.release_state import WAITING, ClassifiedRelease, ReleaseState, classify
+from vworkspace_core.instances.release_state import (
+    WAITING,
+    ClassifiedRelease,
+    ReleaseState,
+    chart_failure,
+    classify,
+    gave_up_on_chart,
+    source_failure,
+)
 
 S = ReleaseState
 TIMES = ReleaseTimeouts(source_grace=100.0, source_wait=200.0, stuck_ready=300.0)

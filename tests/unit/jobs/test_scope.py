@@ -11,10 +11,18 @@ from tests.support.jobs import CLUSTER_ID, delete_payload, instance, job, operat
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.trace_context import job_context
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_core.jobs.result import JobOutcome, JobResult
-from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, admit, may_touch, namespace_refusal
+from vworkspace_core.jobs.scope import (
+    ApplyTask,
+    DeleteTask,
+    JobScope,
+    RotateTask,
+    admit,
+    job_context,
+    may_touch,
+    namespace_refusal,
+)
 from vworkspace_core.jobs.state import JobState, accept, record_of
 from vworkspace_core.jobs.wire import Job, parse_job
 

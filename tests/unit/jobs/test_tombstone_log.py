@@ -20,11 +20,11 @@ from tests.support.faulty_kube import FaultyKube
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.jobs.job_store import Tombstone
 from vworkspace_core.jobs.store.codec import CorruptSecret, ForeignSecret, role_of, secret_manifest
-from vworkspace_core.jobs.store.tombstone_log import TombstoneLog
 from vworkspace_core.jobs.store.tombstones import (
     SEGMENT_BYTES,
     Segment,
     TombstoneEntry,
+    TombstoneLog,
     encoded,
     read_segment,
     segment_manifest,

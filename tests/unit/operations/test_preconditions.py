@@ -28,7 +28,7 @@ from tests.support.operation_worlds import (
 )
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation, Phase
-from vworkspace_core.operations.approvals.claims import Claims
+from vworkspace_core.operations.approvals import Claims
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.identity import name_of
 from vworkspace_core.operations.reconcile import reconcile_operation

@@ -28,8 +28,7 @@ from vworkspace_core.api.labels import MANAGED_BY
 from vworkspace_core.api.operation import EngineRef, Operation, OperationStatus, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import approval_remedy
-from vworkspace_core.operations.approvals.claims import Claims
-from vworkspace_core.operations.approvals.used_approvals import Redemption, UsedApprovals
+from vworkspace_core.operations.approvals import Claims, Redemption, UsedApprovals
 from vworkspace_core.operations.context import OperationContext, OperationObserved, lookups, operations_on, siblings_of
 from vworkspace_core.operations.contract import EngineRefusal
 from vworkspace_core.operations.identity import name_of

@@ -7,9 +7,8 @@ import pytest
 from purekube.apimachinery.errors import Right
 from purekube.controller.shard import Shard
 from tests.support.builders import condition
-from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import account_remedy, remedy, tenant_remedy
+from vworkspace_core.api.remedies import CREDENTIALS_SECRET, account_remedy, remedy, tenant_remedy
 from vworkspace_core.overview.checkup import (
     CheckFinding,
     CheckResult,
@@ -24,7 +23,7 @@ from vworkspace_core.overview.checkup import (
     runs_an_agent,
     velero_is_absent,
 )
-from vworkspace_core.overview.replicas import AtWork
+from vworkspace_core.overview.tree import AtWork
 
 R = CheckResult
 RIGHTS = [Right("get", "", f"things{number}") for number in range(6)]

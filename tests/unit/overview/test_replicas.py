@@ -8,7 +8,7 @@ from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.lease.record import identity_of, lease_name
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.replicas import AtWork, at_work, heartbeat_of, is_alive
+from vworkspace_core.overview.tree import AtWork, at_work, heartbeat_of, is_alive
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 BASE = "vworkspace-operator"

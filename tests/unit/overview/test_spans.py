@@ -11,9 +11,8 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.jobs import CLUSTER_ID, delete_payload
 from tests.support.jobs import job as wire_job
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.trace_context import TraceContext, job_context
 from vworkspace_core.jobs.result import JobOutcome, JobResult
-from vworkspace_core.jobs.scope import JobScope
+from vworkspace_core.jobs.scope import JobScope, TraceContext, job_context
 from vworkspace_core.jobs.state import JobStage, JobState, accept
 from vworkspace_core.overview.traces import Span, TraceRecorder, otlp
 

@@ -25,11 +25,11 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.box_tree import tree_of_marked
 from vworkspace_core.overview.pods import HELM_INSTANCE
-from vworkspace_core.overview.replicas import AtWork
 from vworkspace_core.overview.summary import OverviewState, Summary
 from vworkspace_core.overview.tree import (
     RELEASE_NAME,
     RELEASE_NAMESPACE,
+    AtWork,
     Branch,
     branch_data,
     refs_of,

@@ -19,7 +19,7 @@ from purekube_run.boxes.installed import installed_definitions, missing_definiti
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.versions.round_trips import RoundTrips, round_trips
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds
 
 _ORPHANS: Final = "Strict leaves owner references off: who takes the finalizer off by hand orphans the children"

@@ -23,7 +23,7 @@ from purekube_run.boxes.load import LoadedBox, further_crds, load_text
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
 from purekube_run.process.yaml_places import YamlPlaces
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds
 
 _MOST_DOCUMENTS: Final = 100

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 
 KIND: Final = (re.compile(r"[A-Z][A-Za-z0-9]{0,39}"), "WebApp")
 GROUP: Final = (re.compile(r"\A[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+"), "example.com")

@@ -24,7 +24,7 @@ from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import CertManager, Crds, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import (
@@ -35,7 +35,7 @@ from vworkspace_app.install.extension_manifests import (
     name_of,
 )
 from vworkspace_app.install.options import read_authority
-from vworkspace_app.install.roles import RoleOptions, former_roles
+from vworkspace_app.install.rbac import RoleOptions, former_roles
 
 BoxNamespace: TypeAlias = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
 

@@ -11,7 +11,7 @@ from purekube.boxes.box import Box
 from purekube_run.boxes.box_drawing import dot, mermaid
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.boxes.page import page
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds
 
 

@@ -16,7 +16,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.extensions.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.shared.options import Crds
 from vworkspace_app.commands.shared.plan_documents import object_lines

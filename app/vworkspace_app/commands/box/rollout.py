@@ -23,7 +23,7 @@ from purekube_run.boxes.requirements import policy_problems
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig
 from vworkspace_app.commands.shared.session import at_cluster
 from vworkspace_core.api.labels import CLI_MANAGER

@@ -25,7 +25,7 @@ from purekube_run.simulation.extensions.box_world import BoxWorld
 from purekube_run.simulation.extensions.scenario import Outcome, run_scenario
 from purekube_run.simulation.extensions.scenario_file import read_scenarios
 from purekube_run.simulation.extensions.trial import FAULTS
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds
 from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_parent
 from vworkspace_core.overview.trace import MOST_MOMENTS, Moment, Trace, written

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError, read_text
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.conformance.over_http import ControlPlaneAt
 
 _CHECKS = Path(__file__).parents[2] / "conformance" / "checks"

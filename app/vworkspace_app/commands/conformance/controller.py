@@ -13,7 +13,7 @@ from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.report import listed
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.conformance.operator import (
     Form,
     Given,

@@ -15,11 +15,10 @@ from purekube_run.examination.report import as_json, line_of, listed, summary_of
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.signals import run_until_signal
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.examination.case import CHART, NEEDS
-from vworkspace_app.examination.clauses import UNSEEN, ExaminationProfile
-from vworkspace_app.examination.run import NAMES, ExaminationRequest, examine
-from vworkspace_app.settings.setting_types import seconds_of
+from vworkspace_app.examination.run import NAMES, UNSEEN, ExaminationProfile, ExaminationRequest, examine
+from vworkspace_app.settings.table import seconds_of
 
 T = TypeVar("T")
 

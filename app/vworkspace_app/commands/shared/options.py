@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, TypeAlias
 
 from purekube_run.process.yaml_documents import Format
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 
 Kubeconfig: TypeAlias = Annotated[Path | None, Parameter(help="Kubeconfig; in a cluster its service account.")]
 SystemNamespace: TypeAlias = Annotated[str, Parameter(help="The operator's own namespace.")]

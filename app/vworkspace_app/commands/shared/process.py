@@ -28,8 +28,7 @@ from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry,
 from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.setting_types import seconds_of
-from vworkspace_app.settings.table import PageAccess
+from vworkspace_app.settings.table import PageAccess, seconds_of
 
 _log = structlog.get_logger("operator")
 

@@ -16,7 +16,7 @@ from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome
 from vworkspace_app.commands.trace import serve
-from vworkspace_app.manager.configuration import operator_settings
+from vworkspace_app.manager.settings import operator_settings
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.simulation.masking import without_values
 from vworkspace_app.simulation.operator_laws import OperatorLaws

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.arguments.signature import Parameter
+from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds, Kubeconfig
-from vworkspace_app.install.profiles import read_settings
-from vworkspace_app.settings.setting_types import seconds_of
+from vworkspace_app.install.options import read_settings
+from vworkspace_app.settings.table import seconds_of
 
 
 def simulate_runs(

@@ -18,12 +18,12 @@ from vworkspace_core.api.labels import FIELD_MANAGER, JOB_STORE
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import codec
 from vworkspace_core.jobs.store.codec import role_of
-from vworkspace_core.jobs.store.tombstone_log import TombstoneLog
 from vworkspace_core.jobs.store.tombstones import (
     MOST_TOMBSTONES,
     RETENTION,
     SEGMENT_ENTRIES,
     TombstoneEntry,
+    TombstoneLog,
     read_segment,
 )
 

@@ -1,4 +1,6 @@
-"""The validating webhook: it refuses what the reconciler would only report as Blocked or Accepted=False (RUN-6).
+"""The webhooks for the operator's own kinds: defaults, and refusals of what the reconciler would only report (RUN-6).
+
+The reconciler would report it as Blocked or Accepted=False.
 
 Expected flow
     a subresource, a deletion, an object that is being deleted, is not managed (lacks the operator's label) or belongs
@@ -8,30 +10,45 @@ Guarantees
     Pure. The removal of a finalizer and the write of a status always get through (RUN-6). A new object is refused
     exactly when the reconciler, seeing it in the same namespace, would report a violation of a rule about namespace,
     cluster id or spec. Rules that depend on other objects (policy, names, targets, installed kinds) are checked by the
-    reconciler alone.
+    reconciler alone. No existing value is changed by a default.
 Assumptions
-    The API server has pruned and defaulted the object by its CRD.
+    The API server has pruned and defaulted the object by its CRD: defaults that a schema can express are there. The
+    reconciler never needs the other defaults, because the CRD refuses an object that lacks them.
 """
 
+import re
 from collections.abc import Mapping
+from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.admission_review import AdmissionRequest
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.formats import DNS_LABEL
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.problems import Problem, ValidationProblems, first_of
 from purekube.apimachinery.structuring import read_meta, structure
 from vworkspace_core.api.admission import AdmissionSettings, check_managed_namespace, same_spec, stored_problems
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.codec import class_of
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.managed_namespace import claimed_by_another_operator, meant_for_another_cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameters import template_problems
 from vworkspace_core.operations.templates import Templates
+
+DEFAULT_PATH: Final = "/default"
+"""The path of the defaulting webhook."""
+GATED_PATH: Final = "/validate"
+"""The path of the validating webhook for objects in managed namespaces."""
+UNGATED_PATH: Final = "/validate-ungated"
+"""The path of the validating webhook for objects in all other namespaces."""
+# The longest `spec.releaseName` of a HelmRelease.
+_LONGEST_RELEASE: Final = 53
+Patch = list[dict[str, Any]]
 
 
 @attrs.frozen
@@ -127,3 +144,78 @@ def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSetting
 def _namespace(*, namespace_managed: bool) -> Manifest:
     """Return a Namespace of which nothing but the label is asked."""
     return {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if namespace_managed else {}}}
+
+
+def validate_path(box: str) -> str:
+    """Return the URL path of the webhook that validates objects by the rules of the box named `box`.
+
+    A box is a file that declares an operator for one kind.
+    """
+    return f"/boxes/{box}/validate"
+
+
+def default_path(box: str) -> str:
+    """Return the URL path of the mutating webhook that sets the fields computed by the box with this name.
+
+    A box is a file that declares an operator for one kind.
+    """
+    return f"/boxes/{box}/default"
+
+
+def kind_review_path(crd_name: str, *, mutates: bool) -> str:
+    """Return the URL path of a webhook for a kind that is written in Python; `crd_name` is the name of the kind's CRD.
+
+    If `mutates` is True the webhook sets defaults, otherwise it validates.
+    """
+    return f"/kinds/{crd_name}/{'default' if mutates else 'validate'}"
+
+
+# --- defaults ---------------------------------------------------------------------------------------------------------
+
+
+def default_patch(request: AdmissionRequest) -> Patch:
+    """Return JSON patch operations that add missing fields to the object of the request; empty if none is missing.
+
+    All operations are `add`. An ApplicationInstance gets `spec.release`: the values of the stored object on an update,
+    or else the instance's own name and namespace. An Operation gets apiVersion and kind in `spec.targetRef`.
+    """
+    new = request.written
+    if new is None:
+        return []
+    spec, meta = new.get("spec"), read_meta(new)
+    if meta.deletion_timestamp is not None or not isinstance(spec, Mapping):
+        return []
+    cls = class_of(new)
+    if cls is ApplicationInstance and spec.get("mode") in (None, Mode.MANAGED.value):
+        return _filled(spec, "release", _release(request, meta))
+    if cls is Operation and isinstance(spec.get("targetRef"), Mapping):
+        target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
+        return _filled(spec, "targetRef", {**target, **_before(request, "targetRef", target)})
+    return []
+
+
+def _release(request: AdmissionRequest, meta: ObjectMeta) -> dict[str, Any]:
+    desired = {"name": request.name or meta.name, "namespace": request.namespace or meta.namespace}
+    desired |= _before(request, "release", desired)
+    fits = len(desired["name"]) <= _LONGEST_RELEASE and re.fullmatch(DNS_LABEL, desired["name"])
+    # An invalid name is left for the schema to refuse: a shortened one would surprise.
+    return {key: value for key, value in desired.items() if value and (key != "name" or fits)}
+
+
+def _before(request: AdmissionRequest, part: str, desired: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values that the old object has in `spec.<part>`, for the keys of `desired`.
+
+    An update must keep these values, since the fields are immutable.
+    """
+    value = get_path(request.old_object, "spec", part)
+    return {key: value[key] for key in desired if isinstance(get_path(value, key), str)}
+
+
+def _filled(spec: Mapping[str, Any], part: str, desired: Mapping[str, Any]) -> Patch:
+    present = spec.get(part)
+    if present is None:
+        return [{"op": "add", "path": f"/spec/{part}", "value": dict(desired)}] if desired else []
+    if not isinstance(present, Mapping):
+        return []
+    missing = {key: value for key, value in desired.items() if present.get(key) is None}
+    return [{"op": "add", "path": f"/spec/{part}/{key}", "value": value} for key, value in missing.items()]
