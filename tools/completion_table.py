@@ -8,7 +8,7 @@ from typing import Final
 from vworkspace_app.arguments import Argument, arguments_of
 from vworkspace_app.commands import program
 from vworkspace_app.commands.program import PROGRAM
-from vworkspace_app.completion import Command, Option
+from vworkspace_app.completion import CommandWords, Option
 from vworkspace_app.missing_packages import COMMANDS
 
 _WIDTH: Final = 76
@@ -21,9 +21,9 @@ def completion_table() -> str:
     return "[\n" + ",\n".join(rows) + "\n]\n"
 
 
-def _commands(of: program.Command, words: tuple[str, ...]) -> Iterator[Command]:
+def _commands(of: program.Command, words: tuple[str, ...]) -> Iterator[CommandWords]:
     arguments = arguments_of(of.function()) if of.place else ()
-    yield Command(
+    yield CommandWords(
         words,
         {name: _about(command, (*words, name)) for name, command in of.below.items()},
         (*_options(arguments), Option(("--help",), "Describe the command."), *(() if words else (_VERSION,))),

@@ -5,7 +5,7 @@ commands, so that `completion` imports neither the commands nor any package.
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os.path import dirname, join
 from typing import Any, Final, NamedTuple
 
@@ -23,7 +23,7 @@ class Option(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-class Command(NamedTuple):
+class CommandWords(NamedTuple):
     """A command by its words, with its subcommands, options, and the known values of its positional argument."""
 
     words: tuple[str, ...]
@@ -39,26 +39,26 @@ class Command(NamedTuple):
 
 def completion_script(shell: str) -> str:
     """Return the script for the completion of commands and options in bash, zsh or fish."""
-    scripts: dict[str, Callable[[tuple[Command, ...]], Iterator[str]]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
+    known = {"bash": _bash, "zsh": _zsh, "fish": _fish}
     with open(TABLE, encoding="utf-8") as file:
         commands = tuple(_command(**row) for row in json.load(file))
-    return "\n".join(scripts[shell](commands))
+    return "\n".join(known[shell](commands))
 
 
-def _command(words: list[str], below: dict[str, str], options: list[list[Any]], values: list[str]) -> Command:
+def _command(words: list[str], below: dict[str, str], options: list[list[Any]], values: list[str]) -> CommandWords:
     known = (Option(tuple(names), about, flag, tuple(choices)) for names, about, flag, choices in options)
-    return Command(tuple(words), below, tuple(known), tuple(values))
+    return CommandWords(tuple(words), below, tuple(known), tuple(values))
 
 
 def _head(shell: str) -> str:
     return f"# Completion of {_PROGRAM} in {shell}."
 
 
-def _keys(commands: Iterable[Command]) -> str:
+def _keys(commands: Iterable[CommandWords]) -> str:
     return " | ".join(f'"{command.key}"' for command in commands if command.words)
 
 
-def _bash(commands: tuple[Command, ...]) -> Iterator[str]:
+def _bash(commands: tuple[CommandWords, ...]) -> Iterator[str]:
     yield _head("bash")
     yield _BASH_WORDS.replace("KEYS", _keys(commands))
     for command in commands:
@@ -98,7 +98,7 @@ _BASH_END: Final = r"""    esac
 complete -o default -F _vworkspace_operator vworkspace-operator"""
 
 
-def _zsh(commands: tuple[Command, ...]) -> Iterator[str]:
+def _zsh(commands: tuple[CommandWords, ...]) -> Iterator[str]:
     yield f"#compdef {_PROGRAM}\n{_head('zsh')}"
     yield _ZSH_WORDS.replace("KEYS", _keys(commands))
     for command in commands:
@@ -110,7 +110,7 @@ def _zsh(commands: tuple[Command, ...]) -> Iterator[str]:
     yield _ZSH_END
 
 
-def _zsh_specs(command: Command) -> Iterator[str]:
+def _zsh_specs(command: CommandWords) -> Iterator[str]:
     """Yield the specifications of `_arguments`; each option may be repeated."""
     for option in command.options:
         about = option.about.replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
@@ -147,7 +147,7 @@ else
 fi"""
 
 
-def _fish(commands: tuple[Command, ...]) -> Iterator[str]:
+def _fish(commands: tuple[CommandWords, ...]) -> Iterator[str]:
     yield _head("fish")
     keys = " ".join(_fish_quoted(command.key) for command in commands if command.words)
     yield f"set -g __vworkspace_operator_commands {keys}"
