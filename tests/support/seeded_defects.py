@@ -42,9 +42,9 @@ from vworkspace_core.instances import (
     conditions,
     deletion,
     naming,
+    observed_release,
     reconcile,
     release_state,
-    retry,
 )
 from vworkspace_core.instances.blocking_reasons import BlockingReason
 from vworkspace_core.jobs import awaiting_status, plan, result, scope
@@ -337,7 +337,7 @@ def never_prunes() -> None:
 
 @defect("REC-14")
 def ignores_a_retry() -> None:
-    replace(retry.token_of, lambda *_: "")
+    replace(observed_release.token_of, lambda *_: "")
 
 
 @defect("REC-4")

@@ -13,6 +13,8 @@ from purekube_run.simulation.replica import Replica
 
 _PROMPT: Final = 30.0
 """The seconds within which a controller must have looked at a change; far less than the interval of resyncs."""
+_AFTERMATH: Final = 90.0
+"""The seconds after a fault in which changes do not count: an answer that was lost is awaited for as long as a minute."""
 
 
 class PromptLaws:
@@ -23,14 +25,17 @@ class PromptLaws:
         self._world = laws.world
         self._unseen: dict[ObjectRef, float] = {}
         """The time of the first change of each object since its last reconcile began."""
+        self._calm_from = 0.0
         self._world.on_note.append(self._noted)
         self._world.on_end.append(self._ended)
         self._world.on_reconciled.append(self._reconciled)
 
     def changed(self, ref: ObjectRef) -> None:
         """Record that something changed for which the object `ref` must be reconciled at once."""
-        if ref not in self._unseen and self._world.is_calm and not self._laws.is_recovering:
-            self._unseen[ref] = at = self._world.seconds
+        at = self._world.seconds
+        is_calm = at >= self._calm_from and self._world.is_calm and not self._laws.is_recovering
+        if is_calm and ref not in self._unseen:
+            self._unseen[ref] = at
             self._world.loop.call_later(_PROMPT, partial(self._check, ref, at))
 
     def gone(self, ref: ObjectRef) -> None:
@@ -49,7 +54,11 @@ class PromptLaws:
 
     def _noted(self, actor: str, what: str) -> None:
         if actor == "fault":
-            self._unseen.clear()
+            self._disturbed()
 
     def _ended(self, replica: Replica, error: BaseException | None) -> None:
+        self._disturbed()
+
+    def _disturbed(self) -> None:
         self._unseen.clear()
+        self._calm_from = self._world.seconds + _AFTERMATH

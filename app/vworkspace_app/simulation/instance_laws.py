@@ -327,7 +327,7 @@ class InstanceLaws:
         memory.live = live
         if was is not None and condition_of(was, "Ready") != condition_of(live, "Ready"):
             owner = self._memories[uid].live
-            if owner is not None and owner["metadata"]["namespace"] == ref.namespace:
+            if owner is not None and has_owner(live, uid):
                 self._laws.prompt.changed(ref_of(owner, APPLICATION_INSTANCE))
         if was is not None:
             forced = taken_by(labels.FIELD_MANAGER, was, live)
