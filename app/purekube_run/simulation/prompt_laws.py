@@ -14,7 +14,7 @@ from purekube_run.simulation.replica import Replica
 _PROMPT: Final = 30.0
 """The seconds within which a controller must have looked at a change; far less than the interval of resyncs."""
 _AFTERMATH: Final = 90.0
-"""The seconds after a fault in which changes do not count: an answer that was lost is awaited for as long as a minute."""
+"""The seconds after a fault in which changes do not count: a lost answer is awaited for as long as a minute."""
 
 
 class PromptLaws:

@@ -20,7 +20,7 @@ REPLACED: Final = "tok-replaced-"
 
 
 @attrs.define
-class ClusterRequests:
+class ClusterActs:
     """The requests of simulated administrators in one simulated cluster."""
 
     world: SimulatedWorld

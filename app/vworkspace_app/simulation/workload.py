@@ -16,7 +16,7 @@ from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import HOLD, NOTE
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
-from vworkspace_app.simulation.cluster_requests import ClusterRequests
+from vworkspace_app.simulation.cluster_requests import ClusterActs
 from vworkspace_app.simulation.operator_world import (
     BROKEN,
     CHART,
@@ -88,14 +88,14 @@ class SimulatedWorkload:
     """The number of actions that the API server did not refuse."""
     jobs: JobRequests = attrs.field(init=False)
     operations: OperationRequests = attrs.field(init=False)
-    cluster: ClusterRequests = attrs.field(init=False)
+    cluster: ClusterActs = attrs.field(init=False)
     _retried: set[str] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         furnish(self.world)
         self.jobs = JobRequests(self.world, instance, space_of)
         self.operations = OperationRequests(self.world)
-        self.cluster = ClusterRequests(self.world)
+        self.cluster = ClusterActs(self.world)
 
     def perform(self, act: Act) -> None:
         """Carry out an action of a user. It has no effect if the API server refuses the request."""

@@ -4,12 +4,13 @@ For engine objects: name, labels, and whether the Operation created an object. F
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.names import bounded_name, engine_object_name
 from purekube.apimachinery.problems import ValidationProblems
+from purekube.apimachinery.resources import JOB, REPLICATION_DESTINATION, REPLICATION_SOURCE, WORKFLOW
 from purekube.controller.ownership import is_locked
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import read_application_instance
@@ -25,6 +26,13 @@ from vworkspace_core.api.labels import (
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.operations.contract import EngineContext, Objects
+
+_REPEATING: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION})
+"""The kinds whose objects do their work again wherever they are created."""
+_NOT_BACKED_UP: Final = {"velero.io/exclude-from-backup": "true"}
+"""The label of objects that Velero leaves out of every backup (OPS-7). A restore brings objects back without their
+status (Velero 1.18: pkg/restore/restore.go), so that a Job, Workflow or sync of an earlier Operation would run again.
+"""
 
 
 def name_of(operation: Operation) -> str:
@@ -67,11 +75,13 @@ def engine_manifest(
 
     Its labels name the Operation, the `target`, and the cluster in the settings of `context`. Its namespace is
     `namespace`, or by default the Operation's. The Operation is its owner, unless the object is in another namespace,
-    or holds data that must outlive the Operation (`holds_data`).
+    or holds data that must outlive the Operation (`holds_data`). Velero does not back up what would run again.
     """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
     manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
+    if kind in _REPEATING:
+        manifest["metadata"]["labels"] |= _NOT_BACKED_UP
     if namespace not in (None, meta.namespace):
         manifest["metadata"]["labels"][APPLICATION_NAMESPACE] = bounded_name(meta.namespace)
     if not holds_data and namespace in (None, meta.namespace):

@@ -132,7 +132,7 @@ def test_an_object_has_an_owner_where_it_may_go_with_the_operation_OPS_7(
     one, context = operation(), EngineContext(SETTINGS, template("runCommand.job"))
     made = engine_manifest(JOB, one, target(), context, namespace=namespace, holds_data=holds_data)
 
-    labels = labels_of(one, target(), CLUSTER)
+    labels = {**labels_of(one, target(), CLUSTER), "velero.io/exclude-from-backup": "true"}
     elsewhere = {"app.vworkspace.io/application-namespace": bounded_name(NS)} if namespace == "velero" else {}
     meta = {"name": "op-1-0badcafe", "namespace": namespace or NS, "labels": {**labels, **elsewhere}}
     owner = {

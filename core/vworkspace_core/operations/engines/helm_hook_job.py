@@ -8,17 +8,6 @@ The hook's pods must follow the rules of every Job that the operator starts: the
 service account `vworkspace-operation-runner` or an allowed one, allowed images, one pod at a time. A template with
 `allowUnrestrictedHooks` lifts these rules, and then needs an approval. Helm's annotations are left out, since Helm
 would otherwise manage the operator's Job as its own.
-
-Helm writes `data.release` of the Secret as base64 of gzip of JSON, and Kubernetes encodes that again as base64. Every
-account that may write Secrets can forge one. A Secret is therefore trusted only if it matches the digest that Flux
-recorded: `status.history[].digest` of the HelmRelease is the SHA-256 of the release as helm-controller observes it. The
-hashed text is Go's JSON encoding of an object with the fields
-
-    name, version, info, chartMetadata, config, manifest, hooks, namespace, ociDigest
-
-in this order, followed by a line feed. `hooks` has no tests; `config` and `hooks` are `null` if there are none;
-`ociDigest` is taken from the history's entry, since Helm does not store it. Helm's JSON contains every part character
-by character, so the text is assembled from these parts without encoding them again.
 """
 
 import base64
@@ -130,6 +119,17 @@ def proved_hooks(secret: Manifest, recorded: Mapping[str, Any]) -> tuple[Recorde
     The history is the field `status.history` of the HelmRelease. Test hooks are left out, even if they also serve other
     events, because the digest that Flux recorded does not cover them. Raises UnreadableRelease if the Secret cannot be
     decoded, or is not the one that Flux recorded.
+
+    Helm writes `data.release` of the Secret as base64 of gzip of JSON, and Kubernetes encodes that again as base64.
+    Every account that may write Secrets can forge one. A Secret is therefore trusted only if it matches the digest that
+    Flux recorded: `status.history[].digest` of the HelmRelease is the SHA-256 of the release as helm-controller
+    observes it. The hashed text is Go's JSON encoding of an object with the fields
+
+        name, version, info, chartMetadata, config, manifest, hooks, namespace, ociDigest
+
+    in this order, followed by a line feed. `hooks` has no tests; `config` and `hooks` are `null` if there are none;
+    `ociDigest` is taken from the history's entry, since Helm does not store it. Helm's JSON contains every part
+    character by character, so the text is assembled from these parts without encoding them again.
     """
     try:
         release = msgspec.json.decode(_text_of(secret), type=_Release)
