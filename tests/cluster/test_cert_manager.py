@@ -33,9 +33,10 @@ from tests.support.patience import until
 from tests.support.webhooks_in_force import LABELS, SERVICES, configuration_kind, on_this_machine, with_port
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation
-from vworkspace_app.install.box_webhooks import SERVICE, with_conversion
+from vworkspace_app.install.box_webhooks import with_conversion
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET
+from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE

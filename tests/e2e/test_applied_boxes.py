@@ -26,7 +26,7 @@ from vworkspace_app.commands.box.rollout import Action, RolloutRequest, carried_
 from vworkspace_app.commands.status import list_text
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
-from vworkspace_app.install.rbac import RoleOptions, former_roles
+from vworkspace_app.install.roles import RoleOptions, former_roles
 from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_object_context, read_own_objects
 
 SHOP: Final = box_of(config("settings")).kind

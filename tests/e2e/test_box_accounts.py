@@ -19,7 +19,7 @@ from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
 from tests.support.commands import run
 from vworkspace_app.install.extension_manifests import account_rbac, box_rbac
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 
 on_both = pytest.mark.parametrize("rights", [pytest.param(run, id=name) for name, run in RIGHTS.items()])
 """What is said of roles holds on the embedded API server and on a kube-apiserver."""

@@ -16,7 +16,7 @@ from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
 from vworkspace_app.install.extension_manifests import box_rbac
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 
 ROLES = {kind.kind: kind for kind in RBAC_KINDS}
 

@@ -48,7 +48,7 @@ from tests.support.rights import granted, printed, unused, used
 from tests.support.servers import Face, serving_around, simulate
 from tests.support.source_names import fragment_name, source_ref
 from tests.support.webhooks_in_force import Guard
-from vworkspace_app.install.box_webhooks import SERVICE
+from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION

@@ -15,7 +15,7 @@ from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, in_process, 
 from tests.support.commands import Running, call, run
 from tests.support.rights import granted, unused, used
 from tests.support.shop import SHOP, shop
-from vworkspace_app.install.rbac import RoleOptions, roles_of
+from vworkspace_app.install.roles import RoleOptions, roles_of
 
 COMPOSITE = composite_of(shop)
 WEB, LAST = ObjectRef(DEPLOYMENT, NS, "web"), ObjectRef(CONFIG_MAP, NS, "last")

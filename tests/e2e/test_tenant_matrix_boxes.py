@@ -27,7 +27,7 @@ from tests.support.boxes import config
 from tests.support.effort import effort
 from tests.support.tenant_matrix import ADMIN, VICTIM, attempts_of, box_annotated, held_beyond
 from vworkspace_app.install.extension_manifests import account_rbac
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 
 on_both = pytest.mark.parametrize("rights", [pytest.param(run, id=name) for name, run in RIGHTS.items()])
 

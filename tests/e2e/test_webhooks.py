@@ -28,7 +28,7 @@ from tests.support.violations import ADMISSION, Violation
 from tests.support.violations import instance as valid_instance
 from tests.support.violations import operation as valid_operation
 from vworkspace_app.install import InstallOptions, installation
-from vworkspace_app.install.box_webhooks import SERVICE
+from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_app.webhooks import CertificateFiles, serve_webhooks
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID, FINALIZER, MANAGED_BY

@@ -9,7 +9,7 @@ import attrs
 from purekube.apimachinery.errors import AlreadyExists, Invalid, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from tests.support.e2e_world import CLUSTER, OWN_NS, UNGATED_NS, World, instance
-from vworkspace_app.install.box_webhooks import SERVICE
+from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 __all__ = ["LABELS", "SERVICES", "Guard", "configuration_kind", "on_this_machine", "with_port"]

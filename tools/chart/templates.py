@@ -13,7 +13,6 @@ import attrs
 from purekube.apimachinery.fields import camel
 from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
-from vworkspace_app.install.box_webhooks import applied_configuration, certificate, configurations
 from vworkspace_app.install.chart_values import (
     NO_AUTHORITY,
     NO_CLUSTER_ID,
@@ -35,6 +34,7 @@ from vworkspace_app.install.options import (
     profile_settings,
 )
 from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.webhook_manifests import applied_configuration, certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install import access

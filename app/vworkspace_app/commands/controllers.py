@@ -22,7 +22,7 @@ from vworkspace_app.commands.shared.options import CertManager, Former, LeaderEl
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
 from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
 from vworkspace_app.install.options import read_authority
-from vworkspace_app.install.rbac import RoleOptions, former_roles, roles_of
+from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.kinds_of_users import served_kinds
 

@@ -33,16 +33,8 @@ from vworkspace_app.install.box_webhooks import (
 )
 from vworkspace_app.install.deployment import container, pod
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT, InstallOptions
-from vworkspace_app.install.rbac import (
-    RoleOptions,
-    cluster_wide,
-    deployment_of,
-    guards_of,
-    labels_of,
-    meta_of,
-    namespace_rbac,
-    roles_of,
-)
+from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
+from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
 APPLIED_EVERYWHERE: Final = (

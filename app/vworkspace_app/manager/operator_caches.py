@@ -38,7 +38,7 @@ from vworkspace_core.instances.foreign_objects import (
     slim_source,
 )
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS
-from vworkspace_core.overview.object_graph import with_writer
+from vworkspace_core.overview.origin import with_writer
 
 _WITHOUT: Final = InformerPolicy(optional=True)
 """The policy of informers for kinds that only one engine (such as Velero) needs to carry out Operations.

@@ -37,7 +37,7 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
-from vworkspace_core.overview.object_list import kind_of, words_of
+from vworkspace_core.overview.definitions import kind_of, words_of
 from vworkspace_core.overview.pods import pod_selections
 from vworkspace_core.overview.tree import RELEASE_NAME, RELEASE_NAMESPACE, Branch, refs_of, tree_of
 

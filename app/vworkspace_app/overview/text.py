@@ -15,7 +15,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
-from vworkspace_core.overview.object_graph import origin_of
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.remedy import parts_of, short, without_commands
 from vworkspace_core.overview.summary import SETTLED, OverviewState, Summary
 from vworkspace_core.overview.tree import AtWork, Branch, Workers, is_alive, state_counts

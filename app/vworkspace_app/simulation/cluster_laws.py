@@ -63,5 +63,5 @@ class ClusterLaws:
             self._check("PULL-8", "the old token stays until the new one works", ref, works, "the new one was not used")
 
     def _used(self, token: str) -> None:
-        law, told = "a token is used once the Secret holds it", "a token that the Secret never held is used"
-        self._check("PULL-8", law, _SECRET, token in self._stored, told)
+        told = "a token that the Secret never held is used"
+        self._check("PULL-8", "a token is used once the Secret holds it", _SECRET, token in self._stored, told)

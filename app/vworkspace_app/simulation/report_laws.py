@@ -36,5 +36,5 @@ class ReportLaws:
             uid = str(get_path(self._world.get(ref), "metadata", "uid"))
             is_new = uid in self._last and self._last[uid] >= since
             self._laws.check("REC-1", "a transition at rest has an Event", ref, is_new, "there is no Event")
-            law = "a transition at rest is reported"
-            self._laws.check("PULL-6", law, ref, uid in told, "the control plane was told nothing")
+            is_reported = uid in told
+            self._laws.check("PULL-6", "a transition at rest is reported", ref, is_reported, "no report of it came")

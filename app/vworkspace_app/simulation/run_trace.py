@@ -15,7 +15,8 @@ from purekube_run.simulation.laws import clock
 from vworkspace_app.simulation.run_history import ObjectHistory, RunHistory, RunMoment
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.jobs.store.codec import CorruptSecret, Head, read_record
-from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree, origin_of
+from vworkspace_core.overview.object_graph import ObjectGraph, graph_of_tree
+from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
 from vworkspace_core.overview.trace import Moment, Trace, TraceTable
 from vworkspace_core.overview.tree import tree_of

@@ -20,7 +20,7 @@ from purekube.apimachinery.timestamps import time_at
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.instances.observed_release import condition_of
-from vworkspace_core.overview.object_graph import applied_at, origin_of
+from vworkspace_core.overview.origin import applied_at, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary
 

@@ -1,12 +1,10 @@
 """The list of objects for people: one row for each object, filtered, counted, and page by page (SEE-3).
 
 A row has only what may be shown: messages are redacted, and of a spec only a short description is kept.
-
-Its kinds include those of CustomResourceDefinitions, by the names by which people refer to them (SEE-1).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Final, assert_never
 
@@ -265,31 +263,3 @@ def _choices(
 def _place(state: str) -> tuple[int, str]:
     known = state in {one.value for one in OverviewState}
     return (urgency(severity_of(OverviewState(state))) if known else len(Severity), state)
-
-
-def kind_of(definition: Manifest) -> Kind | None:
-    """Return the kind that the CRD `definition` defines, in its storage version, or None if the CRD is malformed."""
-    spec = get_path(definition, "spec")
-    group, kind, plural = (get_path(spec, *path) for path in (("group",), ("names", "kind"), ("names", "plural")))
-    version = next((get_path(each, "name") for each in _versions(spec) if get_path(each, "storage") is True), None)
-    if not all(isinstance(text, str) and text for text in (group, version, kind, plural)):
-        return None
-    return Kind(str(group), str(version), str(kind), str(plural), namespaced=get_path(spec, "scope") != "Cluster")
-
-
-def words_of(definition: Manifest) -> Iterator[str]:
-    """Yield the names, in lower case, by which kubectl accepts the kind that the CRD `definition` defines.
-
-    These are kind, plural, singular, short names, and plural.group.
-    """
-    names = get_path(definition, "spec", "names")
-    short = get_path(names, "shortNames")
-    said = [get_path(names, field) for field in ("kind", "plural", "singular")]
-    for word in (*said, *(short if isinstance(short, list) else ()), get_path(definition, "metadata", "name")):
-        if isinstance(word, str) and word:
-            yield word.lower()
-
-
-def _versions(spec: object) -> list[Manifest]:
-    versions = get_path(spec, "versions")
-    return versions if isinstance(versions, list) else []

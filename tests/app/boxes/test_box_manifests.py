@@ -13,7 +13,7 @@ from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
 from vworkspace_app.commands.box.manifests import render_box_manifests, render_object, render_rbac
 from vworkspace_app.install.box_webhooks import WebhookTrust
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 OWN = "vworkspace-system"

@@ -27,7 +27,7 @@ from vworkspace_app.install.everything import installation
 from vworkspace_app.install.extension_manifests import box_rbac
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats

@@ -27,7 +27,7 @@ from vworkspace_core.instances.foreign_objects import (
     slim_release,
     slim_source,
 )
-from vworkspace_core.overview.object_graph import origin_of
+from vworkspace_core.overview.origin import origin_of
 
 BIG = "x" * 1_000_000
 OWNED = {"apiVersion": OWNER.api_version, "kind": OWNER.kind, "name": "a", "uid": "u-1", "controller": True}

@@ -20,7 +20,7 @@ from vworkspace_app.commands.controllers import (
     render_roles,
 )
 from vworkspace_app.install.box_webhooks import WebhookTrust
-from vworkspace_app.install.rbac import RoleOptions
+from vworkspace_app.install.roles import RoleOptions
 
 SHOPS = """
 import attrs

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.manifest import Kind
-from vworkspace_core.overview.object_list import kind_of, words_of
+from vworkspace_core.overview.definitions import kind_of, words_of
 
 NAMES = {"kind": "Shop", "plural": "shops", "singular": "shop", "shortNames": ["sh", "SP"]}
 VERSIONS = [{"name": "v1", "storage": False}, {"name": "v2", "storage": True}]

@@ -21,13 +21,13 @@ from vworkspace_core.overview.object_graph import (
     MOST_NODES,
     ObjectGraphEdge,
     ObjectGraphNode,
-    ObjectOrigin,
     _folded,
     _laid_out,
     graph_of_parent,
     graph_of_tree,
     walk,
 )
+from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary
 from vworkspace_core.overview.tree import Branch

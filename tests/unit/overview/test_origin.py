@@ -10,7 +10,8 @@ from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.overview.object_graph import applied_at, graph_of_tree, origin_data, origin_of, with_writer
+from vworkspace_core.overview.object_graph import graph_of_tree
+from vworkspace_core.overview.origin import applied_at, origin_data, origin_of, with_writer
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.tree import Branch
 

@@ -19,7 +19,8 @@ from purekube.apimachinery.resources import (
 from tests.support.builders import instance_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
-from vworkspace_core.overview.object_graph import ObjectOrigin, graph_of_tree
+from vworkspace_core.overview.object_graph import graph_of_tree
+from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.pods import HELM_INSTANCE, pod_selections, summary_of_pod, workload_of
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.summary import OverviewState

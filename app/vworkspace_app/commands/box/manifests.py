@@ -35,7 +35,7 @@ from vworkspace_app.install.extension_manifests import (
     name_of,
 )
 from vworkspace_app.install.options import read_authority
-from vworkspace_app.install.rbac import RoleOptions, former_roles
+from vworkspace_app.install.roles import RoleOptions, former_roles
 
 BoxNamespace: TypeAlias = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
 

@@ -1,0 +1,142 @@
+"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7).
+
+A box is an operator that a YAML file declares.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import Access
+from purekube.composites.rights import FORMER, CompositeAccess
+from vworkspace_app import VERSION
+from vworkspace_app.install.network_objects import disruption_budget, network_policy
+from vworkspace_app.install.rbac import rules
+
+_RBAC: Final = "rbac.authorization.k8s.io"
+
+
+@attrs.frozen
+class RoleOptions:
+    """The options of the roles of a controller, which runs in `namespace` as the service account `account`.
+
+    If `account` is empty, the account has the controller's name. The controller may act in the namespaces `tenants`, or
+    in every namespace if `tenants` is empty. If `owner_reference_protection` is True, the roles also have the rights
+    that the admission plugin OwnerReferencesPermissionEnforcement requires.
+    """
+
+    namespace: str = "vworkspace-system"
+    account: str = ""
+    tenants: tuple[str, ...] = ()
+    elects: bool = True
+    """True if the controller elects a leader, for which it needs rights on Leases."""
+    owner_reference_protection: bool = False
+
+
+def roles_of(
+    name: str, access: CompositeAccess, owners: Sequence[Access], options: RoleOptions
+) -> Iterator[dict[str, Any]]:
+    """Yield the roles of the controller `name` and their bindings.
+
+    `access` has the rights that the controller uses. The roles are a ClusterRole for kinds that are read in all
+    namespaces, a Role in each namespace of `options.tenants`, and a Role for leader election. `owners` are further
+    rights, which the admission plugin OwnerReferencesPermissionEnforcement requires. They are included only if
+    `options.owner_reference_protection` is True.
+    """
+    everywhere = list(access.everywhere)
+    if options.owner_reference_protection:
+        everywhere += owners
+    if not options.tenants:
+        everywhere += access.tenant
+    if everywhere:
+        yield _role("ClusterRole", name, everywhere)
+        yield _binding_of_role("ClusterRoleBinding", "ClusterRole", name, options)
+    for namespace in options.tenants if access.tenant else ():
+        yield _role("Role", name, access.tenant, namespace)
+        yield _binding_of_role("RoleBinding", "Role", name, options, namespace)
+    if options.elects:
+        yield _role("Role", name, access.own, options.namespace, "-election")
+        yield _binding_of_role("RoleBinding", "Role", name, options, options.namespace, "-election")
+
+
+def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
+    """Yield roles to delete objects of kinds that the controller's earlier definition created, with their bindings.
+
+    Each kind has a role of its own, which can be applied alone, and deleted once no object of the kind is left.
+    """
+    for kind in kinds:
+        suffix, access = f"-former-{kind.crd_name}".rstrip("."), [Access(kind, FORMER)]
+        for namespace in options.tenants if kind.namespaced and options.tenants else (None,):
+            form = "ClusterRole" if namespace is None else "Role"
+            yield _role(form, name, access, namespace, suffix)
+            yield _binding_of_role(f"{form}Binding", form, name, options, namespace, suffix)
+
+
+def deployment_of(
+    name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the Deployment of the controller `name`. `spec` and `annotations` are its pods' spec and annotations.
+
+    It has two replicas if the controller elects a leader, and otherwise one.
+    """
+    about = {"annotations": dict(annotations)} if annotations else {}
+    template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": meta_of(name, options.namespace),
+        "spec": {
+            "replicas": 2 if options.elects else 1,
+            "selector": {"matchLabels": labels_of(name)},
+            "template": template,
+        },
+    }
+
+
+def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the NetworkPolicy of the pods of the controller `name`, by which only `ports` can be reached.
+
+    If the controller elects a leader, so that it has two replicas, yield also the PodDisruptionBudget of its pods.
+    """
+    metadata = meta_of(name, options.namespace)
+    yield network_policy(metadata, labels_of(name), ports)
+    if options.elects:
+        yield disruption_budget(metadata, labels_of(name))
+
+
+def _role(
+    kind: str, name: str, accesses: Sequence[Access], namespace: str | None = None, suffix: str = ""
+) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": meta_of(name, namespace, suffix),
+        "rules": rules(accesses),
+    }
+
+
+def _binding_of_role(
+    kind: str, role: str, name: str, options: RoleOptions, namespace: str | None = None, suffix: str = ""
+) -> dict[str, Any]:
+    account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": kind,
+        "metadata": meta_of(name, namespace, suffix),
+        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": f"{name}{suffix}"},
+        "subjects": [account],
+    }
+
+
+def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
+    """Return the metadata of an object that installs the controller `name`; `suffix` is appended to that name."""
+    place = {} if namespace is None else {"namespace": namespace}
+    labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
+    return {"name": f"{name}{suffix}", **place, "labels": labels}
+
+
+def labels_of(name: str) -> Mapping[str, str]:
+    """Return the labels that all objects have which install the controller `name`."""
+    return {"app.kubernetes.io/name": name}
