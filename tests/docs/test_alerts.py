@@ -15,7 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.lease.record import lease_name
 from purekube.controller.reconcile_error import ReconcileErrorCause
+from purekube.controller.shard import Shard
 from purekube.graph.account import GraphReason
 from tests.support.patience import PATIENCE
 from tests.support.promql import Series, alerting
@@ -60,6 +62,10 @@ def exposed(which: str, *said: tuple[str, str, str, int]) -> list[Series]:
         "Object": ProcessStats(0.0, parents=((WEBAPP, samples),)),
         "Box": ProcessStats(0.0, boxes=samples),
     }[which]
+    return _series(told)
+
+
+def _series(told: ProcessStats) -> list[Series]:
     body, _ = Metrics(LatestStats(told), lambda: 0.0).exposition("")
     return [
         (sample.name, {**sample.labels, "namespace": "vworkspace-system", "pod": "p"}, sample.value)
@@ -140,6 +146,16 @@ def test_what_is_mended_is_silent_again() -> None:
     _count(counts, 0, "Ready", "True", "HelmReleaseReady", 0)
     ages = {sample.labels: sample.oldest for sample in counts.samples(NOW.timestamp())}
     assert ages == {("Ready", "False", "ChartUnreachable"): 0.0, ("Ready", "True", "HelmReleaseReady"): None}
+
+
+def test_a_shard_without_a_leader_fires_while_the_others_and_the_boxes_have_theirs() -> None:
+    first, second = (lease_name("vworkspace-operator", Shard(index, 2)) for index in range(2))
+    held = {first: True, second: False, "vworkspace-box-webapp": True}
+    samples = _series(ProcessStats(0.0, leases=tuple(held.items())))
+
+    found = alerting(RULES["VWorkspaceOperatorWithoutLeader"]["expr"], samples)
+
+    assert found == {("vworkspace-system", second): 0.0}
 
 
 def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
