@@ -64,7 +64,11 @@ CONTROL_PLANE: Final = st.one_of(
 WEBHOOKS: Final = st.one_of(
     st.fixed_dictionaries({"enabled": st.booleans()}),
     st.fixed_dictionaries(
-        {"enabled": st.booleans(), "certManager": st.just(False), "caBundle": TEXTS.filter(bool)},
+        {
+            "enabled": st.booleans(),
+            "certManager": st.just(False),
+            "caBundle": TEXTS.map("-----BEGIN CERTIFICATE-----\n{}".format),
+        },
     ),
 )
 TENANTS: Final = st.lists(

@@ -105,6 +105,8 @@ class WebhookValues:
     ca_bundle: str = schema_field(
         "Without cert-manager: the authority, PEM, of the certificate in the Secret vworkspace-operator-webhook-tls.",
         default="",
+        # Base64, as a Secret holds it, would be encoded twice: no webhook would be trusted, and each write refused.
+        schema={"pattern": optional_pattern("-----BEGIN CERTIFICATE-----")},
     )
 
 

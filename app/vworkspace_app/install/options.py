@@ -247,7 +247,8 @@ def read_authority(path: Path) -> bytes:
     """Return the PEM certificates in the file of `--webhook-ca`. Raises CommandError if the file has none."""
     try:
         pem = path.read_bytes()
-        ssl.create_default_context(cadata=pem.decode())
+        # An empty text would load the system's authorities instead of failing.
+        ssl.create_default_context(cadata=pem.decode() or "-")
     except (ssl.SSLError, ValueError) as error:  # an SSLError is an OSError too
         raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
     except OSError as error:

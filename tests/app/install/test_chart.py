@@ -126,6 +126,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels", "alse schema"),
     ({"controlPlane": {"enabled": False}}, "controlPlane.clusterId", "cluster-id"),
     ({"webhooks": {"enabled": True, "certManager": False}}, "webhooks.caBundle", "cert-manager"),
+    (
+        {"webhooks": {"enabled": True, "certManager": False, "caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"}},
+        "webhooks.caBundle",
+        "BEGIN CERTIFICATE",
+    ),
 ]
 
 
