@@ -175,6 +175,9 @@ def test_shards_are_deployments_that_share_everything_else_RUN_13() -> None:
 def test_the_pod_outlives_the_operator_s_own_grace_period() -> None:
     default = yaml.safe_load(run("run", "--print-config").out)["gracePeriod"]
     assert pod()["terminationGracePeriodSeconds"] > int(default.removesuffix("s"))
+    for chosen, seconds in (("1m30s", 90), ("0.1h", 360), ("2m500ms", 121), ("5s", 30)):
+        options = InstallOptions(settings={"grace_period": chosen})
+        assert pod(options)["terminationGracePeriodSeconds"] == seconds + 15, chosen
 
 
 def test_probes_services_and_policy_agree_on_ports() -> None:

@@ -20,7 +20,7 @@ from vworkspace_app.install.chart_values import (
     NO_TAG,
     WITH_REGISTRY,
 )
-from vworkspace_app.install.deployment import BOXES, flags, workload
+from vworkspace_app.install.deployment import BOXES, RELEASE_SECONDS, SHORTEST_GRACE, flags, workload
 from vworkspace_app.install.everything import accounts, tenant
 from vworkspace_app.install.extension_manifests import applied_rbac
 from vworkspace_app.install.names import NAME
@@ -205,6 +205,8 @@ def _pod(spec: Mapping[str, Any]) -> dict[Any, Any]:
                 parts[When(f"not {_V}affinity", key)] = value
             case "containers":
                 parts[key] = [_container(container)]
+            case "terminationGracePeriodSeconds":
+                parts[key] = Number(f'include "{NAME}.grace" $')
             case "volumes":
                 source = {"name": "⟦$box.configMap⟧"}
                 volume = {"name": '⟦printf "box-%d" $index⟧', "configMap": source}
@@ -288,6 +290,16 @@ _HELPERS: Final = f"""\
 {{{{- range $index, $box := $.Values.boxes -}}}}
 {{{{- if $index }}}},{{{{ end }}}}{BOXES}/{{{{ $index }}}}/{{{{ $box.file }}}}
 {{{{- end -}}}}
+{{{{- end }}}}
+
+{{{{- /* The seconds that a pod has to end: longer than the grace period of what runs in it. */}}}}
+{{{{- define "{NAME}.grace" -}}}}
+{{{{- $seconds := 0 }}}}
+{{{{- range regexFindAll "[0-9.]+(ms|s|m|h)" (toString $.Values.settings.gracePeriod) -1 }}}}
+{{{{- $unit := regexFind "[a-z]+" . }}}}
+{{{{- $seconds = addf $seconds (mulf (trimSuffix $unit .) (get (dict "ms" 0.001 "s" 1 "m" 60 "h" 3600) $unit)) }}}}
+{{{{- end }}}}
+{{{{- max {SHORTEST_GRACE} (add {RELEASE_SECONDS} (int (ceil $seconds))) }}}}
 {{{{- end }}}}
 
 {{{{- /* The environment: proxies, and over them what is said by name. */}}}}

@@ -4,6 +4,7 @@ A shard is a part of the operator that reconciles a share of the namespaces.
 """
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any, Final
 
 from purekube.controller.shard import WHOLE, Shard
@@ -23,6 +24,7 @@ from vworkspace_app.install.options import (
     meta,
     profile_flags,
 )
+from vworkspace_app.settings.table import seconds_of
 
 _USER: Final = 65532
 """The uid that the image runs as."""
@@ -33,8 +35,10 @@ BOXES: Final = "/etc/vworkspace/boxes"
 A box is an operator that a YAML file declares.
 """
 
-_GRACE_SECONDS: Final = 45
-"""The pod's termination grace period in seconds, longer than `--grace-period`, so that the Lease can be released."""
+RELEASE_SECONDS: Final = 15
+"""The seconds by which a pod's termination grace period exceeds `--grace-period`, to release the Lease."""
+SHORTEST_GRACE: Final = 45
+"""The shortest termination grace period of a pod in seconds, which suits the default of `--grace-period`."""
 
 
 def namespace_of(options: InstallOptions) -> dict[str, Any]:
@@ -121,6 +125,8 @@ def _box_file(index: int, box: MountedBox) -> str:
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
     runs = container(options.image, options.image_pull_policy.value, flags(options, shard))
     spec = pod(NAME, runs, selector)
+    grace = seconds_of(options.settings.get("grace_period", ""))
+    spec["terminationGracePeriodSeconds"] = max(SHORTEST_GRACE, ceil(grace) + RELEASE_SECONDS)
     if options.webhooks:
         runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
         runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
@@ -159,7 +165,7 @@ def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[st
     """
     return {
         "serviceAccountName": account,
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": SHORTEST_GRACE,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": _USER,

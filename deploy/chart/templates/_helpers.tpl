@@ -12,6 +12,16 @@
 {{- end -}}
 {{- end }}
 
+{{- /* The seconds that a pod has to end: longer than the grace period of what runs in it. */}}
+{{- define "vworkspace-operator.grace" -}}
+{{- $seconds := 0 }}
+{{- range regexFindAll "[0-9.]+(ms|s|m|h)" (toString $.Values.settings.gracePeriod) -1 }}
+{{- $unit := regexFind "[a-z]+" . }}
+{{- $seconds = addf $seconds (mulf (trimSuffix $unit .) (get (dict "ms" 0.001 "s" 1 "m" 60 "h" 3600) $unit)) }}
+{{- end }}
+{{- max 45 (add 15 (int (ceil $seconds))) }}
+{{- end }}
+
 {{- /* The environment: proxies, and over them what is said by name. */}}
 {{- define "vworkspace-operator.env" -}}
 {{- $env := dict }}
