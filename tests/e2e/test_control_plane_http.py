@@ -32,7 +32,7 @@ from tests.support.patience import PATIENCE
 from tests.support.work import MIB, peak_of
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, ScriptedFault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT, serve
-from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, ReloadingControlPlane
+from vworkspace_odoo import MEDIA_TYPE, ControlPlaneEndpoint, HttpControlPlane, JsonSender, ReloadingControlPlane
 from vworkspace_odoo.decoding import LONGEST_BODY, MOST_JOBS, MOST_VALUES, decode
 from vworkspace_odoo.tls import default_verify
 
@@ -416,10 +416,25 @@ async def test_a_user_in_the_url_never_takes_the_place_of_the_token_PULL_7() -> 
     assert "pa55word" not in f"{error.message} {control!r} {ControlPlaneEndpoint(f'https://u:pa55word@{url}', TOKEN)!r}"
 
 
-@pytest.mark.parametrize("base", ["", "odoo.example.com", "ftp://odoo", "https://", "file:///etc/passwd"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        *("", "odoo.example.com", "ftp://odoo", "https://", "file:///etc/passwd"),
+        *("https://odoo.example.com:80a", "https://odoo.example.com:99999", "https://[::1", "https://x\u00ad.com"),
+    ],
+)
 def test_a_url_that_cannot_be_one_is_refused_at_once(base: str) -> None:
     with pytest.raises(ValueError, match=r"must be like https://odoo\.example\.com"):
         client(base)
+
+
+@pytest.mark.parametrize("proxy", ["socks5://proxy:1080", "ftp://proxy", "http://u:pa55word@proxy:80a"])
+def test_a_proxy_that_cannot_be_used_is_one_clear_line(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    for make in (client, JsonSender):
+        with pytest.raises(ValueError, match="names a proxy that cannot be used") as error:
+            make("https://odoo.example.com")
+        assert "pa55word" not in str(error.value)
 
 
 def test_a_port_on_which_nobody_listens_is_one_clear_line_naming_the_url() -> None:

@@ -23,7 +23,7 @@ from purekube.apimachinery.errors import (
     Unauthorized,
     Unavailable,
 )
-from purekube.apimachinery.secret_material import without_user
+from purekube.apimachinery.secret_material import redact, without_user
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import refusal, server_time, transport_failure
@@ -72,7 +72,7 @@ class HttpControlPlane:
         self._timeout = timeout
         self._margin = margin
         self._longest = longest_body
-        self._client = httpx2.AsyncClient(
+        self._client = http_client(
             verify=default_verify(self._base) if ssl_context is None else ssl_context,
             headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
             follow_redirects=False,
@@ -265,13 +265,28 @@ class HttpControlPlane:
         return f"{method} {self._base}{path}"
 
 
+def http_client(**options: Any) -> httpx2.AsyncClient:
+    """Return an HTTP client with these options of httpx2. Raises ValueError if the environment names a proxy that
+    cannot be used.
+    """
+    try:
+        return httpx2.AsyncClient(**options)
+    except (ImportError, ValueError, httpx2.InvalidURL) as error:
+        problem = redact(str(error))
+        raise ValueError(f"HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names a proxy that cannot be used: {problem}") from None
+
+
 def _agent_url(base_url: str, *, allow_http: bool) -> str:
     """Return the URL of the agent API.
 
     A user name in the URL is left out, as httpx would send it instead of the token.
     """
-    parts = urlsplit(base_url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    try:
+        parts = urlsplit(base_url.strip())
+        usable = parts.scheme in ("http", "https") and parts.port != 0 and bool(httpx2.URL(base_url.strip()).host)
+    except (ValueError, httpx2.InvalidURL):
+        usable = False
+    if not usable:
         raise ValueError(f"the control plane's URL must be like https://odoo.example.com, not {without_user(base_url)}")
     if problem := cleartext_problem(base_url, allow_http=allow_http):
         raise ValueError(problem)

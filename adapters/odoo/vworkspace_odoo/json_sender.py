@@ -9,7 +9,7 @@ import anyio
 import httpx2
 
 from purekube.apimachinery.errors import Permanent, Unauthorized, Unavailable
-from vworkspace_odoo.client import TOKEN_TEXT, without_token
+from vworkspace_odoo.client import TOKEN_TEXT, http_client, without_token
 from vworkspace_odoo.failures import refusal, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify
 
@@ -25,7 +25,7 @@ class JsonSender:
     https://.
 
     Errors name only the host of the URL, because many URLs of receivers contain a secret in their path. Use the client
-    as an async context manager.
+    as an async context manager. Raises ValueError if the environment names a proxy that cannot be used.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class JsonSender:
         self._url, self._token, self._timeout = url, token, timeout
         self._media_type = media_type
         self._where = f"POST {urlsplit(url).scheme}://{urlsplit(url).hostname}"
-        self._client = httpx2.AsyncClient(
+        self._client = http_client(
             verify=default_verify(url), headers={"User-Agent": "vworkspace-operator"}, timeout=timeout
         )
 

@@ -14,6 +14,7 @@ import structlog
 from purekube.apimachinery.errors import OperatorError, Unauthorized
 from purekube.ports import KubeApi
 from purekube_run.controller.manager import Election
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.machine import Machine
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.live_credential import CredentialsSource, CredentialWatch, Live
@@ -103,7 +104,7 @@ def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonSen
     """Return a client of the receiver at `url`, or None for an empty URL.
 
     `file` has the receiver's token, and is read at each request. `way` is the first word of the options' names in error
-    messages, such as `notify`.
+    messages, such as `notify`. Raises CommandError if the environment names a proxy that cannot be used.
     """
 
     def token() -> str:
@@ -112,7 +113,10 @@ def _receiver(way: str, url: str, file: Path | None, media_type: str) -> JsonSen
         except (OSError, UnicodeDecodeError) as error:
             raise Unauthorized(f"--{way}-token-file {file}: cannot be read ({type(error).__name__})") from None
 
-    return JsonSender(url, token, media_type=media_type) if url else None
+    try:
+        return JsonSender(url, token, media_type=media_type) if url else None
+    except ValueError as error:
+        raise CommandError(f"--{way}-url: {error}") from None
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Set
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -159,7 +160,8 @@ def _go_duration(text: str) -> str:
 
 
 def _url(text: str) -> str:
-    if text and not _URL.fullmatch(text):
+    # `urlsplit` and `port` raise ValueError, too, for a malformed address or port.
+    if text and (not _URL.fullmatch(text) or urlsplit(text).port == 0):
         raise ValueError("not a URL such as https://odoo.example.com")
     return text
 

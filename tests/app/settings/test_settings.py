@@ -160,6 +160,13 @@ def test_settings_that_need_each_other_say_so_and_one_that_is_wrong_is_there_all
     ]
 
 
+@pytest.mark.parametrize("url", ["https://[::1", "https://odoo.example.com:80a", "https://odoo.example.com:99999"])
+@pytest.mark.parametrize("name", ["control_plane_url", "notify_url", "traces_url", "page_url"])
+def test_a_url_with_a_broken_address_or_port_is_told_in_one_line(name: str, url: str) -> None:
+    (told,) = problems(flags={name: url})
+    assert told.startswith(f"--{name.replace('_', '-')} {url}: ")
+
+
 def test_without_an_agent_nothing_asks_for_a_control_plane_and_what_would_be_ignored_is_refused_SEE_4() -> None:
     assert not load({"agent": False, "cluster_id": "prod-1"}, {}).settings.agent
     assert not load({}, {"VWORKSPACE_AGENT": "false", "VWORKSPACE_CLUSTER_ID": "prod-1"}).settings.agent
