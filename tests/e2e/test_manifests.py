@@ -495,6 +495,14 @@ def test_a_page_for_users_of_the_cluster_brings_the_right_to_ask_who_they_are_SE
     assert not any(one["metadata"]["name"].endswith("-page") for one in printed("--setting", "page=open"))
 
 
+def test_a_lease_in_another_namespace_brings_the_right_to_hold_it_RUN_4() -> None:
+    options = InstallOptions(settings={"leader_elect_resource_namespace": "elections"})
+    held = [one for one in installation(options) if one["metadata"].get("namespace") == "elections"]
+    assert [one["kind"] for one in held] == ["Role", "RoleBinding"]
+    assert [rule["resources"] for rule in held[0]["rules"]] == [["leases"]]
+    assert set(held[0]["rules"][0]["verbs"]) == {"get", "list", "create", "update"}
+
+
 def test_roles_of_people_can_be_left_out_SEE_5() -> None:
     with_roles, without = (
         {one["metadata"]["name"] for one in printed(*words) if one["kind"] == "ClusterRole"}

@@ -93,6 +93,8 @@ def _rbac() -> Iterator[Any]:
         for accesses in (access.OWN, access.LOCAL_OWN)
     )
     yield from _each_either(_AGENT, own, local)
+    elsewhere = f"{_V}settings.leaderElectResourceNamespace"
+    yield Guard(elsewhere, list(namespace_rbac(f"{NAME}-election", f"⟦{elsewhere}⟧", (access.LEASES,), _PLAIN)))
     velero = namespace_rbac(f"{NAME}-velero", f"⟦{_V}veleroNamespace⟧", access.VELERO, _PLAIN)
     yield Guard(f"{_V}veleroNamespace", list(velero))
     yield Guard(f"{_V}appliedBoxes", list(applied_rbac(_PLAIN)))

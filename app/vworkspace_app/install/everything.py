@@ -100,6 +100,8 @@ def _serves_page(options: InstallOptions) -> bool:
 def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     granted = access.OWN if options.agent else access.LOCAL_OWN
     yield from namespace_rbac(options.role_name("-system"), options.namespace, granted, options)
+    if elsewhere := options.settings.get("leader_elect_resource_namespace"):
+        yield from namespace_rbac(options.role_name("-election"), elsewhere, (access.LEASES,), options)
 
 
 def _applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:

@@ -129,7 +129,7 @@ VELERO: Final[tuple[Access, ...]] = tuple(
 )
 """The operator's rights in Velero's namespace, which is the only namespace that Velero watches (OPS-7)."""
 
-_LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
+LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
 """The right to the Leases of all shards, as no replica begins while others use another number of shards (RUN-13)."""
 _ACCOUNT: Final = Access(known.SERVICE_ACCOUNT, ("get",), name=FIELD_MANAGER)
 """The right to read the operator's own account, whose labels show which tool manages the roles."""
@@ -138,7 +138,7 @@ OWN: Final[tuple[Access, ...]] = (
     # The records of jobs have names of their own, and RBAC ignores labels; only the credential is watched.
     Access(known.SECRET, ("get", "list", "create", "update", "delete")),
     Access(known.SECRET, ("watch",), name=CREDENTIALS_SECRET),
-    _LEASES,
+    LEASES,
     _ACCOUNT,
 )
 """The operator's rights in its own namespace: for the credential, the records of the control plane's jobs, and the
@@ -151,7 +151,7 @@ LOCAL_OWN: Final[tuple[Access, ...]] = (
     Access(known.SECRET, ("get", *_FOLLOWED), name=CREDENTIALS_SECRET),
     Access(known.SECRET, ("get", "update"), name=LEDGER_SECRET),
     Access(known.SECRET, ("create",)),
-    _LEASES,
+    LEASES,
     _ACCOUNT,
 )
 """The rights of an operator without a job agent in its own namespace (SEE-4)."""
