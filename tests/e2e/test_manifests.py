@@ -16,10 +16,12 @@ from tests.support.chart_values import EVERYTHING as EVERY_VALUE
 from tests.support.commands import Running, one_line, run
 from tests.support.patience import PATIENCE
 from tests.support.rights import Right, granted, printed, unused
+from vworkspace_app.commands.manifests import PrintedPart
+from vworkspace_app.commands.manifests import manifests as print_manifests
 from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_app.install.chart_values import chart_values
 from vworkspace_app.install.chart_values import values_documents as values_printed
-from vworkspace_app.install.options import NO_SUCH_REGISTRY, PodOptions
+from vworkspace_app.install.options import NO_REGISTRY, NO_SUCH_REGISTRY, PodOptions
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install.access import OWNERS
 
@@ -118,6 +120,14 @@ def test_an_image_in_a_registry_of_examples_is_warned_of_as_the_values_of_the_ch
     assert (placeholder.status, real.status, real.err) == (0, 0, "")
     assert placeholder.err == f"warning: --image registry.example.com/operator:1 {NO_SUCH_REGISTRY}\n"
     assert placeholder.out.replace("registry.example.com/", "ghcr.io/") == real.out
+
+
+def test_an_image_that_no_cluster_can_pull_is_warned_of_where_it_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_manifests()
+    assert capsys.readouterr().err == f"warning: --image {InstallOptions().image} {NO_REGISTRY}\n"
+    for part in (PrintedPart(crds_only=True), PrintedPart(rbac_only=True), PrintedPart(namespace=["a"])):
+        print_manifests(part=part)
+        assert capsys.readouterr().err == ""
 
 
 def test_the_pods_keep_to_the_restricted_profile() -> None:

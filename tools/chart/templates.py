@@ -16,9 +16,7 @@ from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, 
 from vworkspace_app.install.chart_values import (
     NO_AUTHORITY,
     NO_CLUSTER_ID,
-    NO_REGISTRY,
     NO_TAG,
-    WITH_REGISTRY,
 )
 from vworkspace_app.install.deployment import BOXES, RELEASE_SECONDS, SHORTEST_GRACE, flags, workload
 from vworkspace_app.install.everything import accounts, tenant
@@ -27,8 +25,10 @@ from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network, prometheus_rule
 from vworkspace_app.install.options import (
     EXAMPLE_REGISTRY,
+    NO_REGISTRY,
     NO_SUCH_REGISTRY,
     SHARD_LABEL,
+    WITH_REGISTRY,
     InstallOptions,
     Profile,
     profile_settings,

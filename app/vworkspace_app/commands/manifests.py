@@ -1,6 +1,5 @@
 """The command `manifests`, which prints the objects that install the operator, for `kubectl apply -f -`."""
 
-import re
 import sys
 from typing import Annotated, Any, Final
 
@@ -13,7 +12,7 @@ from purekube_run.process.yaml_documents import Format, dump, read_values
 from vworkspace_app.arguments import Parameter, arguments_of_fields
 from vworkspace_app.commands.shared.options import Output
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
-from vworkspace_app.install.options import EXAMPLE_REGISTRY, NO_SUCH_REGISTRY, OptionScope, option
+from vworkspace_app.install.options import OptionScope, image_problem, option
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
 
@@ -184,6 +183,7 @@ def manifests(
     if part.values:
         print(render_values(part, options, output), end="")
         return
-    if re.search(EXAMPLE_REGISTRY, options.image):
-        print(f"warning: --image {options.image} {NO_SUCH_REGISTRY}", file=sys.stderr)
-    print(render_manifests(part, options, output), end="")
+    text = render_manifests(part, options, output)
+    if not part.flag and (problem := image_problem(options.image)):
+        print(f"warning: --image {options.image} {problem}", file=sys.stderr)
+    print(text, end="")

@@ -3,7 +3,6 @@
 The chart's templates print the same for the same values; a test compares both over many of them (SEE-5).
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
@@ -22,10 +21,8 @@ from vworkspace_app.install.everything import installation, tenant
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import (
     CHOSEN_SETTINGS,
-    EXAMPLE_REGISTRY,
     LABELS,
     NAMESPACE_NAME,
-    NO_SUCH_REGISTRY,
     OBJECT_NAME,
     TEXTS,
     InstallOptions,
@@ -33,6 +30,7 @@ from vworkspace_app.install.options import (
     PodOptions,
     Profile,
     PullPolicy,
+    image_problem,
     optional_pattern,
 )
 from vworkspace_app.settings.table import Setting, as_text
@@ -314,20 +312,13 @@ def _problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects"
 NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM"
-
-
-WITH_REGISTRY: Final = "^([^/]*[.:][^/]*|localhost)/."
-"""The pattern of an image that names a registry. Like a container runtime, it requires a dot, a port or localhost."""
-NO_REGISTRY: Final = "needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name"
 NO_TAG: Final = "is needed, or image.digest: which image to run"
 
 
 def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
     """Yield the problems of values that no schema can express. The chart's templates report the same problems."""
-    if not re.search(WITH_REGISTRY, values.image.repository):
-        yield Problem("image.repository", NO_REGISTRY)
-    elif re.search(EXAMPLE_REGISTRY, values.image.repository):
-        yield Problem("image.repository", NO_SUCH_REGISTRY)
+    if problem := image_problem(values.image.repository):
+        yield Problem("image.repository", problem)
     if not values.image.tag and not values.image.digest:
         yield Problem("image.tag", NO_TAG)
     if not values.control_plane.enabled and not values.control_plane.cluster_id:

@@ -53,6 +53,16 @@ RUNNER_ACCOUNT: Final = "operation-runner"
 EXAMPLE_REGISTRY: Final = "^([^/]+[.])?(example([.](com|net|org))?|invalid)(:[0-9]+)?/"
 """The pattern of an image whose registry has a name that RFC 2606 reserves for examples."""
 NO_SUCH_REGISTRY: Final = "is in a registry that exists in examples only: name yours"
+WITH_REGISTRY: Final = "^([^/]*[.:][^/]*|localhost)/."
+"""The pattern of an image that names a registry. Like a container runtime, it requires a dot, a port or localhost."""
+NO_REGISTRY: Final = "needs a registry, as in ghcr.io/you/vworkspace-operator: no public image has this name"
+
+
+def image_problem(image: str) -> str:
+    """Return the reason why no cluster can pull `image`, judged by its registry alone; empty if there is none."""
+    if not re.search(WITH_REGISTRY, image):
+        return NO_REGISTRY
+    return NO_SUCH_REGISTRY if re.search(EXAMPLE_REGISTRY, image) else ""
 
 
 class Profile(StrEnum):
