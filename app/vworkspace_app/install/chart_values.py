@@ -160,7 +160,8 @@ class TenantValues:
 
     namespace: str = schema_field("Its name.", schema=NAMESPACE_NAME)
     release_role: str = schema_field(
-        "A ClusterRole, such as edit, for the account of releases; empty: a Role of what an ordinary chart needs.",
+        "A ClusterRole, such as edit, for the account of releases; empty: a Role of what an ordinary chart needs. "
+        "To change it, first delete the namespace's RoleBinding of that account, whose role Kubernetes never changes.",
         default="",
         schema={"maxLength": 253},
     )
