@@ -31,21 +31,22 @@ def run_until_stopped(
     work: Callable[[anyio.Event], Awaitable[None]],
     *,
     grace: float,
+    drain: float = 0.0,
     listen: str = "",
     stopping: Callable[[], None] = lambda: None,
 ) -> None:
     """Run `work` until it ends, and let SIGINT and SIGTERM stop it in two steps (RUN-4).
 
-    First the signal sets the event that `work` gets as its argument. If `work` still runs `grace` seconds later, it is
-    cancelled. `stopping` is called when the signal arrives. A second signal ends the process immediately. Raises
-    CommandError if `work` had to be cancelled, or if the address `listen` cannot be bound.
+    First, `drain` seconds after the signal, the event that `work` gets as its argument is set. If `work` still runs
+    `grace` seconds later, it is cancelled. `stopping` is called when the signal arrives. A second signal ends the
+    process immediately. Raises CommandError if `work` had to be cancelled, or if the address `listen` cannot be bound.
     """
 
     async def graceful() -> None:
         stop = anyio.Event()
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
-                await group.start(_watch_for_stop, stop, scope, grace, stopping)
+                await group.start(_watch_for_stop, stop, scope, grace, drain, stopping)
                 await work(stop)
                 group.cancel_scope.cancel()
         if scope.cancelled_caught:
@@ -94,6 +95,7 @@ async def _watch_for_stop(
     stop: anyio.Event,
     scope: anyio.CancelScope,
     grace: float,
+    drain: float,
     stopping: Callable[[], None],
     *,
     task_status: TaskStatus[None],
@@ -105,6 +107,7 @@ async def _watch_for_stop(
     # reader of the log may send the second one.
     _log.info("stopping: what is in hand is finished first", signal=signal.Signals(number).name, grace=grace)
     stopping()
+    await anyio.sleep(drain)
     stop.set()
     await anyio.sleep(grace)
     scope.cancel()

@@ -6,7 +6,7 @@ operator's own kinds.
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import attrs
@@ -48,6 +48,10 @@ class ProcessParts:
     metrics: Metrics
     telemetry: Telemetry
 
+
+_DRAIN_SECONDS: Final = 3.0
+"""The seconds for which webhooks are served after SIGTERM, as API servers call them until the Service's endpoints have
+changed. A refused connection would refuse the write."""
 
 Work: TypeAlias = Callable[[ProcessParts, anyio.Event], Awaitable[None]]
 """The function that does the work of a process, such as running controllers, until the event is set."""
@@ -92,5 +96,7 @@ def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
     grace = seconds_of(settings.grace_period)
     served = application(latest, metrics, clock.monotonic, page.routes)
     with probes(settings.listen, served, streams=page.streams):
-        run_until_stopped(connected, grace=grace, listen=settings.webhook_listen, stopping=telemetry.stop)
+        listen = settings.webhook_listen
+        drain = _DRAIN_SECONDS if listen else 0.0
+        run_until_stopped(connected, grace=grace, drain=drain, listen=listen, stopping=telemetry.stop)
     _log.info("stopped")
