@@ -443,6 +443,9 @@ def test_an_authority_that_is_none_is_told_in_one_line(tmp_path: Path) -> None:
     assert "holds no certificate" in told
     assert "hunter2" not in told
     assert "cannot be read" in one_line(run("manifests", "--webhook-ca", tmp_path / "absent"), 1)
+    made = certificates_for(("a",), datetime.now(UTC))
+    (tmp_path / "both").write_bytes(made.key + made.authority)
+    assert "holds a private key" in one_line(run("manifests", "--webhook-ca", tmp_path / "both"), 1)
     (tmp_path / "empty").write_text("")
     assert "holds no certificate" in one_line(run("manifests", "--webhook-ca", tmp_path / "empty"), 1)
 

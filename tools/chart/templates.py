@@ -27,7 +27,9 @@ from vworkspace_app.install.options import (
     EXAMPLE_REGISTRY,
     NO_REGISTRY,
     NO_SUCH_REGISTRY,
+    PRIVATE_KEY,
     SHARD_LABEL,
+    WITH_A_KEY,
     WITH_REGISTRY,
     InstallOptions,
     Profile,
@@ -360,6 +362,9 @@ _HELPERS: Final = f"""\
 {{{{- end }}}}
 {{{{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}}}
 {{{{- fail "webhooks.caBundle: {NO_AUTHORITY}" }}}}
+{{{{- end }}}}
+{{{{- if contains "{PRIVATE_KEY}" $.Values.webhooks.caBundle }}}}
+{{{{- fail "webhooks.caBundle: {WITH_A_KEY}" }}}}
 {{{{- end }}}}
 {{{{- end }}}}
 """

@@ -24,7 +24,9 @@ from vworkspace_app.install.options import (
     LABELS,
     NAMESPACE_NAME,
     OBJECT_NAME,
+    PRIVATE_KEY,
     TEXTS,
+    WITH_A_KEY,
     InstallOptions,
     MountedBox,
     PodOptions,
@@ -326,6 +328,8 @@ def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
         yield Problem("controlPlane.clusterId", NO_CLUSTER_ID)
     if values.webhooks.enabled and not values.webhooks.cert_manager and not values.webhooks.ca_bundle:
         yield Problem("webhooks.caBundle", NO_AUTHORITY)
+    if PRIVATE_KEY in values.webhooks.ca_bundle:
+        yield Problem("webhooks.caBundle", WITH_A_KEY)
     for setting in _SETTINGS:
         if setting.key in values.settings:
             try:

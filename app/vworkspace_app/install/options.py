@@ -253,8 +253,14 @@ def read_labels(given: list[str]) -> dict[str, str]:
     return labels
 
 
+PRIVATE_KEY: Final = "PRIVATE KEY-----"
+WITH_A_KEY: Final = (
+    "holds a private key, which whoever may read the webhook configurations would read: give certificates"
+)
+
+
 def read_authority(path: Path) -> bytes:
-    """Return the PEM certificates in the file of `--webhook-ca`. Raises CommandError if the file has none."""
+    """Return the PEM certificates in the file of `--webhook-ca`. Raises CommandError if the file has none, or a key."""
     try:
         pem = path.read_bytes()
         # An empty text would load the system's authorities instead of failing.
@@ -263,6 +269,8 @@ def read_authority(path: Path) -> bytes:
         raise CommandError(f"--webhook-ca {path}: holds no certificate in PEM form") from error
     except OSError as error:
         raise CommandError(f"--webhook-ca {path}: cannot be read: {error.strerror}") from error
+    if PRIVATE_KEY.encode() in pem:
+        raise CommandError(f"--webhook-ca {path}: {WITH_A_KEY}")
     return pem
 
 

@@ -81,4 +81,7 @@ allowedImages: "none.invalid/"
 {{- if and $.Values.webhooks.enabled (not $.Values.webhooks.certManager) (not $.Values.webhooks.caBundle) }}
 {{- fail "webhooks.caBundle: is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM" }}
 {{- end }}
+{{- if contains "PRIVATE KEY-----" $.Values.webhooks.caBundle }}
+{{- fail "webhooks.caBundle: holds a private key, which whoever may read the webhook configurations would read: give certificates" }}
+{{- end }}
 {{- end }}

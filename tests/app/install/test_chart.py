@@ -131,6 +131,11 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         "webhooks.caBundle",
         "BEGIN CERTIFICATE",
     ),
+    (
+        {"webhooks": {"caBundle": "-----BEGIN CERTIFICATE-----\n-----BEGIN EC PRIVATE KEY-----"}},
+        "webhooks.caBundle",
+        "private key",
+    ),
 ]
 
 
