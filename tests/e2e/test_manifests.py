@@ -194,8 +194,8 @@ def test_probes_services_and_policy_agree_on_ports() -> None:
     ports = {port["name"]: port["containerPort"] for port in container()["ports"]}
     probes = [container()[name]["httpGet"] for name in ("livenessProbe", "readinessProbe")]
     assert [(probe["path"], probe["port"]) for probe in probes] == [("/healthz", "metrics"), ("/readyz", "metrics")]
-    assert f"--listen=0.0.0.0:{ports['metrics']}" in container()["args"]
-    assert f"--webhook-listen=0.0.0.0:{ports['webhook']}" in container()["args"]
+    assert f"--listen=[::]:{ports['metrics']}" in container()["args"]
+    assert f"--webhook-listen=[::]:{ports['webhook']}" in container()["args"]
     services = [one for one in installation(EVERYTHING) if one["kind"] == "Service"]
     assert {port["targetPort"] for service in services for port in service["spec"]["ports"]} == set(ports)
     policy = only("NetworkPolicy")["spec"]

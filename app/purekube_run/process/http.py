@@ -82,10 +82,13 @@ class ConnectionLimits:
 def bind(host: str, port: int) -> socket.socket:
     """Return a socket that listens on `host` and `port`. Port 0 selects a free port.
 
-    Raises OSError (with errno) if the address cannot be bound.
+    The host `::` means every address of the machine, of IPv4 and IPv6. Raises OSError (with errno) if the address
+    cannot be bound.
     """
+    if host == "::" and not socket.has_dualstack_ipv6():
+        host = ""  # every address of IPv4, as the kernel has no IPv6
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=host == "::")
     listener.setblocking(False)
     return listener
 

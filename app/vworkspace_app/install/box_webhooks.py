@@ -129,7 +129,7 @@ def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> Non
 
     The pod's container `runs` and pod spec `spec` are changed in place.
     """
-    runs["args"] += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+    runs["args"] += [f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
     runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
     spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name)}})

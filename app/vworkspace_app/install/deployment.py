@@ -95,7 +95,7 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
 
     A shard is a part of the operator that reconciles a share of the namespaces.
     """
-    arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=0.0.0.0:{HEALTH_PORT}"]
+    arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=[::]:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
     if not options.agent:
@@ -109,7 +109,7 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     if options.applied_boxes:
         arguments.append("--applied-boxes")
     if options.webhooks:
-        arguments += [f"--webhook-listen=0.0.0.0:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+        arguments += [f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
     if options.release_account != InstallOptions().release_account:
         arguments.append(f"--service-account={options.release_account}")
     if options.pods.boxes:

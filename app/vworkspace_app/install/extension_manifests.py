@@ -95,7 +95,7 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
         *("box", "run", "--applied"),
         f"--namespace={options.namespace}",
         *(f"--watch-namespace={namespace}" for namespace in options.tenants),
-        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        f"--listen=[::]:{HEALTH_PORT}",
         *("--leader-elect", f"--leader-elect-resource-name={APPLIED}"),
     ]
     runs = container(image, "", arguments)
@@ -151,7 +151,7 @@ def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
         *("box", "run", f"{_FOLDER}/{file}"),
         f"--namespace={options.namespace}",
         *(f"--watch-namespace={namespace}" for namespace in options.tenants),
-        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        f"--listen=[::]:{HEALTH_PORT}",
         *elect,
     ]
 
@@ -198,7 +198,7 @@ def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions)
         *("controllers", "run", *names),
         f"--namespace={options.namespace}",
         *(f"--watch-namespace={namespace}" for namespace in options.tenants),
-        f"--listen=0.0.0.0:{HEALTH_PORT}",
+        f"--listen=[::]:{HEALTH_PORT}",
         *elect,
     ]
 

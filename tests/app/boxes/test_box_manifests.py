@@ -116,7 +116,7 @@ def test_a_box_that_needs_webhooks_has_them_configured_and_trusted() -> None:
     assert service["metadata"]["name"] == filling["clientConfig"]["service"]["name"]
     assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
     (container,) = template["spec"]["containers"]
-    assert "--webhook-listen=0.0.0.0:9443" in container["args"]
+    assert "--webhook-listen=[::]:9443" in container["args"]
     assert {"name": "webhook", "containerPort": 9443, "protocol": "TCP"} in container["ports"]
     volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
     assert volumes["webhook-tls"]["secret"] == {"secretName": "vworkspace-box-registry-webhook-tls"}

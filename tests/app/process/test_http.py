@@ -26,7 +26,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kubelab.http.authority import certificates_for
-from purekube_run.process.http import ConnectionLimits
+from purekube_run.process.http import ConnectionLimits, bind
 from tests.support.patience import PATIENCE
 from tests.support.sockets import LONG, ask, connect, context, ends, served, status, wait_for
 from vworkspace_app.webhooks.intake import BUDGET, LARGEST, SMALL
@@ -292,3 +292,14 @@ def test_an_object_that_is_too_deep_is_refused_and_its_finalizer_comes_off(level
             response = msgspec.json.decode(answer.read())["response"]
             assert response["allowed"] is allowed
             assert allowed or "spec.values: is nested too deeply" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("has_both", [True, False])
+def test_every_address_is_one_of_either_family_RUN_7(has_both: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if has_both and not socket.has_dualstack_ipv6():
+        pytest.skip("this machine has no IPv6")
+    monkeypatch.setattr(socket, "has_dualstack_ipv6", lambda: has_both)
+
+    with bind("::", 0) as listener:
+        for host in ("127.0.0.1", "::1") if has_both else ("127.0.0.1",):
+            socket.create_connection((host, listener.getsockname()[1]), PATIENCE).close()

@@ -273,6 +273,4 @@ def test_what_serves_several_versions_is_printed_with_all_that_the_definition_na
     secrets = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
     assert secrets == [printed["Certificate"]["spec"]["secretName"]] == ["vworkspace-controllers-webhook-tls"]
     (runs,) = template["spec"]["containers"]
-    assert {"--webhook-listen=0.0.0.0:9443", "--webhook-certificates=/var/run/vworkspace/webhook-tls"} <= set(
-        runs["args"]
-    )
+    assert {"--webhook-listen=[::]:9443", "--webhook-certificates=/var/run/vworkspace/webhook-tls"} <= set(runs["args"])
