@@ -424,6 +424,7 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--quota", "5"], "--quota: is for what a managed namespace needs"),
         (["--namespace", "a", "--quota", "-1"], "--quota -1: a number of instances"),
         (["--namespace", "a", "--release-account", "A b"], "--release-account A b: not the name of a service account"),
+        (["--namespace", "a", "--release-account", "vworkspace-operation-runner"], "which has no rights"),
         (["--image", ""], "--image is empty"),
         (["--service-monitor-label", "a=b"], "--service-monitor-label is for --service-monitor"),
         (["--setting", "allow-http=maybe"], "--setting allow-http=maybe: use true or false"),

@@ -27,6 +27,7 @@ from vworkspace_app.install.options import (
     EXAMPLE_REGISTRY,
     NO_REGISTRY,
     NO_SUCH_REGISTRY,
+    NOT_THE_RUNNER,
     PRIVATE_KEY,
     SHARD_LABEL,
     WITH_A_KEY,
@@ -40,6 +41,7 @@ from vworkspace_app.install.webhook_manifests import applied_configuration, cert
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.install import access
+from vworkspace_core.operations.settings import RUNNER
 
 KEEP: Final = {"helm.sh/resource-policy": "keep"}
 """The annotation that makes Helm keep an object.
@@ -356,6 +358,9 @@ _HELPERS: Final = f"""\
 {{{{- end }}}}
 {{{{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}}}
 {{{{- fail "controlPlane.clusterId: {NO_CLUSTER_ID}" }}}}
+{{{{- end }}}}
+{{{{- if eq $.Values.releaseAccount "{RUNNER}" }}}}
+{{{{- fail "releaseAccount: {NOT_THE_RUNNER}" }}}}
 {{{{- end }}}}
 {{{{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}}}
 {{{{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}}}

@@ -12,9 +12,10 @@ from purekube_run.process.yaml_documents import Format, dump, read_values
 from vworkspace_app.arguments import Parameter, arguments_of_fields
 from vworkspace_app.commands.shared.options import Output
 from vworkspace_app.install import InstallOptions, installation, rights, tenant, tenant_rights
-from vworkspace_app.install.options import OptionScope, image_problem, option
+from vworkspace_app.install.options import NOT_THE_RUNNER, OptionScope, image_problem, option
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.labels import CLUSTER_ID
+from vworkspace_core.operations.settings import RUNNER
 
 _PLAIN: Final = InstallOptions()
 _FLAGS: Final = {argument.field: argument.label for argument in arguments_of_fields(InstallOptions, "options")}
@@ -109,6 +110,8 @@ def _check_values(part: PrintedPart, options: InstallOptions) -> None:
     for flag, value, rule in checked:
         if rule.get("schema") and not _fits(value, rule["schema"]):
             raise CommandError(f"{flag} {value}: {rule['wrong']}", status=USAGE)
+    if options.release_account == RUNNER:
+        raise CommandError(f"--release-account {RUNNER}: {NOT_THE_RUNNER}", status=USAGE)
     if not options.image.strip():
         raise CommandError("--image is empty: name the image that the cluster is to pull", status=USAGE)
 

@@ -23,6 +23,7 @@ from vworkspace_app.install.options import (
     CHOSEN_SETTINGS,
     LABELS,
     NAMESPACE_NAME,
+    NOT_THE_RUNNER,
     OBJECT_NAME,
     PRIVATE_KEY,
     TEXTS,
@@ -36,6 +37,7 @@ from vworkspace_app.install.options import (
     optional_pattern,
 )
 from vworkspace_app.settings.table import Setting, as_text
+from vworkspace_core.operations.settings import RUNNER
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -330,6 +332,8 @@ def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
         yield Problem("webhooks.caBundle", NO_AUTHORITY)
     if PRIVATE_KEY in values.webhooks.ca_bundle:
         yield Problem("webhooks.caBundle", WITH_A_KEY)
+    if values.release_account == RUNNER:
+        yield Problem("releaseAccount", NOT_THE_RUNNER)
     for setting in _SETTINGS:
         if setting.key in values.settings:
             try:

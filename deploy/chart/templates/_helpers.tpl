@@ -75,6 +75,9 @@ allowedImages: "none.invalid/"
 {{- if and (not $.Values.controlPlane.enabled) (not $.Values.controlPlane.clusterId) }}
 {{- fail "controlPlane.clusterId: is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects" }}
 {{- end }}
+{{- if eq $.Values.releaseAccount "vworkspace-operation-runner" }}
+{{- fail "releaseAccount: is the account that Operations run as, which has no rights: name another one for releases" }}
+{{- end }}
 {{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}
 {{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}
 {{- end }}

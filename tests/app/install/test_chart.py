@@ -124,6 +124,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"settings": {"listen": "0.0.0.0:1"}}, "settings", "listen"),
     ({"env": {"A": 1}}, "env.A", "string"),
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels", "alse schema"),
+    ({"releaseAccount": "vworkspace-operation-runner"}, "releaseAccount", "no rights"),
     ({"controlPlane": {"enabled": False}}, "controlPlane.clusterId", "cluster-id"),
     ({"webhooks": {"enabled": True, "certManager": False}}, "webhooks.caBundle", "cert-manager"),
     (
