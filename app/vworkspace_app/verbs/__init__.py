@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 import attrs
 
-from purekube.apimachinery.errors import Expired, KindMissing, NotFound, OperatorError, Stale
+from purekube.apimachinery.errors import Expired, Forbidden, KindMissing, NotFound, OperatorError, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import JOB, POD, WORKFLOW
@@ -159,13 +159,18 @@ async def find_named_object(
     """Return the object to which `NAME` or `KIND/NAME` refers, and its kind.
 
     The object is searched in one namespace, or in all if `namespace` is None. `others` and `acts` are as in
-    `kinds_named`. Raises CommandError if there is none or several, and the errors of `KubeApi.list`.
+    `kinds_named`. Kinds that the user may not list are skipped. Raises CommandError if there is none or several, and
+    the errors of `KubeApi.list`, but Forbidden only if no kind may be listed.
     """
     kinds, bare = kinds_named(name, others, acts=acts)
-    found = await _candidates(api, kinds, bare, namespace)
+    found, refused = await _candidates(api, kinds, bare, namespace)
+    if not found and len(refused) == len(kinds):
+        raise refused[kinds[0]]
     if not found:
         where = f" in namespace {namespace}" if namespace else ""
-        raise CommandError(f"there is no {' or '.join(kind.kind for kind in kinds)} {bare}{where}")
+        searched = " or ".join(kind.kind for kind in kinds if kind not in refused)
+        unknown = "".join(f"; not searched: {kind.plural}: {error.message}" for kind, error in refused.items())
+        raise CommandError(f"there is no {searched} {bare}{where}{unknown}")
     if len(found) > 1:
         named = "; ".join(str(ref_of(manifest, kind)) for kind, manifest in found)
         raise CommandError(f"{name} may mean {named}: give KIND/NAME and -n NAMESPACE", status=USAGE)
@@ -174,13 +179,17 @@ async def find_named_object(
 
 async def _candidates(
     api: KubeApi, kinds: Sequence[Kind], name: str, namespace: str | None
-) -> list[tuple[Kind, Manifest]]:
-    return [
-        (kind, manifest)
-        for kind in kinds
-        for manifest in await all_of(api, kind, namespace=namespace if kind.namespaced else None)
-        if get_path(manifest, "metadata", "name") == name
-    ]
+) -> tuple[list[tuple[Kind, Manifest]], dict[Kind, Forbidden]]:
+    """Return the objects of these kinds that have the name, and the kinds that the user may not list."""
+    found, refused = list[tuple[Kind, Manifest]](), dict[Kind, Forbidden]()
+    for kind in kinds:
+        try:
+            manifests = await all_of(api, kind, namespace=namespace if kind.namespaced else None)
+        except Forbidden as error:
+            refused[kind] = error
+            continue
+        found += [(kind, manifest) for manifest in manifests if get_path(manifest, "metadata", "name") == name]
+    return found, refused
 
 
 @attrs.frozen

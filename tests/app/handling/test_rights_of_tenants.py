@@ -1,0 +1,86 @@
+"""What people see and do who may read one namespace alone; what they may not read is named (SEE-1)."""
+
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    HELM_RELEASE,
+    NAMESPACE,
+    RBAC_GROUP,
+    ROLE,
+    ROLE_BINDING,
+)
+from purekube_run.process.command_line import CommandError
+from tests.support.builders import NAME, instance_manifest
+from tests.support.builders import NAMESPACE as NS
+from tests.support.e2e_world import usual_crds
+from tests.support.server_thread import wall_clock
+from vworkspace_app.verbs import execute_verb, find_named_object
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import INSTANCE_UID
+from vworkspace_core.overview import actions
+
+TENANT, NOBODY = (Caller(name, ("system:authenticated",)) for name in ("tenant", "nobody"))
+HELM = {"helm.toolkit.fluxcd.io/name": NAME, "helm.toolkit.fluxcd.io/namespace": NS}
+
+
+def manifest(kind: Any, name: str, labels: dict[str, str], **fields: Any) -> dict[str, Any]:
+    return {**kind.manifest(name, NS), "metadata": {"name": name, "namespace": NS, "labels": labels}, **fields}
+
+
+def objects(uid: str) -> Iterator[tuple[Kind, Manifest]]:
+    """A release of the instance with this uid, its Deployment, and the rights of TENANT."""
+    release = {"interval": "1m", "chartRef": {"kind": "OCIRepository", "name": NAME}}
+    yield HELM_RELEASE, manifest(HELM_RELEASE, NAME, {INSTANCE_UID: uid}, spec=release)
+    pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pods}
+    yield DEPLOYMENT, manifest(DEPLOYMENT, NAME, HELM, spec=spec)
+    groups = [APPLICATION_INSTANCE.group, HELM_RELEASE.group, DEPLOYMENT.group]
+    yield ROLE, manifest(ROLE, "tenant", {}, rules=[{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}])
+    role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": "tenant"}
+    user = {"apiGroup": RBAC_GROUP, "kind": "User", "name": "tenant"}
+    yield ROLE_BINDING, manifest(ROLE_BINDING, "tenant", {}, roleRef=role, subjects=[user])
+
+
+async def prepare(api: InProcessKube) -> None:
+    """Create an application in NS. TENANT may do anything to instances and Helm's objects there, nothing elsewhere."""
+    for crd in usual_crds(engines=False):
+        await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+    await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+    instance = await api.create(instance_manifest(), kind=APPLICATION_INSTANCE, field_manager="test")
+    for kind, made in objects(instance["metadata"]["uid"]):
+        await api.create(made, kind=kind, field_manager="test")
+
+
+def seen_by(caller: Caller, look: Callable[[InProcessKube], Coroutine[Any, Any, Any]]) -> Any:
+    server = ApiServer(now=wall_clock, rbac=True)
+    run_sync(prepare(InProcessKube(server)))
+    return run_sync(look(InProcessKube(server, caller=caller)))
+
+
+async def found(api: InProcessKube) -> Manifest:
+    return (await find_named_object(api, NAME, NS))[1]
+
+
+def test_a_tenant_names_an_object_and_acts_on_it_without_the_right_to_list_the_other_kinds_SEE_1() -> None:
+    assert seen_by(TENANT, found)["metadata"]["name"] == NAME
+    told = seen_by(TENANT, lambda api: execute_verb(api, NAME, NS, actions.suspend))
+    assert told.startswith(f"ApplicationInstance {NS}/{NAME} is paused")
+
+
+def test_a_name_that_is_not_found_says_which_kinds_were_not_searched_SEE_1() -> None:
+    with pytest.raises(
+        CommandError, match=r"no ApplicationInstance other in .*; not searched: operations: .*clusters: "
+    ):
+        seen_by(TENANT, lambda api: find_named_object(api, "other", NS))
+    with pytest.raises(Forbidden):
+        seen_by(NOBODY, found)
