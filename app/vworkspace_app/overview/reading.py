@@ -111,10 +111,14 @@ class ObjectContext:
 
 
 class PermittedReader:
-    """A reader of objects for `status`, which skips objects that the user may not read, and remembers their kinds."""
+    """A reader of objects for `status`, which skips objects that the user may not read, and remembers their kinds.
 
-    def __init__(self, api: KubeApi) -> None:
+    If the user may not list a kind in all namespaces, its objects in the namespace `home` are read.
+    """
+
+    def __init__(self, api: KubeApi, home: str | None = None) -> None:
         self._api = api
+        self._home = home
         self._unreadable: dict[str, str] = {}
 
     @property
@@ -132,8 +136,10 @@ class PermittedReader:
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)
         except Forbidden as error:
-            self._unreadable[kind.plural] = f"{kind.plural}: {error.message}"
+            self._unreadable.setdefault(kind.plural, f"{kind.plural}: {error.message}")
+        if where is not None or self._home is None or not kind.namespaced:
             return ()
+        return await self.all(kind, namespace=self._home, selector=selector)
 
     async def one(self, ref: ObjectRef) -> Manifest | None:
         """Return one object; None if the object does not exist or may not be read."""
@@ -221,15 +227,16 @@ async def read_object_context(
     With a `box`, all objects that the box's decision reads are included. Without a `box`, an object of an applied box
     is read with the OperatorBox in the cluster. Raises the errors of `KubeApi.list` except Forbidden.
     """
-    reader, is_given = PermittedReader(api), box is not None
+    namespace = get_path(manifest, "metadata", "namespace")
+    reader, is_given = PermittedReader(api, home=namespace), box is not None
     uid = bounded_name(str(get_path(manifest, "metadata", "uid") or ""))
     objects: dict[ObjectRef, Manifest] = {}
     if kind == APPLICATION_INSTANCE:
-        await _read_children(reader, INSTANCE_UID, uid, objects)
+        await _read_children(reader, f"{INSTANCE_UID}={uid}", namespace, objects)
         await _installed(reader, objects)
         await _runs(reader, manifest, objects)
     elif kind == OPERATION:
-        await _read_children(reader, OPERATION_UID, uid, objects)
+        await _read_children(reader, f"{OPERATION_UID}={uid}", namespace, objects)
         await _pods(reader, objects, objects)
     else:
         await _marked(reader, manifest, objects)
@@ -261,9 +268,14 @@ def made_kinds() -> tuple[Kind, ...]:
     return (HELM_REPOSITORY, OCI_REPOSITORY, HELM_CHART, HELM_RELEASE, *engine_kinds())
 
 
-async def _read_children(reader: PermittedReader, label: str, uid: str, into: dict[ObjectRef, Manifest]) -> None:
+async def _read_children(
+    reader: PermittedReader, selector: str, namespace: str | None, into: dict[ObjectRef, Manifest]
+) -> None:
+    from vworkspace_core.operations.engines import KINDS_ELSEWHERE  # as in `made_kinds`
+
     for kind in made_kinds():
-        into |= refs_of(kind, await reader.all(kind, selector=f"{label}={uid}"))
+        where = None if kind in KINDS_ELSEWHERE else namespace
+        into |= refs_of(kind, await reader.all(kind, namespace=where, selector=selector))
 
 
 async def _installed(reader: PermittedReader, into: dict[ObjectRef, Manifest]) -> None:

@@ -1,5 +1,6 @@
 """What people see and do who may read one namespace alone; what they may not read is named (SEE-1)."""
 
+import json
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
@@ -20,10 +21,13 @@ from purekube.apimachinery.resources import (
     ROLE_BINDING,
 )
 from purekube_run.process.command_line import CommandError
+from purekube_run.process.yaml_documents import Format
 from tests.support.builders import NAME, instance_manifest
 from tests.support.builders import NAMESPACE as NS
 from tests.support.e2e_world import usual_crds
 from tests.support.server_thread import wall_clock
+from vworkspace_app.commands.status import object_text
+from vworkspace_app.overview.reading import read_object_context
 from vworkspace_app.verbs import execute_verb, find_named_object
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
@@ -84,3 +88,17 @@ def test_a_name_that_is_not_found_says_which_kinds_were_not_searched_SEE_1() -> 
         seen_by(TENANT, lambda api: find_named_object(api, "other", NS))
     with pytest.raises(Forbidden):
         seen_by(NOBODY, found)
+
+
+def test_a_tenant_sees_what_is_below_an_object_in_its_namespace_SEE_1() -> None:
+    async def look(api: InProcessKube) -> dict[str, Any]:
+        kind, instance = await find_named_object(api, NAME, NS)
+        around = await read_object_context(api, kind, instance, now=wall_clock())
+        told: dict[str, Any] = json.loads(object_text(around, Format.JSON, wall_clock()))
+        return told
+
+    told = seen_by(TENANT, look)
+    (release,) = told["children"]
+    assert (release["kind"], [child["kind"] for child in release["children"]]) == ("HelmRelease", ["Deployment"])
+    assert not any(each.startswith("helmreleases") for each in told["notShown"]), "all of them were read"
+    assert any(each.startswith("deployments: ") for each in told["notShown"]), "those of other namespaces were not"
