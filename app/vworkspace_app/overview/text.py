@@ -12,6 +12,7 @@ from typing import Final, Self
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
@@ -158,14 +159,22 @@ def _is_well(summary: Summary) -> bool:
 def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[str], now: datetime) -> list[str]:
     """Return the last lines of a list: how many objects are in each state, which operators run, and what is not shown.
 
-    `workers` has the signs of running operators, such as their Leases. `unreadable` has the kinds that could not be
-    read, each with the reason.
+    `workers` has the signs of running operators, such as their Leases. `unreadable` has the plurals of the kinds that
+    could not be read, each with a colon and the reason.
     """
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
     number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
-    lines = [f"{number}: {told}" if summaries else "no objects of the operator's kinds are here"]
+    unreadable = tuple(unreadable)
+    unread = {each.partition(":")[0] for each in unreadable}
+    none = "shown" if unread & {kind.plural for kind in OWN_KINDS} else "here"
+    lines = [f"{number}: {told}" if summaries else f"no objects of the operator's kinds are {none}"]
     is_own = [summary.ref.kind in OWN_KINDS for summary in summaries]
-    lines += operator_lines(workers, now, is_needed=any(is_own) or not summaries)
+    if LEASE.plural in unread:
+        is_seen = is_alive(workers.heartbeat, now)
+        sign = f"at work, last heartbeat {age(workers.heartbeat, now)} ago" if is_seen else "UNKNOWN"
+        lines += [f"operator: {sign} (its Leases cannot be read)"]
+    else:
+        lines += operator_lines(workers, now, is_needed=any(is_own) or not summaries)
     if not _is_seen(workers, now) and not all(is_own):
         lines += ["boxes may be at work in a process of their own (box run), which is not seen here"]
     return [*lines, *(f"not shown: {each}" for each in unreadable)]

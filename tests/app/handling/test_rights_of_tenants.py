@@ -26,8 +26,8 @@ from tests.support.builders import NAME, instance_manifest
 from tests.support.builders import NAMESPACE as NS
 from tests.support.e2e_world import usual_crds
 from tests.support.server_thread import wall_clock
-from vworkspace_app.commands.status import object_text
-from vworkspace_app.overview.reading import read_object_context
+from vworkspace_app.commands.status import list_text, object_text
+from vworkspace_app.overview.reading import read_object_context, read_own_objects
 from vworkspace_app.verbs import execute_verb, find_named_object
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
@@ -102,3 +102,16 @@ def test_a_tenant_sees_what_is_below_an_object_in_its_namespace_SEE_1() -> None:
     assert (release["kind"], [child["kind"] for child in release["children"]]) == ("HelmRelease", ["Deployment"])
     assert not any(each.startswith("helmreleases") for each in told["notShown"]), "all of them were read"
     assert any(each.startswith("deployments: ") for each in told["notShown"]), "those of other namespaces were not"
+
+
+def test_what_may_not_be_read_is_not_said_to_be_absent_SEE_1() -> None:
+    async def look(api: InProcessKube) -> str:
+        own = await read_own_objects(api, namespace=NS, system_namespace="vworkspace-system")
+        return list_text(own, None, wall_clock())
+
+    told = seen_by(TENANT, look)
+    assert "\n1 object: " in told
+    assert "\noperator: UNKNOWN (its Leases cannot be read)\n" in told
+    assert "box run" not in told
+    told = seen_by(NOBODY, look)
+    assert told.startswith("no objects of the operator's kinds are shown\noperator: UNKNOWN")

@@ -160,6 +160,13 @@ def test_the_heartbeat_is_a_sign_of_life_where_no_lease_is(seconds: float | None
     assert list_text(OwnObjects(((CLUSTER, cluster),)), None, NOW).splitlines()[-1] == told
 
 
+def test_who_may_not_read_leases_is_not_told_that_there_are_none() -> None:
+    cluster = {**CLUSTER.manifest("here"), "status": {"lastHeartbeat": format_time(NOW - timedelta(seconds=59))}}
+    own_objects = OwnObjects(((CLUSTER, cluster),), unreadable=("leases: forbidden",))
+    lines = list_text(own_objects, None, NOW).splitlines()
+    assert lines[-2] == "operator: at work, last heartbeat 59s ago (its Leases cannot be read)"
+
+
 def test_where_nothing_is_shown_the_operator_is_to_be_checked() -> None:
     lines = list_text(OwnObjects(()), None, NOW).splitlines()
     assert lines[-1] == "operator: NONE SEEN (no Lease and no heartbeat); check with: vworkspace-operator check"
