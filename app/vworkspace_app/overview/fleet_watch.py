@@ -7,6 +7,7 @@ import anyio
 
 from purekube.apimachinery.errors import Expired, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
+from purekube.apimachinery.resources import LEASE
 from purekube.ports import KubeApi, WatchEventType
 from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
@@ -43,12 +44,16 @@ class FollowedObjects:
                 show(await self._fleet())
 
     async def _fleet(self) -> OwnObjects:
-        reader = PermittedReader(self._api)
-        leases = await reader.leases(self._system_namespace)
+        reader, leases = PermittedReader(self._api), tuple[Manifest, ...]()
+        troubles = list(self._troubles.values())
+        try:
+            leases = await reader.leases(self._system_namespace)
+        except OperatorError as error:  # the API server is away: the watches go on, and so does this
+            troubles.append(f"{LEASE.plural}: {error.message}")
         objects = [
             (ref.kind, self._objects[ref]) for kind in self._kinds for ref in sorted(self._objects) if ref.kind == kind
         ]
-        return OwnObjects(tuple(objects), leases, (*self._troubles.values(), *reader.unreadable))
+        return OwnObjects(tuple(objects), leases, (*troubles, *reader.unreadable))
 
     async def _forever(self, kind: Kind) -> None:
         while True:
@@ -73,7 +78,8 @@ class FollowedObjects:
         namespace = self._namespace if kind.namespaced else None
         self._heard.set()
         async for event in self._api.watch(kind, namespace=namespace):
-            self._troubles.pop(kind, None)
+            if self._troubles.pop(kind, ""):
+                self._heard.set()
             match event.type:
                 case WatchEventType.DELETED:
                     self._objects.pop(ref_of(event.object, kind), None)
