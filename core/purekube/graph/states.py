@@ -128,6 +128,10 @@ class Setback:
     requeue: Requeue
 
 
+_LONGEST_CONFLICT: Final = 4096
+"""The longest message about a conflict in bytes. It ends with a command, of which a part would be of no use."""
+
+
 def setback(failure: Failure, manager: str) -> Setback:
     """Return the state of an object after the refused write in `failure`, with the reason and the time of the next try.
 
@@ -137,7 +141,7 @@ def setback(failure: Failure, manager: str) -> Setback:
     message = safe(f"{failure.verb}: {error.message}")
     match error:
         case Conflict():
-            told = safe(conflict_message(failure, error, manager).removeprefix(f"{failure.ref}: "))
+            told = safe(conflict_message(failure, error, manager).removeprefix(f"{failure.ref}: "), _LONGEST_CONFLICT)
             return Setback(NodeState.CONFLICT, "FieldConflict", told, Requeue.SLOW)
         case Invalid():
             return Setback(NodeState.REFUSED, "Invalid", message, Requeue.NO)

@@ -23,6 +23,8 @@ _MOST_NEEDS: Final = 3
 """The maximum number of objects that the headline names."""
 _LONGEST: Final = 240
 """The maximum length of a text in a row in bytes. The page of the object shows the whole message."""
+_LONGEST_COMMAND: Final = 4096
+"""The maximum length of a command in bytes, and of a message that may contain one: half a command is of no use."""
 _MOST_CHOICES: Final = 200
 """The maximum number of namespaces that a filter offers as choices; users can type others."""
 
@@ -149,11 +151,11 @@ def redacted_summary(summary: Summary) -> Summary:
     return attrs.evolve(
         summary,
         reason=safe(summary.reason),
-        message=safe(summary.message),
+        message=safe(summary.message, _LONGEST_COMMAND),
         wanted=safe(summary.wanted),
         deployed=safe(summary.deployed),
         override=safe(summary.override),
-        remedies=tuple(safe(remedy) for remedy in summary.remedies),
+        remedies=tuple(safe(remedy, _LONGEST_COMMAND) for remedy in summary.remedies),
         advice=safe(summary.advice),
     )
 
@@ -176,7 +178,7 @@ def row_of(kind: Kind, manifest: Manifest) -> ListRow:
         state_text=safe(summary.state_text, _LONGEST),
         wanted=safe(summary.wanted, _LONGEST),
         deployed=safe(summary.deployed, _LONGEST),
-        remedy=safe(remedy),
+        remedy=safe(remedy, _LONGEST_COMMAND),
         lead=safe(lead),
         advice=safe(summary.advice),
         is_helpable=summary.is_helpable,

@@ -1,6 +1,8 @@
 """What a refused write means for an object, and when it is tried again (REC-8, REC-13, PH-2)."""
 
 import itertools
+import json
+import shlex
 
 import pytest
 
@@ -41,6 +43,17 @@ TABLE: list[tuple[OperatorError, NodeState, str, RequeuePace]] = [
     (Unavailable("busy"), NodeState.RETRYING, "Unavailable", RequeuePace.BACKOFF),
     (Stale("moved on"), NodeState.RETRYING, "Stale", RequeuePace.IMMEDIATE),
 ]
+
+
+def test_a_conflict_ends_with_the_whole_command_that_hands_the_fields_back_REC_8() -> None:
+    """The message was cut at 1 KiB: half a command has an open quote, and hands nothing back."""
+    names = [f"controller-{number}" for number in range(6)]
+    entries = [{"manager": name, "operation": "Apply", "fieldsV1": {"f:data": {"f:a": {}}}} for name in names]
+    live = {**CONFIG_MAP.manifest("a", "team"), "metadata": {"name": "a", "managedFields": entries}}
+    fields = [FieldConflict(name, f".data.field-{number}") for name in names for number in range(8)]
+    told = setback(Failure(REF, "apply", Conflict("held", tuple(fields)), live), "box.shop").message
+    patch = shlex.split(told.partition("To hand it back: ")[2])[-1]
+    assert sum(step["op"] == "remove" for step in json.loads(patch)) == len(names)
 
 
 @pytest.mark.parametrize(("error", "state", "reason", "pace"), TABLE, ids=lambda value: getattr(value, "message", ""))

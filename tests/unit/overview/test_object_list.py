@@ -313,3 +313,14 @@ def test_every_text_of_a_row_is_the_summarys_without_its_secrets_SEE_3() -> None
     secrets: dict[str, Any] = {**dict.fromkeys(texts, "password=canary"), "remedies": ("token=canary",)}
     bare = redacted_summary(attrs.evolve(summary, **secrets))
     assert "canary" not in str(bare)
+
+
+def test_a_long_command_is_shown_whole_SEE_3() -> None:
+    """The page offered to copy the first 1,024 bytes of a hand-back command, whose quote is open."""
+    command = f"kubectl patch a b --type=json -p '[{'1, ' * 500}1]'"
+    blocked = {"type": "Blocked", "status": "True", "reason": "FieldConflict", "message": f"held. To fix: {command}"}
+    blocked_instance = {**instance_manifest(), "status": {"conditions": [blocked]}}
+    assert row_of(APPLICATION_INSTANCE, blocked_instance).remedy == command
+    shown = redacted_summary(summary_of(APPLICATION_INSTANCE, blocked_instance))
+    assert shown.remedies == (command,)
+    assert shown.message.endswith(command)
