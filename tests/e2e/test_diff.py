@@ -26,6 +26,7 @@ from tests.support.e2e_world import (
     install,
     instance,
     source_of,
+    usual_crds,
 )
 from tests.support.kube_client import InProcessHands
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
@@ -33,10 +34,12 @@ from tests.support.server_thread import wall_clock
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
+from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
-from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, MANAGED_BY
+from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
+from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.clusters.decision import cluster_manifest
 
 in_both_worlds = pytest.mark.parametrize("face", [IN_PROCESS, ENVIRONMENT], ids=lambda face: face.name)
@@ -120,6 +123,30 @@ def test_the_advice_asks_for_no_rights_of_an_agent_that_there_is_not_SEE_2(reaso
     for manifest, kind in ((labelled(FIRST), APPLICATION_INSTANCE), (operation(), OPERATION)):
         found = hands.do(partial(difference, kind=kind, manifest=manifest, now=datetime.now(UTC)))
         assert f"manifests --namespace {NS}{flag} |" in str(found.decision.status), kind
+
+
+def test_an_upgrade_that_the_operator_leaves_alone_changes_no_version_SEE_2() -> None:
+    """`diff` promised the version of an Operation that nobody gave to the operator."""
+    hands = InProcessHands(InProcessKube(ApiServer(now=wall_clock)))
+    install(hands, usual_crds(engines=False))
+    wanted, upgrade = labelled(FIRST), operation()
+    upgrade["spec"]["parameters"] = {"targetVersion": LATER}
+    upgrade["metadata"]["labels"].pop(MANAGED_BY)
+    namespace = {"name": NS, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
+    there: list[tuple[dict[str, Any], Kind]] = [
+        ({**NAMESPACE.manifest(NS), "metadata": namespace}, NAMESPACE),
+        (cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example"), CLUSTER_KIND),
+        (wanted, APPLICATION_INSTANCE),
+        (upgrade, OPERATION),
+    ]
+    for manifest, kind in there:
+        hands.do(partial(KubeApi.create, manifest=manifest, kind=kind, field_manager="setup"))
+    stored = read_application_instance(hands.do(lambda api: api.get(INSTANCE)))
+    running = {"phase": "Running", "startedAt": "2026-06-01T10:00:00Z", "outputs": {"specHash": spec_hash(stored.spec)}}
+    act = partial(KubeApi.patch, patch_type=PatchType.MERGE, field_manager="operator", subresource="status")
+    hands.do(lambda api: act(api, ref_of(upgrade, OPERATION), {"status": running}))
+    found = hands.do(partial(difference, kind=APPLICATION_INSTANCE, manifest=wanted, now=datetime.now(UTC)))
+    assert LATER not in text(found, colour=False)
 
 
 def operation() -> dict[str, Any]:

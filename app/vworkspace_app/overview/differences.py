@@ -40,7 +40,7 @@ from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.approvals import Claims
-from vworkspace_core.operations.context import OperationContext, observe_operation_live
+from vworkspace_core.operations.context import OperationContext, observe_operation_live, operations_on
 from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
@@ -234,15 +234,11 @@ async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     source = read_application_instance(manifest)
+    cluster_id, installation = await _of_cluster(api, manifest)
     page = await api.list(OPERATION, namespace=source.metadata.namespace)
-    mine = [
-        read_operation(each)
-        for each in page.items
-        if get_path(each, "spec", "targetRef", "name") == source.metadata.name
-    ]
+    mine = operations_on(ref_of(manifest, APPLICATION_INSTANCE), page.items, cluster_id)
     override, withdrawn = release_request(source, mine)
     observed = attrs.evolve(await observe_live(api, source, override), withdrawn=withdrawn)
-    cluster_id, installation = await _of_cluster(api, manifest)
     context = Context(Settings(cluster_id=cluster_id, installation=installation), now)
     decision = reconcile(source, observed, context)
     return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))
