@@ -103,6 +103,21 @@ def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> 
     IN_PROCESS.run(story)
 
 
+def test_an_object_of_the_id_before_the_last_registration_is_of_another_cluster_SEE_2_RES_5() -> None:
+    """With the Cluster object of a former id there, `diff` promised applies for every object of that id."""
+    hands = InProcessHands(InProcessKube(ApiServer(now=wall_clock)))
+    install(hands, usual_crds(engines=False))
+    act = partial(KubeApi.patch, patch_type=PatchType.MERGE, field_manager="operator", subresource="status")
+    for name, beat in ((CLUSTER, "2026-06-01T10:00:00Z"), ("now", "2026-07-01T10:00:00Z")):
+        made = cluster_manifest(cluster_id=name, endpoint="https://odoo.example")
+        hands.do(partial(KubeApi.create, manifest=made, kind=CLUSTER_KIND, field_manager="setup"))
+        status = {"status": {"lastHeartbeat": beat}}
+        hands.do(partial(act, ref=ref_of(made, CLUSTER_KIND), patch=status))
+    hands.do(partial(KubeApi.create, manifest=NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup"))
+    found = hands.do(partial(difference, kind=APPLICATION_INSTANCE, manifest=labelled(FIRST), now=datetime.now(UTC)))
+    assert "Blocked: WrongCluster" in diff_line(found)
+
+
 @pytest.mark.parametrize(("reason", "flag"), [("NoAgent", " --no-agent"), ("RoundTripOK", "")])
 def test_the_advice_asks_for_no_rights_of_an_agent_that_there_is_not_SEE_2(reason: str, flag: str) -> None:
     """`diff` said `manifests --namespace plain` where `status` said `--no-agent`: rights that were of no use."""

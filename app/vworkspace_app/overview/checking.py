@@ -32,7 +32,7 @@ from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckFinding, CheckResult, Definitions
-from vworkspace_core.overview.tree import at_work, heartbeat_of, is_alive
+from vworkspace_core.overview.tree import at_work, heartbeat_of, is_alive, present_cluster
 
 _ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
@@ -70,8 +70,9 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     yield checkup.api_server(await api.server_version())
     definitions = await _definitions(api)
     clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()
+    cluster = present_cluster(clusters) or next(iter(clusters), None)
     if options.agent:
-        options = attrs.evolve(options, agent=await _runs_an_agent(api, options, clusters, now))
+        options = attrs.evolve(options, agent=await _runs_an_agent(api, options, cluster, now))
     installation = await _installation(api, options)
     for finding in (*checkup.own_definitions(definitions, installation), *checkup.controllers(definitions)):
         yield finding
@@ -81,19 +82,17 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     if options.agent:
         yield await _unless_forbidden("credentials", partial(_credential, api, options))
     if checkup.is_served(definitions, CLUSTER):
-        for finding in checkup.connection(next(iter(clusters), None)):
+        for finding in checkup.connection(cluster):
             yield finding
 
 
-async def _runs_an_agent(
-    api: KubeApiClient, options: InstallOptions, clusters: Sequence[Manifest], now: datetime
-) -> bool:
+async def _runs_an_agent(api: KubeApiClient, options: InstallOptions, cluster: Manifest | None, now: datetime) -> bool:
     try:
         deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
     except Forbidden:
         deployment = None
-    alive = is_alive(heartbeat_of(clusters), now)
-    return checkup.runs_an_agent(deployment, next(iter(clusters), None), is_alive=alive)
+    alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
+    return checkup.runs_an_agent(deployment, cluster, is_alive=alive)
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFinding]]) -> CheckFinding:

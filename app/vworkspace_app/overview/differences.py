@@ -45,6 +45,7 @@ from vworkspace_core.operations.override import release_request
 from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.overview.checkup import runs_an_agent
+from vworkspace_core.overview.tree import present_cluster
 
 Objects: TypeAlias = Mapping[ObjectRef, Manifest]
 
@@ -267,13 +268,14 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 async def _of_cluster(api: KubeApi, manifest: Manifest) -> tuple[str, Installation]:
     """Return the cluster's id, and how the operator was installed, as far as a user can read it.
 
-    Both are of the only Cluster object. If there is not exactly one, the id is that of the label of `manifest`.
+    Both are of the Cluster object to which the operator writes. If it is not known, the id is that of the label of
+    `manifest`.
     """
     try:
-        clusters = (await api.list(CLUSTER)).items
+        cluster = present_cluster((await api.list(CLUSTER)).items)
     except (Forbidden, NotFound):
-        clusters = ()
-    if len(clusters) != 1:
+        cluster = None
+    if cluster is None:
         return str(get_path(manifest, "metadata", "labels", labels.CLUSTER_ID) or ""), PRINTED
-    agent = runs_an_agent(None, clusters[0], is_alive=True)
-    return str(get_path(clusters[0], "spec", "clusterId") or ""), Installation(agent=agent)
+    agent = runs_an_agent(None, cluster, is_alive=True)
+    return str(get_path(cluster, "spec", "clusterId") or ""), Installation(agent=agent)

@@ -90,6 +90,17 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
     return tuple(_of_shard(Shard(index, count), base, by_name, now) for index in range(count))
 
 
+def present_cluster(clusters: Iterable[Manifest]) -> Manifest | None:
+    """Return the Cluster object to which the operator writes: the only one, or that with the newest heartbeat.
+
+    The object of a former cluster id stays when the operator is registered again. Return None if nothing shows which.
+    """
+    clusters = tuple(clusters)
+    beat = heartbeat_of(clusters)
+    beating = clusters if len(clusters) == 1 else [each for each in clusters if beat and heartbeat_of([each]) == beat]
+    return next(iter(beating), None)
+
+
 def heartbeat_of(clusters: Iterable[Manifest]) -> datetime | None:
     """Return the newest heartbeat in the Cluster objects, or None if there is no heartbeat.
 

@@ -8,7 +8,7 @@ from purekube.apimachinery.timestamps import format_time, microtime
 from purekube.controller.lease.record import identity_of, lease_name
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.tree import AtWork, at_work, heartbeat_of, is_alive
+from vworkspace_core.overview.tree import AtWork, at_work, heartbeat_of, is_alive, present_cluster
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 BASE = "vworkspace-operator"
@@ -69,3 +69,13 @@ def test_without_a_lease_the_newest_heartbeat_is_the_sign_of_life_SEE_1() -> Non
     assert is_alive(lately, NOW)
     assert not is_alive(late, NOW)
     assert not is_alive(heartbeat_of([cluster("c")]), NOW)
+
+
+def test_the_cluster_of_a_former_id_is_not_the_one_that_the_operator_writes_SEE_1() -> None:
+    """The object of a former id stays when the operator is registered again."""
+    former = cluster("a-former", lastHeartbeat=format_time(NOW - timedelta(days=3)))
+    present = cluster("present", lastHeartbeat=format_time(NOW))
+    assert present_cluster([former, present]) is present
+    assert present_cluster([cluster("quiet")]) == cluster("quiet")
+    assert present_cluster([cluster("quiet"), cluster("silent")]) is None
+    assert present_cluster([]) is None
