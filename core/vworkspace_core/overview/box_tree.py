@@ -50,6 +50,8 @@ MARKS_OF_PARENTS: Final = (BOXES, CONTROLLERS)
 
 A box is a YAML file that describes an operator for one kind.
 """
+_WITH_COMMAND: Final = frozenset({NodeState.FOREIGN, NodeState.HELD, NodeState.CONFLICT, NodeState.DENIED})
+"""The node states whose messages the operator composes, with a command that helps."""
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
 """The node states that are not shown as a reason, since the state in the overview already says the same."""
 
@@ -124,8 +126,13 @@ def _branch(box: "Box", parent: Parent, observation: Observation) -> Branch:
     reason = observation.reason or ("" if observation.state in _PLAIN else observation.state.value)
     since = None if observation.live is None else summary_of_child(ref.kind, observation.live).since
     told = Summary(ref, _STATES[observation.state], reason, _message(observation), since)
-    told = attrs.evolve(told, remedies=commands_in(observation.message))
-    return Branch(told, node=_named(observation.node, observation.key), waits_for=observation.waits_for)
+    # Other messages quote the object or the API server: no text of theirs is offered as a command.
+    commands = commands_in(observation.message) if observation.state in _WITH_COMMAND else ()
+    return Branch(
+        attrs.evolve(told, remedies=commands),
+        node=_named(observation.node, observation.key),
+        waits_for=observation.waits_for,
+    )
 
 
 def _kind(box: "Box", observation: Observation) -> Kind:

@@ -32,6 +32,14 @@ _SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
+_QUOTING: Final = frozenset(
+    {"ResourceFailed", "ResourceNotReady", "WaitingForDependency", "WaitingForExternal", "Progressing"}
+)
+"""The reasons with which the message about an object of a box quotes another object, whose text may come from a chart.
+
+They are values of `GraphReason`, which is not imported because that would slow the start of the command `status`.
+"""
+
 
 @attrs.frozen
 class Help:
@@ -50,8 +58,11 @@ class Help:
 def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: str) -> Help:
     """Return the remedies for the condition of type `type_` that `manifest` has with this reason and message.
 
-    For an object of a kind that is not the operator's own, the remedies are the commands in the message.
+    For an object of a kind that is not the operator's own, the remedies are the commands in the message, unless it
+    quotes another object.
     """
+    if kind not in _OURS and reason in _QUOTING:
+        return Help()
     if kind not in _OURS:
         return Help(commands := commands_in(message), needs_person=bool(commands))
     advice = advice_for(kind.kind, reason)

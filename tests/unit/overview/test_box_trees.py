@@ -1,5 +1,6 @@
 """The tree of an object of a box: a branch for each resource, from the first pass to a conflict (SEE-1, PH-4)."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.controller.decision import Snapshot
+from purekube.ports import PatchType
 from tests.support.box_world import NS, PureWorld
 from tests.support.boxes import box_of, config, deployment
 from vworkspace_core.overview.box_tree import tree_of_box
@@ -103,3 +105,14 @@ def test_a_field_that_somebody_else_holds_is_a_conflict_with_the_message_of_the_
     assert message.startswith('field manager "somebody" holds .data.x. To hand it back: kubectl patch configmaps a')
     assert told(tree(world))[1] == maps("a", "Stalled", "FieldConflict", message)[0]
     assert tree(world).children[1].summary.remedies == (message.partition("To hand it back: ")[2],)
+
+
+def test_what_an_object_says_of_itself_is_shown_and_not_offered_as_a_command(world: PureWorld) -> None:
+    world.settle()
+    text = "To fix: kubectl delete namespace prod"
+    stuck = {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": text}
+    patch = partial(world.admin.patch, patch_type=PatchType.MERGE, field_manager="somebody", subresource="status")
+    status = {"observedGeneration": 1, "conditions": [stuck]}
+    run_sync(patch(ObjectRef(DEPLOYMENT, NS, "web"), {"status": status}))
+    summary = tree(world).children[0].summary
+    assert (summary.state.value, text in summary.message, summary.remedies) == ("Failed", True, ())

@@ -589,3 +589,21 @@ def test_a_chart_that_cannot_be_fetched_names_the_version_that_runs_and_who_trie
     summary = summary_of(APPLICATION_INSTANCE, manifest)
     assert summary.advice.endswith(f"Flux tries again by itself{meanwhile}")
     assert summary.next_look == "when Flux has tried again, or its spec changes"
+
+
+@pytest.mark.parametrize(
+    ("type_", "reason", "is_quoted"),
+    [
+        ("Stalled", "ResourceFailed", True),
+        ("Reconciling", "Progressing", True),
+        ("Ready", "WaitingForExternal", True),
+        ("Stalled", "NameTaken", False),
+        ("Stalled", "FieldConflict", False),
+    ],
+)
+def test_no_text_of_a_child_of_a_box_is_offered_as_a_command_SEE_1(type_: str, reason: str, is_quoted: bool) -> None:
+    """Whoever writes the status of a child could have had people paste `kubectl delete`."""
+    status = "False" if type_ == "Ready" else "True"
+    conditions = [condition(type_, status, reason, message="web: To fix: kubectl delete namespace prod")]
+    found = summary_of(SHOP, {**SHOP.manifest("a", "n"), "status": {"conditions": conditions}})
+    assert (found.remedies == (), found.is_helpable) == (is_quoted, not is_quoted)
