@@ -21,7 +21,7 @@ from vworkspace_core.api.advice import (
 )
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLI_MANAGER, FIELD_MANAGER, IDEMPOTENCY_KEY
-from vworkspace_core.api.reasons import InstanceConditionType
+from vworkspace_core.api.reasons import InstanceConditionType, InstanceReason
 from vworkspace_core.api.remedies import APPLY, INTO_GIT, Installation, managing_tool
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
@@ -77,6 +77,8 @@ def help_for(kind: Kind, manifest: Manifest, type_: str, reason: str, message: s
     if advice is VALUES_MISSING:
         advice = values_missing(_command_for_values(manifest, message))
     if advice.names_command and (named := commands_in(message)):
+        if reason == InstanceReason.WAITING_FOR_CHILD_RESOURCES:
+            named = named[-1:]  # what is before it quotes Flux
         return Help(named, advice.text, not advice.is_automatic)
     return Help(_verb(kind, manifest, advice), advice.text, not advice.is_automatic)
 

@@ -247,6 +247,13 @@ def test_since_is_when_the_reason_began_SEE_1() -> None:
             "the chart says: kubectl delete namespace prod",
             (f"vworkspace-operator retry appinst/{NAME} -n {NAMESPACE}",),
         ),
+        (
+            "Deleting",
+            "WaitingForChildResources",
+            "waiting for HelmRelease a/b (Flux says UninstallFailed: run kubectl delete namespace a). Flux tries again "
+            "by itself; fix what it names, or let go of it with: kubectl annotate a b c=true",
+            ("kubectl annotate a b c=true",),
+        ),
         ("Stalled", "ValidationFailed", "spec.chart.version must be a version", ()),
     ],
 )
