@@ -11,11 +11,10 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.timestamps import exact_time
-from purekube.controller.managed_fields import other_holders
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import CANCEL, CLI_MANAGER, CLUSTER_ID, FIELD_MANAGER, RETRY
+from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, RETRY
 from vworkspace_core.api.reasons import InstanceReason
-from vworkspace_core.overview.remedy import command_line_name, commands_in, may_resume
+from vworkspace_core.overview.remedy import command_line_name, commands_in, decides_about_suspend
 from vworkspace_core.overview.summary import OverviewState, summary_of
 
 _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
@@ -73,16 +72,14 @@ def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """Return the write that suspends the release of the instance `manifest` (RES-4), or a refusal.
 
     The result is a refusal for an object of another `kind`, for an instance that is suspended already, and if the
-    control plane decides about its suspension.
+    control plane or a GitOps tool decides about its suspension.
     """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome("only an ApplicationInstance can be suspended; an Operation can be cancelled")
     if get_path(manifest, "spec", "suspend") is True:
         return ActionOutcome(f"{_name(kind, manifest)} is suspended already", is_done=True)
-    if FIELD_MANAGER in other_holders(manifest, CLI_MANAGER, "spec", "suspend"):
-        return ActionOutcome(
-            f"the control plane decides about spec.suspend of {_name(kind, manifest)}: suspend it there"
-        )
+    if decides := decides_about_suspend(manifest):
+        return ActionOutcome(f"{decides} decides about spec.suspend of {_name(kind, manifest)}: suspend it there")
     told = f"{_name(kind, manifest)} is paused: what runs goes on, nothing is upgraded or repaired until it is resumed"
     return PlannedAction(told, applies=({"spec": {"suspend": True}},))
 
@@ -91,14 +88,14 @@ def resume(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """Return the writes that resume the release of the instance `manifest`, or a refusal.
 
     The result is a refusal for an object of another `kind`, for an instance that is not suspended, and if the control
-    plane suspended it. The field `spec.suspend` is applied and then released, so that no field manager owns it
-    afterwards.
+    plane or a GitOps tool suspended it. The field `spec.suspend` is applied and then released, so that no field manager
+    owns it afterwards.
     """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome("only an ApplicationInstance can be resumed")
     if get_path(manifest, "spec", "suspend") is True:
-        if not may_resume(manifest):
-            return ActionOutcome(f"the control plane suspended {_name(kind, manifest)}: resume it there")
+        if decides := decides_about_suspend(manifest):
+            return ActionOutcome(f"{decides} suspended {_name(kind, manifest)}: resume it there")
         return PlannedAction(f"{_name(kind, manifest)} is resumed", applies=({"spec": {"suspend": False}}, {}))
     if (summary := summary_of(kind, manifest)).reason == InstanceReason.MANUALLY_SUSPENDED:
         return ActionOutcome(summary.message)

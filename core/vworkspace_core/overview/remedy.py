@@ -32,6 +32,14 @@ _SHORT: Final = {APPLICATION_INSTANCE: "appinst", OPERATION: "op"}
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION, CLUSTER)
 
+_DECIDING: Final = {
+    FIELD_MANAGER: "the control plane",
+    "kustomize-controller": "GitOps, by Flux's kustomize-controller,",
+    "helm-controller": "GitOps, by Flux's helm-controller,",
+    "argocd-controller": "GitOps, by Argo CD,",
+}
+"""The field managers that set a field again after any change of it, with the name to show for each."""
+
 _QUOTING: Final = frozenset(
     {"ResourceFailed", "ResourceNotReady", "WaitingForDependency", "WaitingForExternal", "Progressing"}
 )
@@ -132,11 +140,18 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
 def may_resume(manifest: Manifest) -> bool:
     """Report whether the instance `manifest` is suspended and a person may resume it.
 
-    A person may not if the control plane suspended it, since the control plane would suspend it again.
+    A person may not if something suspended it that would suspend it again (see `decides_about_suspend`).
     """
-    if get_path(manifest, "spec", "suspend") is not True:
-        return False
-    return FIELD_MANAGER not in other_holders(manifest, CLI_MANAGER, "spec", "suspend")
+    return get_path(manifest, "spec", "suspend") is True and not decides_about_suspend(manifest)
+
+
+def decides_about_suspend(manifest: Manifest) -> str:
+    """Return the name of what decides about `spec.suspend` of an instance, and would set the field again.
+
+    It is the control plane, or a tool that applies files from Git. Return an empty string if there is none.
+    """
+    holders = other_holders(manifest, CLI_MANAGER, "spec", "suspend")
+    return next((name for manager, name in _DECIDING.items() if manager in holders), "")
 
 
 def commands_in(message: str) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ from vworkspace_core.overview.actions import (
     retry,
     suspend,
 )
+from vworkspace_core.overview.summary import summary_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 AN_INSTANCE = f"ApplicationInstance {NAMESPACE}/{NAME}"
@@ -107,6 +108,19 @@ def test_what_the_control_plane_decides_is_suspended_and_resumed_there() -> None
     there = f"the control plane decides about spec.suspend of {AN_INSTANCE}: suspend it there"
     assert suspend(APP, running) == ActionOutcome(there)
     assert resume(APP, theirs) == ActionOutcome(f"the control plane suspended {AN_INSTANCE}: resume it there")
+
+
+@pytest.mark.parametrize(
+    ("manager", "tool"),
+    [("kustomize-controller", "Flux's kustomize-controller"), ("argocd-controller", "Argo CD")],
+)
+def test_what_git_suspends_is_not_said_to_be_resumed(manager: str, tool: str) -> None:
+    """The tool takes the field back at its next sync: `resume` said that it is resumed, and `status` advised it."""
+    theirs = held(manager)
+    assert resume(APP, theirs) == ActionOutcome(f"GitOps, by {tool}, suspended {AN_INSTANCE}: resume it there")
+    told = {**theirs, "status": {"conditions": [condition("Suspended", "True", "ManuallySuspended", message="m")]}}
+    found = summary_of(APP, told)
+    assert (found.remedies, found.advice) == ((), "It waits to be resumed, where it was suspended.")
 
 
 @pytest.mark.parametrize(
