@@ -9,6 +9,7 @@ from typing import Annotated
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube_http import KubeApiClient
+from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, now
@@ -98,12 +99,20 @@ def approve(
         vworkspace-operator approve restore-monday -n org-myteam --by alice
     """
     valid = timedelta(minutes=max(1, minutes))
-    request = ApprovalRequest(name, namespace or None, by or getuser(), valid, system_namespace)
+    request = ApprovalRequest(name, namespace or None, by or _user_name(), valid, system_namespace)
 
     async def agree(api: KubeApiClient) -> None:
         print(await approve_operation(api, request, now()))
 
     at_cluster(kubeconfig, agree)
+
+
+def _user_name() -> str:
+    """Return the user's name on this machine. Raises CommandError if it has none, as in many containers."""
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        raise CommandError("--by is missing: your account on this machine has no name", status=USAGE) from None
 
 
 def logs(
