@@ -312,7 +312,7 @@ def _managed_namespace(meta: ObjectMeta, namespace: Manifest | None, cluster_id:
         yield Problem(
             "metadata.namespace",
             f"{meta.namespace!r} is not labelled {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}:"
-            f" {manage_namespace_command(meta.namespace)}",
+            f" {manage_namespace_command(meta.namespace, namespace)}",
         )
     if not is_managed(meta):
         yield Problem(join("metadata.labels", MANAGED_BY), f"must be {MANAGED_BY_VALUE}")

@@ -106,5 +106,9 @@ def closed_namespace(name: str, namespace: Manifest | None, installation: Instal
         return f"namespace {name} is being terminated: nothing new can be created in it"
     if namespace_is_managed(namespace):
         return ""
-    label = f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
-    return f"namespace {name} does not carry the label {label}. To fix: {open_namespace_remedy(name, installation)}"
+    value = get_path(namespace, "metadata", "labels", NAMESPACE_GATE)
+    label = f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}" + (
+        f', but {NAMESPACE_GATE}="{value}"' if value is not None else ""
+    )
+    fix = open_namespace_remedy(name, namespace, installation)
+    return f"namespace {name} does not carry the label {label}. To fix: {fix}"

@@ -134,16 +134,20 @@ def namespace_of_account(user: str) -> str:
 # --- namespaces, objects -------------------------------------------------------------------------------------------
 
 
-def manage_namespace_command(namespace: str) -> str:
-    """Return the command that labels a namespace as managed by the operator (RES-5)."""
-    return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}"
+def manage_namespace_command(namespace: str, live: Manifest | None) -> str:
+    """Return the command that labels a namespace as managed by the operator (RES-5). `live` is its manifest.
 
-
-def open_namespace_remedy(namespace: str, installation: Installation) -> str:
-    """Return how to label a namespace as managed and to create the roles and accounts that the operator needs there
-    (RES-5).
+    kubectl refuses to change a label that has another value, without that option.
     """
-    label, needed = manage_namespace_command(namespace), tenant_remedy(namespace, RELEASE_ACCOUNT, installation)
+    overwrite = " --overwrite" if get_path(live, "metadata", "labels", NAMESPACE_GATE) is not None else ""
+    return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}{overwrite}"
+
+
+def open_namespace_remedy(namespace: str, live: Manifest | None, installation: Installation) -> str:
+    """Return how to label a namespace as managed and to create the roles and accounts that the operator needs there
+    (RES-5). `live` is the manifest of the namespace.
+    """
+    label, needed = manage_namespace_command(namespace, live), tenant_remedy(namespace, RELEASE_ACCOUNT, installation)
     return f"{label} && {needed}" if installation.keeper is InstallTool.NOBODY else f"{label}. Then, {needed}"
 
 

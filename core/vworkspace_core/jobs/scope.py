@@ -227,7 +227,8 @@ def namespace_refusal(task: Task, namespace: Manifest | None) -> JobResult | Non
         return None
     gate = f"{labels.NAMESPACE_GATE}={labels.NAMESPACE_GATE_VALUE}"
     message = f"{task.namespace_path}: namespace {task.ref.namespace!r} is not labelled {gate}"
-    return _not_permitted(f"{message}. To fix: {manage_namespace_command(task.ref.namespace or '')}")
+    fix = manage_namespace_command(task.ref.namespace or "", namespace)
+    return _not_permitted(f"{message}. To fix: {fix}")
 
 
 def may_touch(task: Task, live: Manifest | None, namespace: Manifest | None, scope: JobScope) -> JobResult | None:

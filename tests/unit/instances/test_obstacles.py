@@ -9,6 +9,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from purekube.controller.decision import Requeue
 from tests.support.instance_worlds import CLUSTER, NAMESPACE, RELEASE, SETTINGS, UID, instance_manifest, with_meta
+from vworkspace_core.api.admission import check_managed_namespace
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
@@ -91,6 +92,16 @@ def test_a_namespace_that_is_not_open_says_how_to_open_it() -> None:
     start = f"namespace {NS} does not carry the label managed-by=vworkspace. To fix: "
     assert (closed.reason, closed.message.startswith(start)) == (Reason.NAMESPACE_NOT_GATED, True)
     assert closed_namespace(NS, NAMESPACE) == ""
+
+
+def test_a_namespace_that_another_tool_labelled_is_opened_by_a_command_that_succeeds() -> None:
+    """kubectl: error: 'managed-by' already has a value (terraform), and --overwrite is false."""
+    theirs = {"metadata": {"name": NS, "labels": {"managed-by": "terraform"}}}
+    label = f"kubectl label namespace {NS} managed-by=vworkspace --overwrite"
+    start = f'namespace {NS} does not carry the label managed-by=vworkspace, but managed-by="terraform". To fix: '
+    assert closed_namespace(NS, theirs).startswith(f"{start}{label} && vworkspace-operator manifests")
+    (problem,) = check_managed_namespace(read_application_instance(instance_manifest()).metadata, theirs, CLUSTER)
+    assert problem.message.endswith(f": {label}")
 
 
 def test_an_invalid_spec_stalls_with_every_problem() -> None:
