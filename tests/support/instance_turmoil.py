@@ -345,7 +345,8 @@ class Turmoil(Simulation):
         if told and self.condition(INSTANCE, "Blocked") == ("True", "NameTaken"):
             for ref, secret in self.everything(SECRET).items():
                 if get_path(secret, "metadata", "labels", "owner") == "helm":
-                    self.edit(ref, {"metadata": {"labels": dict(part.split("=") for part in told[4:])}})
+                    labels = dict(part.split("=") for part in told[4:] if part != "--overwrite")
+                    self.edit(ref, {"metadata": {"labels": labels}})
 
     def patch_status(self, ref: ObjectRef, status: Mapping[str, Any] | None) -> None:
         """Somebody writes these fields of a status, or removes it."""

@@ -141,7 +141,7 @@ class SimulatedWorkload:
         The condition Blocked (NameTaken) of the instance has a message, the last argument, with a command that labels
         the Secrets in which Helm keeps the release. `meta` is the metadata of the instance.
         """
-        words = told.partition(_TAKE_OVER)[2].split()[4:]
+        words = [word for word in told.partition(_TAKE_OVER)[2].split()[4:] if "=" in word]
         for secret in self.world.objects(SECRET) if words else ():
             found = secret["metadata"].get("labels") or {}
             is_there = secret["metadata"]["namespace"] == meta["namespace"] and found.get("name") == meta["name"]

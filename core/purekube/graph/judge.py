@@ -422,10 +422,12 @@ def _foreign_owner_message(ref: ObjectRef, live: Manifest, owner: Owner) -> str:
     controller = controller_of(live)
     if controller is not None:
         return controlled_by_another(controller)
-    place = kubectl_name(ref)
+    place, label = kubectl_name(ref), f"{owner.marks.owner_uid}={owner.label}"
+    if get_path(live, "metadata", "labels", owner.marks.owner_uid) is not None:
+        label += " --overwrite"  # it was made for a former owner, and kubectl refuses to change a label without this
     return (
         f"an object of this name exists and was not made for this {owner.kind.kind}. If nobody needs it, "
-        f"delete it. To let it be taken over: kubectl label {place} {owner.marks.owner_uid}={owner.label}"
+        f"delete it. To let it be taken over: kubectl label {place} {label}"
     )
 
 

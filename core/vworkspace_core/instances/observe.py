@@ -105,16 +105,16 @@ def foreign_release(instance: ApplicationInstance, observed: InstanceObserved) -
     """
     if not _is_first(instance, observed):
         return ""
-    foreign = (ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance))
-    return next((_conflict_message(instance, ref) for ref in foreign), "")
+    foreign = [ref for ref in _records(instance, observed) if not is_ours(observed.objects[ref], instance)]
+    return _conflict_message(instance, foreign[0], [observed.objects[ref] for ref in foreign]) if foreign else ""
 
 
-def _conflict_message(instance: ApplicationInstance, record: ObjectRef) -> str:
+def _conflict_message(instance: ApplicationInstance, record: ObjectRef, records: Iterable[Manifest]) -> str:
     name, namespace = _release(instance), record.namespace
     return (
         f"Helm has a release {name} in namespace {namespace} already ({record}), which no HelmRelease of this instance "
         f"has made. If nobody needs it, uninstall it with Helm. To let this instance take it over: "
-        f"kubectl label secrets -n {namespace} -l owner=helm,name={name} {own_labels(instance)}"
+        f"kubectl label secrets -n {namespace} -l owner=helm,name={name} {own_labels(instance, *records)}"
     )
 
 

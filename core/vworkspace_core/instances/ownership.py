@@ -68,7 +68,7 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
     controller = ownership.controller_of(manifest)
     if controller is None:
         foreign = f"{ref} exists and was not made for this instance. If nobody needs it, delete it"
-        return f"{foreign}. To let this instance take it over: kubectl label {place} {own_labels(instance)}"
+        return f"{foreign}. To let this instance take it over: kubectl label {place} {own_labels(instance, manifest)}"
     foreign = f"{ref} is controlled by {controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
     another = "create this instance again with another spec.release.name"
     if controller.get("kind") == KIND.kind:
@@ -76,12 +76,17 @@ def name_taken(ref: ObjectRef, manifest: Manifest, instance: ApplicationInstance
     return f"{foreign}: let {controller.get('kind')} {controller.get('name')} give it up, or {another}"
 
 
-def own_labels(instance: ApplicationInstance) -> str:
-    """Return the labels by which this instance adopts an object without a controller, as `kubectl label` arguments."""
+def own_labels(instance: ApplicationInstance, *live: Manifest) -> str:
+    """Return the labels by which this instance adopts an object without a controller, as `kubectl label` arguments.
+
+    `live` are the objects. kubectl refuses to change a label that has another value without `--overwrite`.
+    """
     meta = instance.metadata
     desired = {
         MANAGED_BY: MANAGED_BY_VALUE,
         CLUSTER_ID: meta.labels.get(CLUSTER_ID, ""),
         APPLICATION_INSTANCE: bounded_name(meta.name),
     }
-    return " ".join(f"{name}={value}" for name, value in desired.items())
+    present = [(metadata(each).get("labels") or {}).items() for each in live]
+    is_other = any(desired.get(name, value) != value for labels in present for name, value in labels)
+    return " ".join([*(f"{name}={value}" for name, value in desired.items()), *(["--overwrite"] if is_other else [])])

@@ -297,8 +297,10 @@ def test_what_nobody_controls_is_told_with_the_command_that_hands_it_over_REC_4(
 
     assert of(result).message == (
         "an object of this name exists and was not made for this Shop. If nobody needs it, delete it. "
-        "To let it be taken over: kubectl label configmaps a -n team box.example/owner-uid=u-1"
-    )
+        "To let it be taken over: kubectl label configmaps a -n team box.example/owner-uid=u-1 --overwrite"
+    ), "kubectl does not change the label of a former owner without that option"
+    bare = {**found, "metadata": {"name": "a", "namespace": "team"}}
+    assert of(planned(node(), objects={A: bare})).message.endswith(" box.example/owner-uid=u-1")
     assert result.effects.awaits == (A,)
     for taken in (node(adopt=True), node(policy=ApplyPolicy.IF_ABSENT)):
         assert planned(taken, objects={A: found}).effects.awaits == ()

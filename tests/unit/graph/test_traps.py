@@ -219,7 +219,7 @@ def test_an_owner_recreated_under_its_name_touches_nothing_of_the_old_one() -> N
     uid = world.shop.metadata.uid
     assert world.message().endswith(
         "an object of this name exists and was not made for this Shop. If nobody needs it, delete it. To let it be "
-        f"taken over: kubectl label parts.tests.example a -n team box.example/owner-uid={uid}"
+        f"taken over: kubectl label parts.tests.example a -n team box.example/owner-uid={uid} --overwrite"
     )
 
     world.patch(part("a"), {"metadata": {"labels": {"box.example/owner-uid": world.shop.metadata.uid}}})

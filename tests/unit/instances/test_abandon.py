@@ -160,6 +160,7 @@ def test_another_name_or_cluster_takes_nothing_up_REC_4() -> None:
     for ref in (HELM, OCI):
         words = world.message(twin, "Blocked").partition("kubectl label ")[2].split()
         assert words[:4] == [ref.kind.crd_name, world.actual(ref).name, "-n", NS]
+        assert words.pop() == "--overwrite", "without it kubectl changes no label of the former instance"
         world.edit(ref, {"metadata": {"labels": dict(word.split("=") for word in words[4:])}})
         world.run(120)
     assert claims_ready(world.look(twin))

@@ -6,13 +6,13 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from purekube.controller.decision import Requeue
 from tests.support.instance_worlds import CLUSTER, NAMESPACE, RELEASE, SETTINGS, UID, instance_manifest, with_meta
 from vworkspace_core.api.admission import check_managed_namespace
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY
+from vworkspace_core.api.labels import APPLICATION_INSTANCE, CLUSTER_ID, MANAGED_BY
 from vworkspace_core.api.managed_namespace import claimed_by_another_operator, closed_namespace, is_labelled_for
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import not_installed
@@ -34,6 +34,7 @@ from vworkspace_core.instances.naming import (
     replaced_account,
     unimpersonated,
 )
+from vworkspace_core.instances.observe import foreign_release
 from vworkspace_core.instances.ownership import name_taken
 
 NS = "org-myteam"
@@ -102,6 +103,21 @@ def test_a_namespace_that_another_tool_labelled_is_opened_by_a_command_that_succ
     assert closed_namespace(NS, theirs).startswith(f"{start}{label} && vworkspace-operator manifests")
     (problem,) = check_managed_namespace(read_application_instance(instance_manifest()).metadata, theirs, CLUSTER)
     assert problem.message.endswith(f": {label}")
+
+
+@pytest.mark.parametrize(("other", "option"), [("former", " --overwrite"), (None, "")])
+def test_what_an_instance_of_another_name_left_is_taken_over_by_a_command_that_succeeds(
+    other: str | None, option: str
+) -> None:
+    """kubectl: error: 'app.vworkspace.io/application-instance' already has a value (former)."""
+    source = read_application_instance(instance_manifest())
+    labels = {APPLICATION_INSTANCE: other} if other else {MANAGED_BY: "control-plane"}
+    left = {"metadata": {"name": RELEASE.name, "namespace": NS, "labels": labels}}
+    told = name_taken(RELEASE, left, source)
+    assert told.endswith(f"{APPLICATION_INSTANCE}={source.metadata.name}{option}")
+    secret = ObjectRef(SECRET, NS, f"sh.helm.release.v1.{RELEASE.name}.v1")
+    told = foreign_release(source, InstanceObserved(NAMESPACE, {secret: left}))
+    assert told.endswith(f"{APPLICATION_INSTANCE}={source.metadata.name}{option}")
 
 
 def test_an_invalid_spec_stalls_with_every_problem() -> None:
