@@ -222,6 +222,9 @@ def _print_other_objects(options: UninstallOptions, inventory: Inventory) -> Non
         print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.managed_namespaces)}")
     if inventory.namespace is None:
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
+    elif inventory.neighbours:
+        names = ", ".join(map(str, inventory.neighbours))
+        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: others run in it: {names}")
     elif inventory.namespace_to_delete(keep_applications=options.keep_applications) is None:
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: a HelmRelease lives in it")
 

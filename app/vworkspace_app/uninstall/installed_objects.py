@@ -10,6 +10,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.meta import is_abandoned
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
+    DAEMON_SET,
     DEPLOYMENT,
     HELM_RELEASE,
     NAMESPACE,
@@ -17,6 +18,7 @@ from purekube.apimachinery.resources import (
     RESOURCE_QUOTA,
     SERVICE,
     SERVICE_ACCOUNT,
+    STATEFUL_SET,
 )
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.ownership import is_controlled_by
@@ -29,6 +31,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
 from vworkspace_core.api.remedies import PRINTED, Installation
 from vworkspace_core.install.access import named_by_releases
+from vworkspace_core.overview.tree import RELEASE_NAMESPACE
 
 _ADMISSION: Final = "admissionregistration.k8s.io"
 _WEBHOOKS: Final = tuple(
@@ -44,6 +47,7 @@ _BESIDE: Final = (
     Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
     SERVICE,
 )
+_WORKLOADS: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 """The pattern of the names of the operator's Deployments."""
@@ -69,6 +73,8 @@ class Inventory:
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
     """The operator's own namespace; None if the command `manifests` did not create it."""
+    neighbours: tuple[ObjectRef, ...] = ()
+    """The workloads of others in that namespace, such as the Deployment of a box, for which it is the default."""
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     releases: tuple[Manifest, ...] = ()
@@ -127,12 +133,12 @@ class Inventory:
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
         """Return the operator's own namespace if it may be deleted, else None.
 
-        It stays if the command `manifests` did not create it, or if a HelmRelease in it stays. If `keep_applications`
-        is True, all HelmReleases stay; otherwise those of `applications` are deleted.
+        It stays if the command `manifests` did not create it, if workloads of others are in it, or if a HelmRelease in
+        it stays. If `keep_applications` is True, all HelmReleases stay; otherwise those of `applications` are deleted.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
-        return None if is_used else self.namespace
+        return None if is_used or self.neighbours else self.namespace
 
     @property
     def is_empty(self) -> bool:
@@ -162,12 +168,13 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         deployments=tuple(
             ref_of(manifest, DEPLOYMENT)
             for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace)
-            if _SHARD_OR_WHOLE.fullmatch(str(metadata(manifest)["name"]))
+            if _is_operator(manifest)
         ),
         rights={ref_of(manifest, kind): manifest for kind in _RIGHTS for manifest in labelled[kind]},
         beside=tuple([ref async for ref in _other_objects(api, system_namespace)]),
         definitions=tuple(definitions),
         namespace=await _own_namespace(api, system_namespace),
+        neighbours=tuple([ref async for ref in _neighbours(api, system_namespace)]),
         managed_namespaces=tuple(
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
@@ -182,6 +189,20 @@ async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRe
     for kind in _BESIDE:
         for manifest in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
             yield ref_of(manifest, kind)
+
+
+async def _neighbours(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
+    """Yield the workloads in the operator's namespace that are neither its own nor of a HelmRelease there."""
+    for kind in _WORKLOADS:
+        for manifest in await all_of(api, kind, namespace=namespace):
+            labels = metadata(manifest).get("labels") or {}
+            is_own = INSTANCE_LABELS.items() <= labels.items() or _is_operator(manifest)
+            if not is_own and labels.get(RELEASE_NAMESPACE) != namespace:
+                yield ref_of(manifest, kind)
+
+
+def _is_operator(deployment: Manifest) -> bool:
+    return _SHARD_OR_WHOLE.fullmatch(str(metadata(deployment)["name"])) is not None
 
 
 async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:

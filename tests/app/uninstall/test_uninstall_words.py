@@ -6,13 +6,15 @@ from typing import Any
 import anyio
 import pytest
 
+from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import ABANDON
-from purekube.apimachinery.resources import LEASE
+from purekube.apimachinery.resources import DEPLOYMENT, LEASE, NAMESPACE
 from purekube.apimachinery.timestamps import microtime
-from tests.support.uninstall_world import Uninstalling
+from tests.support.uninstall_world import OWN_NS, Uninstalling
 from vworkspace_app.commands.uninstall import obstacle, question
-from vworkspace_app.uninstall import Inventory, Waiting, steps_of
+from vworkspace_app.uninstall import Inventory, Waiting, steps_of, take_inventory
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FINALIZER
 
@@ -88,3 +90,27 @@ def test_a_step_tells_what_is_uninstalled_from_what_is_merely_deleted() -> None:
         "delete 1 ApplicationInstance (org/foreign), which deployed nothing; "
         "delete 1 ApplicationInstance (org/marked), but keep what was deployed"
     )
+
+
+@pytest.mark.parametrize(
+    ("labels", "stays"),
+    [
+        ({"app.kubernetes.io/name": "vworkspace-box-webapp"}, True),
+        ({"helm.toolkit.fluxcd.io/name": "a", "helm.toolkit.fluxcd.io/namespace": OWN_NS}, False),
+        ({"app.kubernetes.io/name": "vworkspace-operator"}, False),
+    ],
+)
+def test_the_namespace_stays_while_others_run_in_it(labels: dict[str, str], stays: bool) -> None:
+    """`box manifests` puts the operator of a box there by default: `uninstall` deleted it with the namespace."""
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    own = {"name": OWN_NS, "labels": {"app.kubernetes.io/name": "vworkspace-operator"}}
+    run_sync(api.create({**NAMESPACE.manifest(OWN_NS), "metadata": own}, kind=NAMESPACE, field_manager="admin"))
+    pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
+    body = {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": pods}}
+    meta = {"name": "box", "namespace": OWN_NS, "labels": labels}
+    made = {**DEPLOYMENT.manifest("box", OWN_NS), **body, "metadata": meta}
+    run_sync(api.create(made, kind=DEPLOYMENT, field_manager="admin"))
+    inventory = run_sync(take_inventory(api, OWN_NS))
+    steps = steps_of(api, inventory, Waiting(1, lambda: NOW, anyio.sleep), keep_applications=False)
+    assert any("Namespace" in step.title for step in steps) is not stays
+    assert [ref.name for ref in inventory.neighbours] == ["box"] * stays
