@@ -115,7 +115,7 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
 
     `summary` is what was observed of the object at the time `now`. It is None if the object no longer exists.
     """
-    patience = None if summary is None else _PATIENCE.get(summary.state)
+    patience = None if summary is None or _ends_automatically(summary) else _PATIENCE.get(summary.state)
     need = state.needs.get(uid)
     if summary is None or patience is None:
         return state if need is None else _resolved(state, uid, need, summary, now)
@@ -125,6 +125,11 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
     since = _from(summary, now)
     old = since + patience < state.began - RECENT
     return _with_need(state, uid, Need(summary, since, since + patience, announced=old))
+
+
+def _ends_automatically(summary: Summary) -> bool:
+    """Report whether the object waits for something that comes without a person, as its advice says."""
+    return summary.state is OverviewState.WAITING and bool(summary.advice) and not summary.is_helpable
 
 
 def due(state: Attention, now: datetime) -> Attention:

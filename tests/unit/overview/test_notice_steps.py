@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef, content_hash
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.overview.notices import (
     MOST_WAITING,
     RECENT,
@@ -25,7 +25,7 @@ from vworkspace_core.overview.notices import (
     observed,
     refused,
 )
-from vworkspace_core.overview.summary import OverviewState, Summary
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 PATIENT = timedelta(minutes=5)
@@ -58,6 +58,14 @@ def test_each_state_needs_a_person_at_once_after_a_while_or_never(state: Overvie
         assert dict(found.needs) == {"u": need(state)}
     else:
         assert found == began()
+
+
+@pytest.mark.parametrize(("reason", "is_noticed"), [("ConflictingOperation", False), ("AwaitingApproval", True)])
+def test_nobody_is_called_for_an_operation_that_waits_for_another(reason: str, is_noticed: bool) -> None:
+    """A notice said that a person is needed, and its help that nothing has to be done."""
+    blocked = {"type": "Blocked", "status": "True", "reason": reason, "message": "m"}
+    told = summary_of(OPERATION, {**OPERATION.manifest("a", "ns"), "status": {"conditions": [blocked]}})
+    assert ("u" in observed(began(), "u", told, NOW).needs) is is_noticed
 
 
 @pytest.mark.parametrize(("since", "counted"), [(None, 0), (after(-3), -3), (after(3), 0)])
