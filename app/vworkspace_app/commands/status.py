@@ -78,8 +78,11 @@ async def _show(
 async def _kinds(api: KubeApi, boxes: "Sequence[Box]") -> tuple[Kind, ...]:
     """Return the kinds of the given boxes, and the cluster's kinds whose CRD is labelled as a box's or controller's
     kind.
+
+    Each CRD has one kind: that of a given box, which may be of another version than the CRD stores.
     """
-    return tuple(dict.fromkeys((*(box.kind for box in boxes), *await kinds_of_boxes(PermittedReader(api)))))
+    kinds = (*await kinds_of_boxes(PermittedReader(api)), *(box.kind for box in boxes))
+    return tuple({kind.crd_name: kind for kind in kinds}.values())
 
 
 def _redraw(own_objects: OwnObjects) -> None:
@@ -120,7 +123,7 @@ async def _kinds_by_name(api: KubeApi, name: str, boxes: "Sequence[Box]") -> Map
     word, slash, _ = name.lower().partition("/")
     if slash:
         return {} if is_known(word) else await kinds_by_word(PermittedReader(api), word)
-    return {kind.plural: kind for kind in await _kinds(api, boxes)}
+    return {kind.crd_name: kind for kind in await _kinds(api, boxes)}
 
 
 def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, screen: Screen = _NO_SCREEN) -> str:
