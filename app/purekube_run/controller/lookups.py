@@ -1,5 +1,7 @@
 """Reads from the API server without a cache: an object, all objects of a kind, and an operator's Leases."""
 
+from functools import partial
+
 from purekube.apimachinery.errors import KindMissing, NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import LEASE
@@ -15,16 +17,20 @@ async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
         return None
 
 
-async def all_of(api: KubeApi, kind: Kind, *, selector: str = "", namespace: str | None = None) -> tuple[Manifest, ...]:
+async def all_of(
+    api: KubeApi, kind: Kind, *, selector: str = "", fields: str = "", namespace: str | None = None
+) -> tuple[Manifest, ...]:
     """Return every object of a kind, sorted by namespace and name. The result is empty if the kind is not served.
 
-    `selector` is a label selector, and "" selects all objects. Without a `namespace`, all namespaces are read.
+    `selector` is a label selector, `fields` a field selector, and "" selects all objects. Without a `namespace`, all
+    namespaces are read.
     """
     manifests: list[Manifest] = []
     token = ""
+    listed = partial(api.list, kind, namespace=namespace, label_selector=selector, field_selector=fields, limit=500)
     try:
         while True:
-            page = await api.list(kind, namespace=namespace, label_selector=selector, limit=500, continue_token=token)
+            page = await listed(continue_token=token)
             manifests += page.items
             if not (token := page.continue_token):
                 break

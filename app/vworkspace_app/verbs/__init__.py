@@ -47,6 +47,8 @@ _OF_JOB: Final = "batch.kubernetes.io/job-name"
 _OF_WORKFLOW: Final = "workflows.argoproj.io/workflow"
 _OF_RELEASE: Final = "app.kubernetes.io/instance"
 """The label that charts set by convention on the pods of a release. No controller sets it."""
+_NO_NAME: Final = frozenset("\\,=")
+"""Characters with a meaning in field selectors; no name contains them."""
 PAGE = 500
 _MANAGER = "vworkspace-forget"
 _ATTEMPTS = 5
@@ -182,9 +184,10 @@ async def _candidates(
 ) -> tuple[list[tuple[Kind, Manifest]], dict[Kind, Forbidden]]:
     """Return the objects of these kinds that have the name, and the kinds that the user may not list."""
     found, refused = list[tuple[Kind, Manifest]](), dict[Kind, Forbidden]()
+    fields = "" if _NO_NAME & {*name} else f"metadata.name={name}"
     for kind in kinds:
         try:
-            manifests = await all_of(api, kind, namespace=namespace if kind.namespaced else None)
+            manifests = await all_of(api, kind, namespace=namespace if kind.namespaced else None, fields=fields)
         except Forbidden as error:
             refused[kind] = error
             continue

@@ -33,7 +33,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview import actions
 
-TENANT, NOBODY = (Caller(name, ("system:authenticated",)) for name in ("tenant", "nobody"))
+TENANT, GUEST, NOBODY = (Caller(name, ("system:authenticated",)) for name in ("tenant", "guest", "nobody"))
 HELM = {"helm.toolkit.fluxcd.io/name": NAME, "helm.toolkit.fluxcd.io/namespace": NS}
 
 
@@ -42,21 +42,23 @@ def manifest(kind: Any, name: str, labels: dict[str, str], **fields: Any) -> dic
 
 
 def objects(uid: str) -> Iterator[tuple[Kind, Manifest]]:
-    """A release of the instance with this uid, its Deployment, and the rights of TENANT."""
+    """A release of the instance with this uid, its Deployment, and the rights of TENANT and GUEST."""
     release = {"interval": "1m", "chartRef": {"kind": "OCIRepository", "name": NAME}}
     yield HELM_RELEASE, manifest(HELM_RELEASE, NAME, {INSTANCE_UID: uid}, spec=release)
     pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}
     spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pods}
     yield DEPLOYMENT, manifest(DEPLOYMENT, NAME, HELM, spec=spec)
     groups = [APPLICATION_INSTANCE.group, HELM_RELEASE.group, DEPLOYMENT.group]
-    yield ROLE, manifest(ROLE, "tenant", {}, rules=[{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}])
-    role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": "tenant"}
-    user = {"apiGroup": RBAC_GROUP, "kind": "User", "name": "tenant"}
-    yield ROLE_BINDING, manifest(ROLE_BINDING, "tenant", {}, roleRef=role, subjects=[user])
+    whole = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
+    for caller, rule in ((TENANT, whole), (GUEST, {**whole, "resourceNames": [NAME]})):
+        yield ROLE, manifest(ROLE, caller.user, {}, rules=[rule])
+        role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": caller.user}
+        user = {"apiGroup": RBAC_GROUP, "kind": "User", "name": caller.user}
+        yield ROLE_BINDING, manifest(ROLE_BINDING, caller.user, {}, roleRef=role, subjects=[user])
 
 
 async def prepare(api: InProcessKube) -> None:
-    """Create an application in NS. TENANT may do anything to instances and Helm's objects there, nothing elsewhere."""
+    """Create an application in NS. TENANT may do anything to instances and Helm's objects there, GUEST to one."""
     for crd in usual_crds(engines=False):
         await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
     await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
@@ -115,3 +117,15 @@ def test_what_may_not_be_read_is_not_said_to_be_absent_SEE_1() -> None:
     assert "box run" not in told
     told = seen_by(NOBODY, look)
     assert told.startswith("no objects of the operator's kinds are shown\noperator: UNKNOWN")
+
+
+@pytest.mark.parametrize("name", [NAME, f"appinst/{NAME}"])
+def test_only_objects_of_a_name_are_read_where_it_is_looked_for_SEE_1(name: str) -> None:
+    """All objects of the cluster were read: 40 pages where there are 20,000 instances, and with rights to all."""
+    assert seen_by(GUEST, lambda api: find_named_object(api, name, NS))[1]["metadata"]["name"] == NAME
+
+
+@pytest.mark.parametrize("name", ["a,b", "a=b", "a\\b", ""])
+def test_what_can_be_no_name_is_no_object_SEE_1(name: str) -> None:
+    with pytest.raises(CommandError, match="there is no ApplicationInstance"):
+        seen_by(TENANT, lambda api: find_named_object(api, f"appinst/{name}", NS))
