@@ -13,9 +13,10 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.timestamps import exact_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CANCEL, CLUSTER_ID, RETRY
+from vworkspace_core.api.own_status import unmanaged
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.overview.remedy import command_line_name, commands_in, decides_about_suspend
-from vworkspace_core.overview.summary import OverviewState, summary_of
+from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
 
 _ENDED = (OverviewState.SUCCEEDED, OverviewState.FAILED, OverviewState.CANCELLED)
 
@@ -56,6 +57,8 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Acti
             f"{_name(kind, manifest)} runs once, if it is an Operation: make a new one to run it again"
         )
     summary = summary_of(kind, manifest)
+    if why := _left_alone(summary, manifest):
+        return ActionOutcome(why)
     if summary.state is OverviewState.READY:
         return ActionOutcome(f"{_name(kind, manifest)} is ready: there is nothing to try again", is_done=True)
     if summary.state is OverviewState.WAITING:
@@ -66,6 +69,12 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Acti
     token = exact_time(now)
     told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {RETRY: token}}})
+
+
+def _left_alone(summary: Summary, manifest: Manifest) -> str:
+    """Return why no operator carries out a request: it ignores the object, which lacks its label. Else return ""."""
+    event = unmanaged(summary.ref, manifest) if summary.state is OverviewState.UNSEEN else None
+    return "" if event is None else event.note
 
 
 def suspend(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
@@ -109,9 +118,11 @@ def cancel(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
     """
     if kind != OPERATION:
         return ActionOutcome("only an Operation can be cancelled; an ApplicationInstance can be suspended")
-    state = summary_of(kind, manifest).state
-    if state in _ENDED:
-        return ActionOutcome(f"{_name(kind, manifest)} has ended: {state.value}", is_done=True)
+    summary = summary_of(kind, manifest)
+    if why := _left_alone(summary, manifest):
+        return ActionOutcome(why)
+    if summary.state in _ENDED:
+        return ActionOutcome(f"{_name(kind, manifest)} has ended: {summary.state.value}", is_done=True)
     told = f"{_name(kind, manifest)} is asked to stop; follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {CANCEL: "true"}}})
 

@@ -110,6 +110,14 @@ def test_what_the_control_plane_decides_is_suspended_and_resumed_there() -> None
     assert resume(APP, theirs) == ActionOutcome(f"the control plane suspended {AN_INSTANCE}: resume it there")
 
 
+def test_no_request_is_claimed_of_an_object_that_the_operator_leaves_alone() -> None:
+    """`retry` and `cancel` said that it is requested, and nobody was there to do it."""
+    for found in (retry(APP, instance_manifest(), NOW), cancel(RUN, operation_manifest())):
+        assert isinstance(found, ActionOutcome)
+        assert not found.is_done
+        assert "To hand it over: kubectl label " in found.why
+
+
 @pytest.mark.parametrize(
     ("manager", "tool"),
     [("kustomize-controller", "Flux's kustomize-controller"), ("argocd-controller", "Argo CD")],
