@@ -22,6 +22,7 @@ DIFFERENT = {
 """What differs, and why."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_simulated_controllers_do_what_was_recorded_of_the_real_ones_RUN_9(name: str) -> None:
     stage = SimulatedEngineStage()

@@ -10,6 +10,7 @@ from tests.support.flux_simulated_stage import SimulatedStage
 _NAMES = [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SCENARIOS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _NAMES)
 def test_simulated_flux_does_what_was_recorded_of_the_real_one_RUN_9(name: str) -> None:
     assert not differences(FLUX.of(name), played(name, SimulatedStage()))

@@ -7,6 +7,7 @@ from tests.support.flux_scenarios import SCENARIOS, SLOW
 from tests.support.flux_simulated_stage import SimulatedStage
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SLOW])
 def test_the_operator_reads_what_real_flux_reports_REC_5(name: str) -> None:
     stage = SimulatedStage()

@@ -133,6 +133,7 @@ SHOWN: dict[str, Callable[[], None]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SHOWN)
 def test_a_recipe_does_what_it_says(what: str) -> None:
     SHOWN[what]()

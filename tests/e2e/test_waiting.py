@@ -90,7 +90,7 @@ def counted_turns() -> Callable[[], int]:
     return lambda: turns
 
 
-@pytest.mark.parametrize("count", [50, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.slow)])
 def test_an_hour_of_waiting_writes_nothing_and_reads_no_more_for_more_instances_REC_6(count: int) -> None:
     cost = waiting(count)
 

@@ -789,7 +789,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert not writes, f"REC-6: writes in the steady state: {writes}"
 
 
-@in_chunks(6, at_once=3)
+@in_chunks(4, at_once=2)
 def test_an_instance_under_attack(chunk: int, runs: int) -> None:
     attack(ReconcileMachine, chunk, runs, steps=40)
 
