@@ -35,7 +35,6 @@ from purekube.apimachinery.resources import (
 )
 from purekube.schema.builtin.schema_parts import (
     BOOL,
-    INT32,
     INT64,
     OBJECT_REFERENCE,
     STRING,
@@ -57,10 +56,7 @@ _STATUS: Final[OpenApi] = {"status": {}}
 # --- Argo --------------------------------------------------------------------------------------------------------
 
 _PARAMETER: Final = obj(
-    "name!",
-    **each(STRING, "default globalName value"),
-    enum={**STRINGS, "minItems": 1},
-    name=string(pattern="^[-a-zA-Z0-9_]+$"),
+    "name! default globalName value", enum={**STRINGS, "minItems": 1}, name=string(pattern="^[-a-zA-Z0-9_]+$")
 )
 _ARGUMENTS: Final = obj(parameters=items(_PARAMETER))
 _INPUTS: Final = obj(parameters={**items(_PARAMETER), "maxItems": 500})
@@ -95,50 +91,45 @@ def argo_crds() -> tuple[dict[str, Any], ...]:
 def _workflow_spec() -> OpenApi:
     strategies = ("", "OnPodCompletion", "OnPodSuccess", "OnWorkflowCompletion", "OnWorkflowSuccess")
     return obj(
-        **each(STRING, "entrypoint onExit serviceAccountName shutdown"),
-        activeDeadlineSeconds=INT64,
+        "entrypoint onExit serviceAccountName shutdown activeDeadlineSeconds:int64 priority:int32 suspend:bool",
         arguments=_ARGUMENTS,
         parallelism={**INT64, "minimum": 1},
         podGC=obj(strategy=choice(*strategies)),
-        priority=INT32,
-        suspend=BOOL,
         templates=ruled({**items(_template()), "maxItems": 200}, *_TEMPLATE_RULES),
-        ttlStrategy=obj(**each(INT32, "secondsAfterCompletion secondsAfterFailure secondsAfterSuccess")),
-        workflowTemplateRef=obj(clusterScope=BOOL, name=STRING),
+        ttlStrategy=obj("secondsAfterCompletion:int32 secondsAfterFailure:int32 secondsAfterSuccess:int32"),
+        workflowTemplateRef=obj("clusterScope:bool name"),
     )
 
 
 def _template() -> OpenApi:
-    env = keyed(obj("name!", **each(STRING, "name value")), "name")
+    env = keyed(obj("name! value"), "name")
     container = {**each(atomic(STRINGS), "args command"), "env": env, **each(STRING, "image name")}
-    step = obj(arguments=_ARGUMENTS, name=_IDENTIFIER, **each(STRING, "template when"))
+    step = obj("template when", arguments=_ARGUMENTS, name=_IDENTIFIER)
     return obj(
+        "serviceAccountName timeout",
         activeDeadlineSeconds=INT_OR_STRING,
         container=obj(**container),
         inputs=_INPUTS,
         name=_IDENTIFIER,
-        script=obj(**container, source=STRING),
+        script=obj("source", **container),
         steps={**items(items(step)), "minItems": 1},
-        suspend=obj(duration=STRING),
-        **each(STRING, "serviceAccountName timeout"),
+        suspend=obj("duration"),
     )
 
 
 def _workflow_status() -> OpenApi:
     # Phases are strings without an enum, as in Argo's own schema.
-    outputs = obj(parameters=items(_PARAMETER), **each(STRING, "exitCode result"))
+    outputs = obj("exitCode result", parameters=items(_PARAMETER))
     common = {**each(TIME, "finishedAt startedAt"), "outputs": outputs, "resourcesDuration": table(INT64)}
     node = obj(
-        "id! name! type!",
-        **each(STRING, "boundaryID displayName id message name phase podIP progress"),
-        **each(STRING, "templateName templateScope type"),
-        **each(STRINGS, "children outboundNodes"),
+        "id! name! type! boundaryID displayName message phase podIP progress templateName templateScope "
+        "children:strings outboundNodes:strings",
         inputs=_INPUTS,
         **common,
     )
     return obj(
-        **each(STRING, "compressedNodes message offloadNodeStatusVersion phase progress"),
-        conditions=items(obj(**each(STRING, "message status type"))),
+        "compressedNodes message offloadNodeStatusVersion phase progress",
+        conditions=items(obj("message status type")),
         estimatedDuration=INTEGER,
         nodes=table(node),
         **common,
@@ -156,7 +147,7 @@ _SCHEDULE: Final = string(
 def volsync_crds() -> tuple[dict[str, Any], ...]:
     """Return the CRDs of ReplicationSource and ReplicationDestination, with the restic mover."""
     source = {"sourcePVC": STRING, "restic": _restic_source()}
-    pruned = obj(lastPruned=TIME, lastUnlocked=STRING)
+    pruned = obj("lastPruned:time lastUnlocked")
     return (
         _replication(REPLICATION_SOURCE, source, {"restic": pruned}, Column("Source", ".spec.sourcePVC")),
         _replication(REPLICATION_DESTINATION, {"restic": _restic_destination()}, {"latestImage": TYPED_REFERENCE}),
@@ -164,12 +155,11 @@ def volsync_crds() -> tuple[dict[str, Any], ...]:
 
 
 def _replication(kind: Kind, spec: dict[str, OpenApi], status: dict[str, OpenApi], *columns: Column) -> dict[str, Any]:
-    trigger = obj(manual=STRING, schedule=_SCHEDULE)
+    trigger = obj("manual", schedule=_SCHEDULE)
     state = obj(
+        "lastManualSync lastSyncDuration lastSyncStartTime:time lastSyncTime:time nextSyncTime:time",
         conditions=CONDITIONS,
-        **each(STRING, "lastManualSync lastSyncDuration"),
-        **each(TIME, "lastSyncStartTime lastSyncTime nextSyncTime"),
-        latestMoverStatus=obj(**each(STRING, "logs result")),
+        latestMoverStatus=obj("logs result"),
         **status,
     )
     common = (
@@ -177,7 +167,7 @@ def _replication(kind: Kind, spec: dict[str, OpenApi], status: dict[str, OpenApi
         Column("Duration", ".status.lastSyncDuration"),
         Column("Next sync", ".status.nextSyncTime"),
     )
-    schema = object_schema(spec=obj(paused=BOOL, trigger=trigger, **spec), status=state)
+    schema = object_schema(spec=obj("paused:bool", trigger=trigger, **spec), status=state)
     return definition(kind, schema, subresources=_STATUS, columns=(*columns, *common))
 
 
@@ -188,24 +178,24 @@ def _restic() -> dict[str, OpenApi]:
         "accessModes": {**STRINGS, "minItems": 1},
         "cacheAccessModes": STRINGS,
         "copyMethod": choice("Direct", "None", "Clone", "Snapshot"),
-        "customCA": obj(**each(STRING, "configMapName key secretName")),
+        "customCA": obj("configMapName key secretName"),
         "moverPodLabels": STRING_MAP,
     }
 
 
 def _restic_source() -> OpenApi:
-    retain = obj(**each(INT32, "daily hourly monthly weekly yearly"), **each(STRING, "last within"))
-    return obj(**_restic(), pruneIntervalDays=INT32, retain=retain, unlock=STRING)
+    retain = obj("daily:int32 hourly:int32 monthly:int32 weekly:int32 yearly:int32 last within")
+    return obj("pruneIntervalDays:int32 unlock", **_restic(), retain=retain)
 
 
 def _restic_destination() -> OpenApi:
     flags = each(BOOL, "cleanupCachePVC cleanupTempPVC enableFileDeletion")
-    return obj(**_restic(), **flags, destinationPVC=STRING, previous=INT32, restoreAsOf=TIME)
+    return obj("destinationPVC previous:int32 restoreAsOf:time", **_restic(), **flags)
 
 
 # --- the CSI snapshotter -----------------------------------------------------------------------------------------
 
-_ERROR: Final = obj(message=STRING, time=TIME)
+_ERROR: Final = obj("message time:time")
 
 
 def snapshot_crds() -> tuple[dict[str, Any], ...]:
@@ -227,10 +217,8 @@ def _snapshot() -> dict[str, Any]:
     source = ruled(obj(**{name: _once(name) for name in (claim, content)}), *kept, exactly_one)
     class_ = ruled(STRING, ("volumeSnapshotClassName must not be the empty string when set", "size(self) > 0"))
     status = obj(
-        **each(STRING, "boundVolumeSnapshotContentName volumeGroupSnapshotName"),
-        creationTime=TIME,
+        "boundVolumeSnapshotContentName volumeGroupSnapshotName creationTime:time readyToUse:bool",
         error=_ERROR,
-        readyToUse=BOOL,
         restoreSize={"type": "string", "pattern": QUANTITY_PATTERN, "x-kubernetes-int-or-string": True},
     )
     columns = (
@@ -250,13 +238,12 @@ def _snapshot() -> dict[str, Any]:
 
 def _content() -> dict[str, Any]:
     spec = obj(
-        "deletionPolicy! driver! source! volumeSnapshotRef!",
+        "deletionPolicy! driver! source! volumeSnapshotRef! sourceVolumeMode volumeSnapshotClassName",
         deletionPolicy=choice("Delete", "Retain"),
-        source=obj(**each(STRING, "snapshotHandle volumeHandle")),
-        **each(STRING, "driver sourceVolumeMode volumeSnapshotClassName"),
+        source=obj("snapshotHandle volumeHandle"),
         volumeSnapshotRef=OBJECT_REFERENCE,
     )
-    status = obj(creationTime=INT64, error=_ERROR, readyToUse=BOOL, restoreSize=COUNT, snapshotHandle=STRING)
+    status = obj("creationTime:int64 readyToUse:bool snapshotHandle", error=_ERROR, restoreSize=COUNT)
     columns = (
         Column("ReadyToUse", ".status.readyToUse", "boolean"),
         Column("RestoreSize", ".status.restoreSize", "integer"),

@@ -14,11 +14,8 @@ from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOS
 from purekube.schema.builtin.schema_parts import (
     ANY,
     BOOL,
-    INT64,
     STRING,
-    STRING_MAP,
     STRINGS,
-    TIME,
     OpenApi,
     choice,
     defaulted,
@@ -30,7 +27,7 @@ from purekube.schema.builtin.schema_parts import (
 
 _DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$")
 _SHORT_DURATION: Final = string(pattern=r"^([0-9]+(\.[0-9]+)?(ms|s|m))+$")
-_REFERENCE: Final = obj("name!", name=STRING)
+_REFERENCE: Final = obj("name!")
 _NAME: Final = string(minLength=1, maxLength=253)
 _NAMESPACE: Final = string(minLength=1, maxLength=63)
 _SERVER_SIDE_APPLY: Final = choice("enabled", "disabled", "auto")
@@ -39,59 +36,55 @@ _SERVER_SIDE_APPLY: Final = choice("enabled", "disabled", "auto")
 def _helm_release_spec() -> OpenApi:
     one_chart = "(has(self.chart) && !has(self.chartRef)) || (!has(self.chart) && has(self.chartRef))"
     spec = obj(
-        "interval!",
+        "interval! suspend:bool",
         **each(_DURATION, "interval timeout"),
         **each(_NAMESPACE, "storageNamespace targetNamespace"),
         chart=_chart_template(),
         chartRef=_source_reference("OCIRepository", "HelmChart", "ExternalArtifact"),
-        dependsOn=items(obj("name!", **each(STRING, "name namespace readyExpr"))),
+        dependsOn=items(obj("name! namespace readyExpr")),
         driftDetection=_drift_detection(),
         maxHistory=INTEGER,
         releaseName=string(minLength=1, maxLength=53),
         serviceAccountName=_NAME,
-        suspend=BOOL,
         values=ANY,
         valuesFrom=items(_values_reference()),
         install=obj(**_install()),
         upgrade=obj(**_upgrade()),
         rollback=obj(
-            **each(BOOL, "cleanupOnFail disableHooks disableWait disableWaitForJobs force"),
+            "cleanupOnFail:bool disableHooks:bool disableWait:bool disableWaitForJobs:bool force:bool",
             serverSideApply=_SERVER_SIDE_APPLY,
             timeout=_DURATION,
         ),
         uninstall=obj(
-            **each(BOOL, "disableHooks disableWait keepHistory"),
+            "disableHooks:bool disableWait:bool keepHistory:bool",
             deletionPropagation=defaulted(choice("background", "foreground", "orphan"), "background"),
             timeout=_DURATION,
         ),
-        test=obj(**each(BOOL, "enable ignoreFailures"), timeout=_DURATION),
+        test=obj("enable:bool ignoreFailures:bool", timeout=_DURATION),
     )
     return ruled(spec, ("either chart or chartRef must be set", one_chart))
 
 
 def _source_reference(*kinds: str) -> OpenApi:
-    return obj("kind! name!", apiVersion=STRING, kind=choice(*kinds), name=_NAME, namespace=_NAMESPACE)
+    return obj("kind! name! apiVersion", kind=choice(*kinds), name=_NAME, namespace=_NAMESPACE)
 
 
 def _chart_template() -> OpenApi:
     spec = obj(
-        "chart! sourceRef!",
+        "chart! sourceRef! ignoreMissingValuesFiles:bool valuesFiles:strings",
         chart=string(minLength=1, maxLength=2048),
-        ignoreMissingValuesFiles=BOOL,
         interval=_DURATION,
         reconcileStrategy=defaulted(choice("ChartVersion", "Revision"), "ChartVersion"),
         sourceRef=_source_reference("HelmRepository", "GitRepository", "Bucket"),
-        valuesFiles=STRINGS,
         version=string(default="*"),
     )
-    return obj("spec!", metadata=obj(**each(STRING_MAP, "annotations labels")), spec=spec)
+    return obj("spec!", metadata=obj("annotations:string-map labels:string-map"), spec=spec)
 
 
 def _values_reference() -> OpenApi:
     return obj(
-        "kind! name!",
+        "kind! name! literal:bool optional:bool",
         kind=choice("Secret", "ConfigMap"),
-        **each(BOOL, "literal optional"),
         name=_NAME,
         targetPath=string(maxLength=250, pattern=r"^([a-zA-Z0-9_\-.\\\/]|\[[0-9]{1,5}\])+$"),
         valuesKey=string(maxLength=253, pattern=r"^[\-._a-zA-Z0-9]+$"),
@@ -99,8 +92,8 @@ def _values_reference() -> OpenApi:
 
 
 def _drift_detection() -> OpenApi:
-    target = obj(**each(STRING, "annotationSelector group kind labelSelector name namespace version"))
-    ignored = obj("paths!", paths=STRINGS, target=target)
+    target = obj("annotationSelector group kind labelSelector name namespace version")
+    ignored = obj("paths!:strings", target=target)
     return obj(ignore=items(ignored), mode=choice("enabled", "warn", "disabled"))
 
 
@@ -118,7 +111,7 @@ def _releasing(**remediation: OpenApi) -> dict[str, OpenApi]:
     return {
         **{f"disable{name}": BOOL for name in disabled},
         "crds": choice("Skip", "Create", "CreateReplace"),
-        "remediation": obj(**each(BOOL, "ignoreTestFailures remediateLastFailure"), retries=INTEGER, **remediation),
+        "remediation": obj("ignoreTestFailures:bool remediateLastFailure:bool", retries=INTEGER, **remediation),
         "timeout": _DURATION,
     }
 
@@ -147,19 +140,20 @@ def _upgrade() -> dict[str, OpenApi]:
 
 def _helm_release_status() -> OpenApi:
     return obj(
-        **each(STRING, "helmChart lastAttemptedConfigDigest lastAttemptedReleaseActionDuration lastAttemptedRevision"),
-        **each(STRING, "lastAttemptedRevisionDigest lastHandledForceAt lastHandledReconcileAt lastHandledResetAt"),
-        **each(INT64, "failures installFailures lastAttemptedGeneration observedGeneration upgradeFailures"),
+        "helmChart lastAttemptedConfigDigest lastAttemptedReleaseActionDuration lastAttemptedRevision "
+        "lastAttemptedRevisionDigest lastHandledForceAt lastHandledReconcileAt lastHandledResetAt "
+        "failures:int64 installFailures:int64 lastAttemptedGeneration:int64 observedGeneration:int64 "
+        "upgradeFailures:int64",
         conditions=CONDITIONS,
         history=items(_snapshot()),
-        inventory=obj("entries!", entries=items(obj("id! v!", **each(STRING, "id v")))),
+        inventory=obj("entries!", entries=items(obj("id! v!"))),
         lastAttemptedReleaseAction=choice("install", "upgrade"),
         storageNamespace=_NAMESPACE,
     )
 
 
 def _snapshot() -> OpenApi:
-    hook = obj(**each(TIME, "lastCompleted lastStarted"), phase=STRING)
+    hook = obj("lastCompleted:time lastStarted:time phase")
     return obj(
         "chartName! chartVersion! configDigest! digest! firstDeployed!:time lastDeployed!:time name! namespace! "
         "status! version! action apiVersion appVersion ociDigest deleted:time",
@@ -176,12 +170,8 @@ _COLUMNS: Final = (
 _URL_COLUMN: Final = Column("URL", ".spec.url")
 _PROVIDER: Final = defaulted(choice("generic", "aws", "azure", "gcp"), "generic")
 _ARTIFACT: Final = obj(
-    "digest! lastUpdateTime! path! revision! url!",
-    **each(STRING, "path revision url"),
+    "digest! lastUpdateTime!:time path! revision! url! metadata:string-map size:int64",
     digest=string(pattern=r"^[a-z0-9]+(?:[.+_-][a-z0-9]+)*:[a-zA-Z0-9=_-]+$"),
-    lastUpdateTime=TIME,
-    metadata=STRING_MAP,
-    size=INT64,
 )
 
 
@@ -206,20 +196,18 @@ def _crd(kind: Kind, short_name: str, spec: OpenApi, status: OpenApi, *columns: 
 
 def _source_status(**fields: OpenApi) -> OpenApi:
     common = each(STRING, "lastHandledReconcileAt url")
-    return obj(artifact=_ARTIFACT, conditions=CONDITIONS, observedGeneration=INT64, **common, **fields)
+    return obj("observedGeneration:int64", artifact=_ARTIFACT, conditions=CONDITIONS, **common, **fields)
 
 
 def _oci_repository() -> dict[str, Any]:
-    selector = obj(mediaType=STRING, operation=choice("extract", "copy"))
+    selector = obj("mediaType", operation=choice("extract", "copy"))
     spec = obj(
-        "interval! url!",
+        "interval! url! ignore serviceAccountName insecure:bool suspend:bool",
         **each(_REFERENCE, "certSecretRef proxySecretRef secretRef"),
-        **each(STRING, "ignore serviceAccountName"),
-        **each(BOOL, "insecure suspend"),
         interval=_DURATION,
         layerSelector=selector,
         provider=_PROVIDER,
-        ref=obj(**each(STRING, "digest semver semverFilter tag")),
+        ref=obj("digest semver semverFilter tag"),
         timeout=defaulted(_SHORT_DURATION, "60s"),
         url=string(pattern="^oci://.*$"),
     )
@@ -229,9 +217,8 @@ def _oci_repository() -> dict[str, Any]:
 
 def _helm_repository() -> dict[str, Any]:
     spec = obj(
-        "url!",
+        "url! insecure:bool passCredentials:bool suspend:bool",
         **each(_REFERENCE, "certSecretRef secretRef"),
-        **each(BOOL, "insecure passCredentials suspend"),
         interval=_DURATION,
         provider=_PROVIDER,
         timeout=_SHORT_DURATION,
@@ -244,13 +231,10 @@ def _helm_repository() -> dict[str, Any]:
 def _helm_chart() -> dict[str, Any]:
     kinds = choice("HelmRepository", "GitRepository", "Bucket")
     spec = obj(
-        "chart! interval! sourceRef!",
-        chart=STRING,
-        **each(BOOL, "ignoreMissingValuesFiles suspend"),
+        "chart! interval! sourceRef! ignoreMissingValuesFiles:bool suspend:bool valuesFiles:strings",
         interval=_DURATION,
         reconcileStrategy=defaulted(choice("ChartVersion", "Revision"), "ChartVersion"),
-        sourceRef=obj("kind! name!", apiVersion=STRING, kind=kinds, name=STRING),
-        valuesFiles=STRINGS,
+        sourceRef=obj("kind! name! apiVersion", kind=kinds),
         version=string(default="*"),
     )
     observed = each(STRING, "observedChartName observedSourceArtifactRevision")

@@ -8,8 +8,6 @@ from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.schema_parts import (
     INT64,
     STRING,
-    STRING_MAP,
-    TIME,
     OpenApi,
     atomic_object,
     choice,
@@ -99,7 +97,7 @@ INTEGER: Final[OpenApi] = {"type": "integer"}
 COUNT: Final[OpenApi] = {**INT64, "minimum": 0}
 CONDITIONS: Final = items(
     obj(
-        "lastTransitionTime! message! reason! status! type!",
+        "lastTransitionTime!:time message! reason! status! type!",
         type=string(
             maxLength=316,
             pattern=r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
@@ -108,7 +106,6 @@ CONDITIONS: Final = items(
         status=choice("True", "False", "Unknown"),
         reason=string(minLength=1, maxLength=1024, pattern=r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
         message=string(maxLength=32768),
-        lastTransitionTime=TIME,
         observedGeneration=COUNT,
     )
 )
@@ -119,5 +116,5 @@ INT_OR_STRING: Final[OpenApi] = {
     "x-kubernetes-int-or-string": True,
 }
 QUANTITY: Final[OpenApi] = {**INT_OR_STRING, "pattern": QUANTITY_PATTERN}
-_EXPRESSION: Final = obj("key! operator!", **each(STRING, "key operator"), values=atomic(items(STRING)))
-LABEL_SELECTOR: Final = atomic_object(obj(matchExpressions=atomic(items(_EXPRESSION)), matchLabels=STRING_MAP))
+_EXPRESSION: Final = obj("key! operator!", values=atomic(items(STRING)))
+LABEL_SELECTOR: Final = atomic_object(obj("matchLabels:string-map", matchExpressions=atomic(items(_EXPRESSION))))

@@ -19,16 +19,14 @@ _CONDITION: Final = obj(
     "reason! status! type!", **each(_TEXT, "type reason"), status=choice("True", "False", "Unknown")
 )
 _REPORT: Final[dict[str, OpenApi]] = {"timestamp": TIME, "conditions": items(_CONDITION)}
-_STATUS: Final = compile_schema(obj("conditions! message! phase! timestamp!", phase=_TEXT, message=STRING, **_REPORT))
+_STATUS: Final = compile_schema(obj("conditions! message! phase! timestamp!", phase=_TEXT, **_REPORT))
 _OUTCOMES: Final = ("succeeded", "failed", "noop", "conflict")
 _APPLIED: Final = "apiVersion! kind! namespace! name! uid!"
 _RESULT: Final = compile_schema(
     obj(
-        "outcome! timestamp!",
+        "outcome! timestamp!:time pageUrl",
         outcome=choice(*_OUTCOMES),
         error={**STRING, "nullable": True},
-        pageUrl=STRING,
-        timestamp=TIME,
         appliedRef={
             **obj(f"{_APPLIED} generation!:int64"),
             "nullable": True,

@@ -52,14 +52,13 @@ def _selection() -> dict[str, OpenApi]:
 def _backup_spec() -> OpenApi:
     scoped = [f"{way}{scope}ScopedResources" for way in ("included", "excluded") for scope in ("Cluster", "Namespace")]
     return obj(
+        "csiSnapshotTimeout datamover storageLocation ttl volumeSnapshotLocations:strings",
         **_selection(),
         **dict.fromkeys(scoped, _LIST),
-        **each(STRING, "csiSnapshotTimeout datamover storageLocation ttl"),
         **each(_FLAG, "defaultVolumesToFsBackup snapshotMoveData snapshotVolumes"),
-        metadata=obj(labels=STRING_MAP),
+        metadata=obj("labels:string-map"),
         orderedResources=nullable(STRING_MAP),
         resourcePolicy=TYPED_REFERENCE,
-        volumeSnapshotLocations=STRINGS,
     )
 
 
@@ -78,22 +77,21 @@ def _common_status(operations: str, done: str) -> dict[str, OpenApi]:
 def _backup_status() -> OpenApi:
     snapshots = ("csiVolumeSnapshots", "volumeSnapshots")
     return obj(
+        "formatVersion",
         **_common_status("backupItemOperations", "itemsBackedUp"),
         **{f"{name}{state}": INTEGER for name in snapshots for state in ("Attempted", "Completed")},
         **each(INTEGER, "queuePosition version"),
         expiration=_TIME,
-        formatVersion=STRING,
         phase=choice("New", "Queued", "ReadyToStart", "FailedValidation", *_AFTER_START, "Deleting"),
     )
 
 
 def _restore_spec() -> OpenApi:
     return obj(
+        "backupName scheduleName namespaceMapping:string-map",
         **_selection(),
-        **each(STRING, "backupName scheduleName"),
         **each(_FLAG, "preserveNodePorts restorePVs"),
         existingResourcePolicy=nullable(STRING),
-        namespaceMapping=STRING_MAP,
         resourceModifier=nullable(TYPED_REFERENCE),
         restoreStatus=nullable(obj(**each(_LIST, "excludedResources includedResources"))),
     )
@@ -106,7 +104,7 @@ def _restore_status() -> OpenApi:
 
 def _delete_request() -> dict[str, Any]:
     status = obj(errors=_LIST, phase=choice("New", "InProgress", "Processed"))
-    schema = object_schema(spec=obj("backupName!", backupName=STRING), status=status)
+    schema = object_schema(spec=obj("backupName!"), status=status)
     columns = (Column("BackupName", ".spec.backupName"), Column("Status", ".status.phase"))
     return definition(DELETE_BACKUP_REQUEST, schema, subresources={}, columns=columns)
 
@@ -114,17 +112,14 @@ def _delete_request() -> dict[str, Any]:
 def _location() -> dict[str, Any]:
     modes = choice("ReadOnly", "ReadWrite")
     spec = obj(
-        "objectStorage! provider!",
+        "objectStorage! provider! config:string-map default:bool",
         accessMode=modes,
         **each(nullable(STRING), "backupSyncPeriod validationFrequency"),
-        config=STRING_MAP,
-        default=BOOL,
-        objectStorage=obj("bucket!", **each(STRING, "bucket prefix")),
-        provider=STRING,
+        objectStorage=obj("bucket! prefix"),
     )
     status = obj(
+        "lastSyncedRevision message",
         accessMode=modes,
-        **each(STRING, "lastSyncedRevision message"),
         **each(_TIME, "lastSyncedTime lastValidationTime"),
         phase=choice("Available", "Unavailable"),
     )
