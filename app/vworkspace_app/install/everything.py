@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.resources import RBAC_GROUP
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
@@ -22,7 +23,6 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.install import access
 from vworkspace_core.operations.settings import RUNNER
 
-_GROUP: Final = "rbac.authorization.k8s.io"
 _ALL: Final = ("get", "list", "watch", "create", "update", "patch", "delete")
 
 
@@ -175,7 +175,7 @@ _CHART: Final = (
     _Rule("networking.k8s.io", ("ingresses", "networkpolicies")),
     _Rule("policy", ("poddisruptionbudgets",)),
     # The API server refuses a role that grants rights its creator lacks.
-    _Rule(_GROUP, ("rolebindings", "roles")),
+    _Rule(RBAC_GROUP, ("rolebindings", "roles")),
 )
 """The kinds that an ordinary chart creates in its own namespace.
 
@@ -232,7 +232,7 @@ def _account(name: str, namespace: str, component: str) -> dict[str, Any]:
 
 def _role(name: str, namespace: str, component: str, rules: tuple[_Rule, ...]) -> dict[str, Any]:
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "Role",
         "metadata": _meta(name, namespace, component),
         "rules": [rule.manifest() for rule in rules],
@@ -243,9 +243,9 @@ def _binding(name: str, namespace: str, component: str, cluster_role: str = "") 
     role = {"kind": "ClusterRole", "name": cluster_role} if cluster_role else {"kind": "Role", "name": name}
     subject = {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": "RoleBinding",
         "metadata": _meta(name, namespace, component),
-        "roleRef": {"apiGroup": _GROUP, **role},
+        "roleRef": {"apiGroup": RBAC_GROUP, **role},
         "subjects": [subject],
     }

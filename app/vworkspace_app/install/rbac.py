@@ -3,12 +3,11 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from purekube.apimachinery.resources import Access, resources
+from purekube.apimachinery.resources import RBAC_GROUP, Access, resources
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions, meta
 from vworkspace_core.install import access
 
-_GROUP: Final = "rbac.authorization.k8s.io"
 _ORDER: Final = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "impersonate")
 _AGGREGATED: Final = (
     ("view", access.VIEW, ("view", "edit", "admin")),
@@ -55,7 +54,7 @@ def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions)
 
     If `options` name a user, the role is bound to the user instead.
     """
-    yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
+    yield {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
     yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
 
 
@@ -63,8 +62,8 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
     """Yield ClusterRoles for the operator's kinds, which Kubernetes aggregates into its roles view, edit and admin."""
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
-        metadata["labels"] |= {f"{_GROUP}/aggregate-to-{role}": "true" for role in into}
-        yield {"apiVersion": f"{_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules(granted)}
+        metadata["labels"] |= {f"{RBAC_GROUP}/aggregate-to-{role}": "true" for role in into}
+        yield {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules(granted)}
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
@@ -72,7 +71,7 @@ def page_rbac(options: InstallOptions) -> dict[str, Any]:
 
     The operator's web page needs them to check its visitors.
     """
-    delegator = {"apiGroup": _GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
+    delegator = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
     name = options.role_name("-page")
     return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}
 
@@ -84,22 +83,27 @@ def namespace_rbac(
 
     If `options` name a user, the role is bound to the user instead.
     """
-    role = {"apiVersion": f"{_GROUP}/v1", "kind": "Role", "metadata": meta(name, namespace), "rules": rules(accesses)}
+    role = {
+        "apiVersion": f"{RBAC_GROUP}/v1",
+        "kind": "Role",
+        "metadata": meta(name, namespace),
+        "rules": rules(accesses),
+    }
     yield role
     yield _binding("RoleBinding", "Role", name, options, namespace)
 
 
 def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace: str | None = None) -> dict[str, Any]:
     return {
-        "apiVersion": f"{_GROUP}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": kind,
         "metadata": meta(name, namespace),
-        "roleRef": {"apiGroup": _GROUP, "kind": role, "name": name},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role, "name": name},
         "subjects": [_subject(options)],
     }
 
 
 def _subject(options: InstallOptions) -> dict[str, str]:
     if options.user:
-        return {"apiGroup": _GROUP, "kind": "User", "name": options.user}
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": options.user}
     return {"kind": "ServiceAccount", "name": NAME, "namespace": options.namespace}

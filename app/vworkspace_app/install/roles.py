@@ -4,18 +4,16 @@ A box is an operator that a YAML file declares.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import Access
+from purekube.apimachinery.resources import RBAC_GROUP, Access
 from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app import VERSION
 from vworkspace_app.install.network_objects import disruption_budget, network_policy
 from vworkspace_app.install.rbac import rules
-
-_RBAC: Final = "rbac.authorization.k8s.io"
 
 
 @attrs.frozen
@@ -110,7 +108,7 @@ def _role(
     kind: str, name: str, accesses: Sequence[Access], namespace: str | None = None, suffix: str = ""
 ) -> dict[str, Any]:
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": kind,
         "metadata": meta_of(name, namespace, suffix),
         "rules": rules(accesses),
@@ -122,10 +120,10 @@ def _binding_of_role(
 ) -> dict[str, Any]:
     account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": kind,
         "metadata": meta_of(name, namespace, suffix),
-        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": f"{name}{suffix}"},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role, "name": f"{name}{suffix}"},
         "subjects": [account],
     }
 

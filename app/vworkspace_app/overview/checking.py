@@ -14,6 +14,7 @@ from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
+    RBAC_GROUP,
     SERVICE_ACCOUNT,
     Access,
     service_account_user,
@@ -23,9 +24,9 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.settings.loading import find_installation
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
-from vworkspace_core.api.remedies import Installation
 from vworkspace_core.clusters.inventory import FLUX_KINDS
 from vworkspace_core.credentials.secret import secret_ref
 from vworkspace_core.install import access
@@ -45,8 +46,8 @@ _AT_ONCE: Final = 16
 
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
-    Right("create", "rbac.authorization.k8s.io", "clusterroles"),
-    Right("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    Right("create", RBAC_GROUP, "clusterroles"),
+    Right("create", RBAC_GROUP, "clusterrolebindings"),
     Right("create", "", "namespaces"),
 )
 

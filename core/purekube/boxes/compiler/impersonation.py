@@ -12,7 +12,7 @@ from typing import Any, Final, assert_never
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, RBAC_GROUP, SECRET
 from purekube.boxes.compiler.scoping import Variables
 from purekube.boxes.compiler.taint import TRUSTED, Origin, Taint, taint_of
 from purekube.boxes.expressions import FUNCTIONS
@@ -27,7 +27,6 @@ from purekube.schema.node import JsonType, Schema
 Steps = tuple[str, ...]
 """The path to a field as a tuple of keys, without the indices of lists."""
 
-_RBAC: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = frozenset(("subjects", "roleRef", "rules", "aggregationRule"))
 _TEXTS: Final = frozenset(("labels", "annotations", "matchLabels", "nodeSelector"))
 """Fields that hold a map from arbitrary names to texts, and so give no power."""
@@ -65,7 +64,7 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
         return Power.NAMESPACES
     if is_data(kind, steps):
         return None
-    if kind.group == _RBAC and steps[:1] and steps[0] in _ROLES:
+    if kind.group == RBAC_GROUP and steps[:1] and steps[0] in _ROLES:
         return Power.ROLES
     return next(
         (power for at in range(len(steps)) if (power := _power_of(steps[at], steps[at + 1 :])) is not None), None
