@@ -19,8 +19,8 @@ from vworkspace_core.instances.reconcile import decide_unreadable, reconcile
 from vworkspace_core.jobs import machine
 from vworkspace_core.jobs.payload_security import Security
 from vworkspace_core.jobs.scope import JobScope
-from vworkspace_core.operations.deletion import decide_unreadable_operation
 from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation
 
 DECISIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "instance": reconcile,

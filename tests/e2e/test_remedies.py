@@ -50,9 +50,9 @@ from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.advice import ADVICE, obstacles
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.installation import CREDENTIALS_SECRET, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import ALLOWED_TYPES
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET, Installation
 from vworkspace_core.credentials.secret import credentials_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.approvals import LEDGER_SECRET

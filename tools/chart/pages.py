@@ -15,7 +15,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.install.chart_values import OperatorChartValues, default_values, values_schema
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 
 _WIDTH: Final = 116
 _ABOUT: Final = "Pull-mode operator: a control plane's intent becomes running Flux releases"

@@ -28,9 +28,9 @@ from vworkspace_app.credentials.live_credential import Live
 from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.codec import read_cluster
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, namespace_is_managed
-from vworkspace_core.api.remedies import PRINTED, Installation
 from vworkspace_core.clusters.decision import cluster_manifest, decide, strictest_policy
 from vworkspace_core.clusters.inventory import (
     AgentReport,

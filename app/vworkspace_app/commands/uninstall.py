@@ -29,7 +29,7 @@ from vworkspace_app.commands.shared.options import Crds, DryRun, Kubeconfig, Sys
 from vworkspace_app.commands.shared.session import at_cluster, now
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs import Forgetting, Held
-from vworkspace_core.api.remedies import Installation, InstallTool
+from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.overview.tree import is_held
 
 

@@ -20,7 +20,7 @@ from purekube.apimachinery.resources import SECRET
 from purekube.ports import Clock, KubeApi
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.process.command_line import CommandError, read_text
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.credentials.secret import (
     CredentialKey,
     Credentials,

@@ -33,9 +33,9 @@ from purekube.apimachinery.resources import (
 )
 from vworkspace_app.demo.scene import CLUSTER, NAME, NAMESPACE_NAME
 from vworkspace_app.demo.scene import QUICK as QUICK_FLUX
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as INSTANCE_LABEL
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
 from vworkspace_core.operations.approvals import approval_claim, parameters_digest
 from vworkspace_core.operations.engines import ENGINES as REGISTRY
 from vworkspace_core.operations.settings import RUNNER

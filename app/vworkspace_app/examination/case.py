@@ -22,8 +22,8 @@ from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import Catalogue, Check, NotTried
 from vworkspace_app.examination.played import engines_in, flux_in
 from vworkspace_core.api import labels
+from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.remedies import RELEASE_ACCOUNT
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 

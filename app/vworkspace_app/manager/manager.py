@@ -35,11 +35,12 @@ from vworkspace_app.manager.operator_caches import CacheScope, informers_of
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Components, LogOnly, Telemetry
 from vworkspace_app.operations.controller import ENGINE_KINDS, ApprovalChecks, OperationReconciler
+from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reconcile_error import INSTANCE_WORDS, OPERATION_WORDS, words_in_cluster
-from vworkspace_core.api.remedies import PRINTED, crds_remedy, not_permitted, remedy
+from vworkspace_core.api.remedies import crds_remedy, not_permitted, remedy
 from vworkspace_core.clusters.inventory import FLUX_KINDS, IN_A_ROW, AgentReport
 from vworkspace_core.credentials.secret import Credentials
 from vworkspace_core.overview.page_paths import page_link
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from purekube.composites.status_writers import StatusWriter
     from purekube_run.boxes.applied_boxes import AppliedBoxes
     from purekube_run.reconcilers.controllers import GivenController
-    from vworkspace_app.manager.reporting import DocumentReceiver, Notifier, Tracer
+    from vworkspace_app.manager.notifier import DocumentReceiver, Notifier
+    from vworkspace_app.manager.tracer import Tracer
 
 _log = structlog.get_logger("operator")
 
@@ -158,7 +160,7 @@ class Manager:
         return applied
 
     def _notifier_to(self, receiver: "DocumentReceiver", random: Callable[[], float]) -> "Notifier":
-        from vworkspace_app.manager.reporting import Notifier  # few operators send notices
+        from vworkspace_app.manager.notifier import Notifier
 
         settings = self._settings
         return Notifier(
@@ -172,7 +174,7 @@ class Manager:
         )
 
     def _tracer_to(self, collector: "DocumentReceiver", random: Callable[[], float]) -> "Tracer":
-        from vworkspace_app.manager.reporting import Tracer  # few operators send traces
+        from vworkspace_app.manager.tracer import Tracer  # few operators send traces
 
         settings = self._settings
         return Tracer(

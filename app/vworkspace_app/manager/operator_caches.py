@@ -26,10 +26,11 @@ from purekube_run.controller.informer import InformerRunner
 from vworkspace_app.instances.controller import RELEASE_INDEX, release_names
 from vworkspace_app.operations.controller import ENGINE_KINDS
 from vworkspace_app.operations.index import ENGINE_INDEXES, OPERATION_INDEXES
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, OPERATION_UID
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.api.remedies import PRINTED, Installation, remedy
+from vworkspace_core.api.remedies import remedy
 from vworkspace_core.instances.foreign_objects import (
     slim_chart,
     slim_config_map,

@@ -18,7 +18,7 @@ from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.table import PageAccess, shard_in
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.chart import Policy
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET, PRINTED, Installation
+from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.clusters.inventory import weak_settings_of
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.payload_security import Signatures

@@ -20,8 +20,8 @@ from vworkspace_app.credentials.registration import bootstrap, can_bootstrap
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_app.settings.table import lease_policy, shard_in
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import Installation
 from vworkspace_core.credentials.secret import Credentials
 
 

@@ -1,18 +1,18 @@
-"""The delivery of notices that need a person's attention (SEE-6), and of traces of jobs and objects (SEE-7).
+"""The tracing of jobs and objects: their changes go to a `TraceRecorder`, and the spans that end are sent (SEE-7).
 
-The module `notices` decides which notices are due. The spans of traces go to a collector. No other part is delayed:
-recording a change does not block, and tasks of their own send notices and spans.
+The spans go to a collector of traces. No other part is delayed: recording a change does not block, and a task of its
+own sends the spans.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 import anyio
 import structlog
 
-from purekube.apimachinery.errors import Invalid, OperatorError, Unavailable
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.controller.backoff import Backoff
 from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.queue.own_writes import HotLoopEvidence
@@ -20,125 +20,16 @@ from purekube.controller.shard import Shard
 from purekube.ports import Clock
 from purekube_run.controller.informers import Informers
 from purekube_run.controller.observer import Reconciled
-from vworkspace_app.control_plane.deadlines import rest_at_most
-from vworkspace_core.api.kinds import OWN_KINDS
+from vworkspace_app.manager.notifier import DocumentReceiver
 from vworkspace_core.jobs.machine import AgentState
-from vworkspace_core.overview import notices
-from vworkspace_core.overview.notices import Attention, Notice
-from vworkspace_core.overview.page_paths import page_link
-from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.traces import Span, TraceRecorder, otlp
 
-_notices_log = structlog.get_logger("notices")
+_log = structlog.get_logger("traces")
 MOST_WAITING: Final = 4_096
 """The maximum number of spans that wait for an unavailable collector; beyond it the oldest are dropped and counted."""
 _AT_ONCE: Final = 512
 _GATHER_SECONDS: Final = 1.0
 _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
-_log = structlog.get_logger("traces")
-
-
-class DocumentReceiver(Protocol):
-    """The interface of a receiver of JSON documents, such as notices (CloudEvents) or spans of traces."""
-
-    async def send(self, document: Mapping[str, Any]) -> None:
-        """Deliver one document.
-
-        Raises Invalid if the receiver will never accept the document, else another OperatorError.
-        """
-        ...
-
-
-class Notifier:
-    """A sender of notices to `receiver`: each is about an object that needs a person's attention.
-
-    It reports only on objects of this process's shard. Create it before the informers run. It sends nothing until `run`
-    is called. `page_url` is the base URL of the links in notices; if it is empty, notices have no links.
-    """
-
-    def __init__(
-        self,
-        receiver: DocumentReceiver,
-        informers: Informers,
-        clock: Clock,
-        random: Callable[[], float],
-        *,
-        cluster: str,
-        shard: Shard,
-        page_url: str = "",
-    ) -> None:
-        self._receiver, self._informers = receiver, informers
-        self._clock, self._random = clock, random
-        self._cluster, self._shard, self._page = cluster, shard, page_url
-        self._state: Attention | None = None
-        self._news = anyio.Event()
-        for runner in informers.of(*OWN_KINDS):
-            runner.subscribe(self._changed)
-
-    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `ready`, then send notices until cancelled.
-
-        `ready` returns once the caches have synced and this process is the leader.
-        """
-        await ready()
-        state = Attention(self._clock.now())
-        for runner in self._informers.of(*OWN_KINDS):
-            for manifest in runner.store.objects():
-                state = self._observed(state, ref_of(manifest, runner.kind), manifest)
-        self._state = state
-        while True:
-            self._state = notices.due(self._state, self._clock.now())
-            match notices.next_step(self._state, self._clock.now()):
-                case notices.Send(notice):
-                    await self._deliver(notice)
-                case notices.WaitUntil(until):
-                    with rest_at_most(None if until is None else (until - self._clock.now()).total_seconds()):
-                        await self._news.wait()
-                    self._news = anyio.Event()
-
-    def _changed(self, change: CacheChange) -> None:
-        if self._state is not None:
-            gone = change.type is ChangeType.DELETED
-            self._state = self._observed(self._state, change.ref, change.object, gone=gone)
-            self._news.set()
-
-    def _observed(self, state: Attention, ref: ObjectRef, manifest: Manifest, *, gone: bool = False) -> Attention:
-        if not self._shard.owns(ref.namespace):
-            return state
-        uid = str(metadata(manifest).get("uid") or "")
-        return notices.observed(state, uid, None if gone else summary_of(ref.kind, manifest), self._clock.now())
-
-    async def _deliver(self, notice: Notice) -> None:
-        link = page_link(self._page, notice.summary.ref)
-        try:
-            await self._receiver.send(notices.cloud_event(notice, self._cluster, link))
-        except Invalid as error:
-            self._end(notices.refused, notice)
-            _notices_log.warning("a notice is refused and lost", about=str(notice.summary.ref), error=error.message)
-        except OperatorError as error:
-            self._failed(error.message, error.retry_after if isinstance(error, Unavailable) else None)
-        except Exception as error:
-            # A defect: its traceback is logged, but the process goes on.
-            _notices_log.error("delivering a notice failed unexpectedly", exc_info=error)
-            self._failed(type(error).__name__, None)
-        else:
-            if self._state is not None and self._state.attempts:
-                _notices_log.info("notices are delivered again", waiting=self._waiting, lost=notice.lost)
-            self._end(notices.delivered, notice)
-
-    def _failed(self, why: str, retry_after: float | None) -> None:
-        assert self._state is not None
-        if not self._state.attempts:
-            _notices_log.warning("notices are not delivered; trying again", error=why, waiting=self._waiting)
-        self._state = notices.failed(self._state, self._clock.now(), self._random(), retry_after)
-
-    def _end(self, end: Callable[[Attention, Notice], Attention], notice: Notice) -> None:
-        assert self._state is not None
-        self._state = end(self._state, notice)
-
-    @property
-    def _waiting(self) -> int:
-        return 0 if self._state is None else len(self._state.waiting)
 
 
 class Tracer:

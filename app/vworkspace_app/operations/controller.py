@@ -52,13 +52,13 @@ from vworkspace_core.operations.context import (
     operations_on,
     siblings_live,
 )
-from vworkspace_core.operations.deletion import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
 from vworkspace_core.operations.reconcile import approval_to_redeem, needs_live_view, reconcile_operation
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.templates import Templates
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 
 OperationSource: TypeAlias = Operation | Unreadable[Operation]
 ENGINE_KINDS: Final = engine_kinds()

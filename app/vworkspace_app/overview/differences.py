@@ -34,8 +34,8 @@ from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api import labels
 from vworkspace_core.api.codec import read_application_instance, read_operation
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
-from vworkspace_core.api.remedies import PRINTED, Installation
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile

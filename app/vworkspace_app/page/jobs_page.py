@@ -9,15 +9,8 @@ import attrs
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator_screens import timeline_part
 from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
-from vworkspace_core.overview.job_list import (
-    MOST_LINES,
-    JobLine,
-    TimelineEntry,
-    event_entry,
-    job_entries,
-    job_line,
-    last_entries,
-)
+from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
+from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 
 _EVERY: Final = 1.0
 

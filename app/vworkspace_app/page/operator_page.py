@@ -48,12 +48,12 @@ from vworkspace_app.page.surroundings import (
     uid_of,
 )
 from vworkspace_core.api.kinds import OWN_KINDS
-from vworkspace_core.overview.job_list import MOST, TimelineEntry, entries_of, last_entries
 from vworkspace_core.overview.lanes import Lane, LaneQuery, lane_of, lane_view
 from vworkspace_core.overview.object_list import Headline, ListRow, headline_of, list_view, row_of
 from vworkspace_core.overview.page_paths import CLUSTER_SCOPED, OBJECT
 from vworkspace_core.overview.severity import Severity
 from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
 
 _TOGETHER: Final = 32
 """The number of rows that are made before other tasks get a turn."""

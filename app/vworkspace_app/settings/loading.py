@@ -33,8 +33,8 @@ from vworkspace_app.settings.table import (
     clashes,
     inconsistencies,
 )
+from vworkspace_core.api.installation import Installation, installation_of
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import Installation, installation_of
 
 F = TypeVar("F", bound=Callable[..., None])
 

@@ -21,8 +21,8 @@ from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.controller.lease.record import LeasePolicy
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.process.command_line import FORMATS, LEVELS
+from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.labels import CLUSTER_ID
-from vworkspace_core.api.remedies import RELEASE_ACCOUNT
 from vworkspace_core.jobs.payload_security import Signatures
 from vworkspace_core.operations.approvals import BINDINGS, DEFAULT_BINDINGS
 from vworkspace_core.operations.settings import RUNNER

@@ -27,9 +27,9 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_app.settings.loading import find_installation
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
-from vworkspace_core.api.remedies import PRINTED, Installation
 from vworkspace_core.install.access import named_by_releases
 from vworkspace_core.overview.tree import RELEASE_NAMESPACE
 

@@ -5,6 +5,7 @@ from typing import Protocol
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.names import bounded_name
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -17,7 +18,7 @@ from vworkspace_core.api.labels import (
 )
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import PRINTED, Installation, cluster_command, open_namespace_remedy
+from vworkspace_core.api.remedies import cluster_command, open_namespace_remedy
 
 
 def wrong_cluster(kind: Kind, meta: ObjectMeta, cluster_id: str) -> str:

@@ -25,10 +25,11 @@ from purekube.apimachinery.timestamps import Instant
 from purekube.controller.decision import Snapshot
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.chart import Policy
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.api.reasons import ClusterConditionType as Type
 from vworkspace_core.api.reasons import ClusterReason as Reason
-from vworkspace_core.api.remedies import FLUX, PRINTED, Installation, crds_remedy, not_permitted
+from vworkspace_core.api.remedies import FLUX, crds_remedy, not_permitted
 from vworkspace_core.control_plane.connection import ConnectionState
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.approvals import are_lowered

@@ -18,7 +18,7 @@ from purekube.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.timestamps import format_time, time_or_none
-from vworkspace_core.api.remedies import APPROVAL_KEY, CREDENTIALS_SECRET
+from vworkspace_core.api.installation import APPROVAL_KEY, CREDENTIALS_SECRET
 
 ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
 ROTATIONS_SERVED: Final = "vworkspace.io/rotations-served"

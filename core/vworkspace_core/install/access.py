@@ -12,8 +12,8 @@ from purekube.apimachinery import resources as known
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import Access
 from vworkspace_core.api import kinds as own_kinds
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
 from vworkspace_core.operations.approvals import LEDGER_SECRET
 from vworkspace_core.operations.engines import ENGINES, KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 

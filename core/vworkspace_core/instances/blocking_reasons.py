@@ -32,11 +32,12 @@ from purekube.controller.ownership import is_controlled_by
 from vworkspace_core.api.admission import AdmissionSettings, check_application_instance
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.chart import is_allowed_source, is_forbidden
+from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.managed_namespace import closed_namespace, wrong_cluster
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import PRINTED, Installation, not_installed, not_permitted
+from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.context import InstanceObserved, Settings
 from vworkspace_core.instances.desired import DesiredObjects, source_kind
 from vworkspace_core.instances.intent import recall

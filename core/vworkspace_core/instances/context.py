@@ -8,7 +8,7 @@ from purekube.controller.decision import Snapshot
 from vworkspace_core.api.admission import AdmissionSettings
 from vworkspace_core.api.application_instance import ReleaseOverride
 from vworkspace_core.api.chart import Policy
-from vworkspace_core.api.remedies import PRINTED, RELEASE_ACCOUNT, Installation
+from vworkspace_core.api.installation import PRINTED, RELEASE_ACCOUNT, Installation
 
 
 @attrs.frozen

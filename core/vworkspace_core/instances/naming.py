@@ -10,8 +10,8 @@ from purekube.apimachinery.manifest import ObjectRef, content_hash
 from purekube.apimachinery.names import closed_name
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance, Release
+from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.remedies import RELEASE_ACCOUNT
 from vworkspace_core.instances.context import Settings
 
 _HASH_DIGITS: Final = 8

@@ -9,7 +9,7 @@ import attrs
 
 from purekube.apimachinery.formats import quoted
 from vworkspace_core.api.admission import AdmissionSettings
-from vworkspace_core.api.remedies import PRINTED, Installation
+from vworkspace_core.api.installation import PRINTED, Installation
 
 _PART: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(

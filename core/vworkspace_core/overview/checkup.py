@@ -14,20 +14,11 @@ from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
 from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.api.remedies import (
-    CREDENTIALS_SECRET,
-    FLUX,
-    PRINTED,
-    Installation,
-    account_remedy,
-    crds_remedy,
-    remedy,
-    tenant_remedy,
-    velero_is_elsewhere,
-)
+from vworkspace_core.api.remedies import FLUX, account_remedy, crds_remedy, remedy, tenant_remedy, velero_is_elsewhere
 from vworkspace_core.clusters.inventory import FLUX_KINDS
 from vworkspace_core.credentials.secret import CredentialKey
 from vworkspace_core.operations.contract import EngineController

@@ -13,9 +13,9 @@ import attrs
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.overview.job_list import last_transition
 from vworkspace_core.overview.severity import Severity, needs_person, severity_of, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.timeline import last_transition
 
 PAGE_SIZE: Final = 100
 DENSE_PAGE_SIZE: Final = 200

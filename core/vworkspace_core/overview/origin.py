@@ -11,8 +11,8 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.timestamps import format_time, time_at
 from purekube.controller.managed_fields import entries
+from vworkspace_core.api.installation import InstallTool, managing_tool
 from vworkspace_core.api.labels import CLI_MANAGER, IDEMPOTENCY_KEY
-from vworkspace_core.api.remedies import InstallTool, managing_tool
 
 
 @attrs.frozen

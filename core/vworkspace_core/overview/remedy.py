@@ -19,10 +19,11 @@ from vworkspace_core.api.advice import (
     given_up,
     values_missing,
 )
+from vworkspace_core.api.installation import Installation, managing_tool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLI_MANAGER, FIELD_MANAGER, IDEMPOTENCY_KEY
 from vworkspace_core.api.reasons import InstanceConditionType, InstanceReason
-from vworkspace_core.api.remedies import APPLY, INTO_GIT, Installation, managing_tool
+from vworkspace_core.api.remedies import APPLY, INTO_GIT
 
 _COMMAND: Final = re.compile(r"(?:kubectl|vworkspace-operator|openssl) [a-z](?:(?!\. [A-Z]|[`)]|\Z).)*", re.DOTALL)
 """The pattern of a shell command inside a message. The command ends with the sentence, or at `)` or a backtick."""

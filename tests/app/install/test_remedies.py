@@ -15,15 +15,8 @@ from tests.support.rights import Right as GrantedRight
 from tests.support.rights import granted
 from vworkspace_app.commands.manifests import PrintedPart, render_manifests
 from vworkspace_app.install import InstallOptions
-from vworkspace_core.api.remedies import (
-    Installation,
-    InstallTool,
-    account_remedy,
-    crds_remedy,
-    installation_of,
-    namespace_of_account,
-    remedy,
-)
+from vworkspace_core.api.installation import Installation, InstallTool, installation_of, namespace_of_account
+from vworkspace_core.api.remedies import account_remedy, crds_remedy, remedy
 from vworkspace_core.install import access
 
 TEAM, VELERO, SYSTEM = "team", "velero", "vworkspace-system"

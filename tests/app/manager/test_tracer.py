@@ -18,7 +18,7 @@ from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.errors import Invalid, Unavailable
 from tests.support.e2e_world import AGENT_TOKEN, CLUSTER, INSTANCE, LATER, NAME, OWN_NS, QUICK, World, instance
 from tests.support.servers import START, simulate
-from vworkspace_app.manager import reporting
+from vworkspace_app.manager import tracer
 from vworkspace_app.manager.agent import AgentOptions
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -148,7 +148,7 @@ def calls_by_module(run: Callable[[], object]) -> Counter[str]:
 def test_without_the_setting_no_function_of_the_tracer_is_called_SEE_7() -> None:
     off = calls_by_module(lambda: traced(from_job_to_ready, is_on=False))
     on = calls_by_module(lambda: traced(from_job_to_ready))
-    of_traces = (reporting.__name__, traces.__name__)
+    of_traces = (tracer.__name__, traces.__name__)
 
     assert [off[module] for module in of_traces] == [0, 0]
     assert all(on[module] > 10 for module in of_traces)

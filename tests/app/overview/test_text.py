@@ -16,11 +16,12 @@ from purekube.apimachinery.timestamps import format_time
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects
 from vworkspace_app.overview.text import Screen
+from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import CLUSTER_ID, INSTANCE_UID
 from vworkspace_core.api.managed_namespace import wrong_cluster
 from vworkspace_core.api.reasons import headline
-from vworkspace_core.api.remedies import Installation, InstallTool, not_permitted
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.overview.remedy import commands_in, parts_of
 from vworkspace_core.overview.summary import OverviewState, summary_of_child
 

@@ -10,11 +10,12 @@ from purekube.apimachinery.manifest import Kind, canonical_json
 from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.strategies import json_values
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
-from vworkspace_core.overview.job_list import entries_of, event_entry, job_entries, job_line, last_entries
+from vworkspace_core.overview.job_list import event_entry, job_entries, job_line
 from vworkspace_core.overview.object_graph import graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListQuery, list_view, row_of
 from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.summary import OverviewState, summary_of
+from vworkspace_core.overview.timeline import entries_of, last_entries
 from vworkspace_core.overview.tree import branch_data, refs_of, tree_of
 
 TYPES = ["Ready", "Reconciling", "Stalled", "Blocked", "Running", "Succeeded", "Failed", "ControllersHealthy"]

@@ -42,8 +42,8 @@ from vworkspace_core.jobs.result import result_of
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.scope import admit as admit_job
 from vworkspace_core.jobs.wire import Job, parse_job
-from vworkspace_core.operations.deletion import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.operations.reconcile import reconcile_operation
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.webhook.admission import WebhookSettings, default_patch, refusals
 
 pytestmark = pytest.mark.slow

@@ -7,18 +7,15 @@ import pytest
 from purekube.apimachinery.errors import Forbidden, Invalid, Right, leaves_of, refused_right, unwrap_group
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.decision import Failure
+from vworkspace_core.api.installation import Installation, InstallTool, installation_of, namespace_of_account
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.managed_namespace import closed_namespace
 from vworkspace_core.api.remedies import (
-    Installation,
-    InstallTool,
     account_remedy,
     approval_remedy,
     approve_command,
     crds_remedy,
-    installation_of,
     missing_right_of,
-    namespace_of_account,
     not_permitted,
     remedy,
     resume_command,

@@ -23,8 +23,9 @@ from tests.support.instance_worlds import (
     message_of,
     scene,
 )
+from vworkspace_core.api.installation import PRINTED, Installation, InstallTool
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import PRINTED, Installation, InstallTool, not_permitted
+from vworkspace_core.api.remedies import not_permitted
 from vworkspace_core.instances.ownership import adoption
 from vworkspace_core.instances.reconcile import deletes_afterwards
 

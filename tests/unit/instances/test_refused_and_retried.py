@@ -24,9 +24,10 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.controller.decision import Failure, MergePatch, Requeue
 from tests.support.instance_worlds import NOW
+from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.labels import RETRY_SENT
 from vworkspace_core.api.reasons import InstanceReason as Reason
-from vworkspace_core.api.remedies import PRINTED, not_installed, not_permitted
+from vworkspace_core.api.remedies import not_installed, not_permitted
 from vworkspace_core.instances.blocking_reasons import BlockingReason, TransientFailure, meaning
 from vworkspace_core.instances.observed_release import (
     SILENT,

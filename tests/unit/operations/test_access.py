@@ -7,7 +7,7 @@ from purekube.apimachinery.resources import SECRET, VOLUME_SNAPSHOT_CONTENT
 from tests.property.operations.test_engines import CONTENTS
 from tests.support.operation_worlds import CONTEXT, GOOD, observed, operation, template
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.install.access import EVERYWHERE, LOCAL_OWN, OWN, TENANT, VELERO
 from vworkspace_core.operations.identity import target_ref
 

@@ -21,8 +21,8 @@ from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.own_status import Unreadable
 from vworkspace_core.operations.context import lookups
-from vworkspace_core.operations.deletion import decide_unreadable_operation, unreadable_operation
 from vworkspace_core.operations.reconcile import needs_live_view
+from vworkspace_core.operations.unreadable import decide_unreadable_operation, unreadable_operation
 
 JOB_REF = ObjectRef(JOB, NS, "op-1-0badcafe")
 ENGINE_REF = {"apiVersion": "batch/v1", "kind": "Job", "namespace": NS, "name": JOB_REF.name, "uid": "job-1"}

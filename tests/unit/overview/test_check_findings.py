@@ -7,8 +7,9 @@ import pytest
 from purekube.apimachinery.errors import Right
 from purekube.controller.shard import Shard
 from tests.support.builders import condition
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.labels import FIELD_MANAGER
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET, account_remedy, remedy, tenant_remedy
+from vworkspace_core.api.remedies import account_remedy, remedy, tenant_remedy
 from vworkspace_core.overview.checkup import (
     CheckFinding,
     CheckResult,

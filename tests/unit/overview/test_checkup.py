@@ -14,8 +14,8 @@ from purekube.controller.shard import WHOLE, Shard
 from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
+from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.reasons import ClusterReason
-from vworkspace_core.api.remedies import Installation
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckFinding, CheckResult

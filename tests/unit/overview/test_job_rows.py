@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from vworkspace_core.overview.job_list import JobLine, TimelineEntry, event_entry, job_entries, job_line
+from vworkspace_core.overview.job_list import JobLine, event_entry, job_entries, job_line
 from vworkspace_core.overview.severity import Severity
+from vworkspace_core.overview.timeline import TimelineEntry
 
 AT = [f"2026-01-01T00:0{number}:00Z" for number in range(3)]
 TIMES = [datetime(2026, 1, 1, 0, number, tzinfo=UTC) for number in range(3)]

@@ -14,8 +14,8 @@ from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, OCI_REPOSI
 from purekube.boxes.decision.decide import composite_of
 from purekube.controller.decision import Snapshot
 from tests.support.boxes import box_of, config, deployment
+from vworkspace_core.api.installation import InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.api.remedies import InstallTool
 from vworkspace_core.overview.box_tree import tree_of_box, tree_of_marked
 from vworkspace_core.overview.object_graph import (
     MOST_NODES,

@@ -22,12 +22,13 @@ from purekube.graph.states import NodeState
 from tests.support.builders import instance_manifest, operation_manifest
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
-from vworkspace_core.overview.job_list import entries_of, job_entries, job_line, last_entries, last_transition
+from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListQuery, ListRow, headline_of, list_view, redacted_summary, row_of
 from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.timeline import entries_of, last_entries, last_transition
 from vworkspace_core.overview.tree import Branch, tree_of
 
 STATES = (OverviewState.READY, OverviewState.STALLED, OverviewState.PROGRESSING)

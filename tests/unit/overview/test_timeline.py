@@ -8,9 +8,9 @@ import pytest
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.graph.states import NodeState
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.overview.job_list import TimelineEntry, entries_of, last_entries, last_transition
 from vworkspace_core.overview.severity import Severity, needs_person, severity_of, severity_of_node, urgency
 from vworkspace_core.overview.summary import OverviewState
+from vworkspace_core.overview.timeline import TimelineEntry, entries_of, last_entries, last_transition
 
 REF = ObjectRef(OPERATION, "ns", "a")
 

@@ -22,10 +22,10 @@ from purekube.controller.decision import Decision, Finalizer, as_data
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_core.api.codec import read_operation
+from vworkspace_core.api.installation import CREDENTIALS_SECRET
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import CLUSTER_ID, FIELD_MANAGER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.api.operation import Operation
-from vworkspace_core.api.remedies import CREDENTIALS_SECRET
 from vworkspace_core.operations.engines import engine_kinds
 
 _PLANNED = (OPERATION, APPLICATION_INSTANCE)
