@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from kubelab.cluster.access import write_kubeconfig
 from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
 from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import DEPLOYMENT, EVENT, INGRESS, NAMESPACE, SERVICE
 from purekube.boxes.box import Box
@@ -241,13 +243,29 @@ class BoxTeller(Narrator[BoxScene]):
         live = await self.live(self.child(DEPLOYMENT))
         stage.check("and not fought", wanted=7, actual=get_path(live, "spec", "replicas"))
         since = self.mark
-        patch = json.loads(ready["message"].split("-p '", 1)[1].split("'", 1)[0])
-        await self.world.admin.patch(
-            self.child(DEPLOYMENT), patch, patch_type=PatchType.JSON, field_manager="kubectl-patch"
-        )
+        await self.hand_back(told)
         await self.seen(_ready(self.shop, "True"), "handed back by the command that was told: Ready=True", since)
         live = await self.live(self.child(DEPLOYMENT))
         stage.check("the field has its value again", wanted=3, actual=get_path(live, "spec", "replicas"))
+
+    async def hand_back(self, told: Sighting) -> None:
+        """Run the command in the message of the condition Ready, which gives the field back to the box.
+
+        The command names an entry of the Deployment's managedFields by its index. The Deployment's controller moves the
+        entries when it writes its status, and the API server refuses a command from before: then the next message has
+        the command with the new index.
+        """
+        message = condition(told.object, "Ready")["message"]
+        patch = json.loads(message.split("-p '", 1)[1].split("'", 1)[0])
+        try:
+            await self.world.admin.patch(
+                self.child(DEPLOYMENT), patch, patch_type=PatchType.JSON, field_manager="kubectl-patch"
+            )
+        except Invalid:
+            newer = partial(_has_other_message, told=message)
+            await self.hand_back(
+                await self.see(newer, "waiting for the command with the new index", self.position(told))
+            )
 
     async def without_host(self) -> None:
         """Show that a child is deleted when its condition `includeWhen` becomes false, and that other children stay."""
@@ -337,6 +355,12 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
         return is_current and found.get("status") == status and about in str(found.get("message"))
 
     return _of(ref.kind, holds)
+
+
+def _has_other_message(seen: Sighting, told: str) -> bool:
+    """Report whether a change of the parent has another message about the taken field than `told`."""
+    message = str(condition(seen.object, "Ready").get("message"))
+    return seen.type is not WatchEventType.DELETED and "spec.replicas" in message and message != told
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:
