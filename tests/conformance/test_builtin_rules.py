@@ -118,6 +118,7 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WRONG)
 def test_a_job_has_not_ended_before_all_of_it_has(place: Place, how: str) -> None:
     status, expected = WRONG[how]
@@ -145,6 +146,7 @@ def test_the_end_of_a_job_stays(place: Place) -> None:
 # --- finalizers and times --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("group", "kind", "plural", "fields"),
     [

@@ -145,6 +145,7 @@ OF_PODS: dict[str, Case] = {
 WRONG: dict[str, Case] = {**OF_CLAIMS, **OF_INGRESSES, **OF_POLICIES, **OF_PODS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WRONG)
 def test_what_could_not_work_is_refused(place: Place, how: str) -> None:
     group, kind, plural, spec, expected = WRONG[how]
@@ -213,6 +214,7 @@ def test_a_binding_of_nobody_and_a_role_outside_its_namespace_are_refused(place:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "data", "missing"),
     [

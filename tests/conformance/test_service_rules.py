@@ -83,6 +83,7 @@ WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WRONG)
 def test_a_type_of_Service_refuses_what_is_another_types(place: Place, how: str) -> None:
     spec, expected = WRONG[how]

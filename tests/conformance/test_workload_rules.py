@@ -139,6 +139,7 @@ def with_pods(plural: str, pod: dict[str, Any]) -> dict[str, Any]:
             return spec
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plural", PLACES)
 @pytest.mark.parametrize("how", PODS)
 def test_a_pod_that_could_not_run_is_refused_wherever_it_stands(place: Place, plural: str, how: str) -> None:
@@ -203,6 +204,7 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], set[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", WRONG)
 def test_a_workload_that_could_not_be_rolled_out_is_refused(place: Place, how: str) -> None:
     kind, plural, spec, expected = WRONG[how]

@@ -67,6 +67,7 @@ def test_every_definition_compiles_in_seconds(documents: dict[str, Any]) -> None
     assert time.process_time() - started < 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("crd", "spec"),
     [

@@ -190,6 +190,7 @@ def _ref(kind: Kind, meta: Any) -> ObjectRef:
     return ObjectRef(kind, meta["namespace"], meta["name"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", [real, small], ids=["real CRDs", "CRDs of the fake"])
 @pytest.mark.parametrize("of", PARAMETERS)
 @settings(max_examples=effort(0.625))

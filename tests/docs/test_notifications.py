@@ -50,6 +50,7 @@ def test_the_event_of_the_page_is_json_with_every_attribute() -> None:
     assert {"specversion", "id", "source", "type", "subject", "time", "datacontenttype", "data"} == set(event)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("document", FLUX, ids=[document["kind"] for document in FLUX])
 def test_objects_of_flux_are_valid_by_its_own_definitions(document: dict[str, Any]) -> None:
     plural = document["kind"].lower() + "s"

@@ -212,6 +212,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_plan_on_broken_yaml_says_file_line_and_what_is_wrong(text: str, tmp_path: Path) -> None:
     file = tmp_path / "broken.yaml"

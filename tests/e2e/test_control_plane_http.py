@@ -296,6 +296,7 @@ STRANGE = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "kind", "text"), STRANGE)
 def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
     fault: ScriptedFault, kind: type[OperatorError], text: str

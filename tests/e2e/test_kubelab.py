@@ -110,6 +110,7 @@ def test_functions_run_in_the_servers_thread() -> None:
     assert [entry.path for entry in writes] == ["/api/v1/namespaces"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["manifest", "manifests", "file", "folder", "list"])
 def test_definitions_are_manifests_files_or_folders(form: str, tmp_path: Path) -> None:
     other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "ignored"}}
@@ -292,6 +293,7 @@ def test_an_option_without_a_name_is_refused(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*@pytest.mark.kubelab takes options by name only*"])
 
 
+@pytest.mark.slow
 def test_an_option_that_the_mark_does_not_have_is_named_with_those_that_it_has(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -309,6 +311,7 @@ def test_an_option_that_the_mark_does_not_have_is_named_with_those_that_it_has(p
     result.stdout.fnmatch_lines(["*@pytest.mark.kubelab has no option simulates; it has: crds, simulate, behaviour, *"])
 
 
+@pytest.mark.slow
 def test_the_plugin_costs_nothing_where_it_is_not_used() -> None:
     code = "import sys, kubelab.plugin; print([m for m in ('anyio', 'uvicorn', 'yaml', 'attrs') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE)

@@ -104,6 +104,7 @@ def keyed(manifests: list[dict[str, Any]]) -> dict[tuple[str, str], dict[str, An
 # --- the Deployment --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [InstallOptions(), EVERYTHING], ids=["plain", "everything"])
 def test_the_flags_are_flags_that_exist_and_make_sense(options: InstallOptions) -> None:
     command, *words = container(options)["args"]
@@ -218,6 +219,7 @@ def test_what_is_printed_for_the_operator_can_be_deleted_without_the_application
     assert {one["kind"] for one in printed("--crds-only")} == {"CustomResourceDefinition"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "shown"),
     [
@@ -327,6 +329,7 @@ def test_nothing_can_be_changed_in_a_namespace_without_a_role_but_our_own_finali
     }
 
 
+@pytest.mark.slow
 def test_accounts_of_a_gated_namespace_have_rights_there_alone_and_none_on_our_kinds_or_flux_s_RUN_12() -> None:
     manifests = printed("--namespace", "org-myteam")
     named = {(manifest["kind"], manifest["metadata"]["name"]): manifest for manifest in manifests}
@@ -408,6 +411,7 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
     assert "ServiceMonitor" in {one["kind"] for one in printed("--service-monitor")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -468,6 +472,7 @@ def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
     assert printed("--values", str(file)) == list(installation(plain))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "words", "status", "told"),
     [

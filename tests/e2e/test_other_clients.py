@@ -73,6 +73,7 @@ def test_lightkube_lists_watches_and_applies() -> None:
     assert managers == {"lightkube-test"}
 
 
+@pytest.mark.slow
 def test_kopf_lists_watches_patches_and_applies() -> None:
     """A whole kopf operator: it lists, watches, sets its finalizer, patches, and applies through its client."""
     kopf = pytest.importorskip("kopf", reason="kopf is not installed: it is in the dependency group `tests`")

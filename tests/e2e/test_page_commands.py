@@ -82,6 +82,7 @@ def test_a_trace_is_served_from_its_file_SEE_3(tmp_path: Path) -> None:
         assert "Moment 3 of" in get(url, "/?at=2").text
 
 
+@pytest.mark.slow
 def test_a_page_needs_an_address_and_a_trace_a_file_SEE_3(tmp_path: Path) -> None:
     ended = run("run", "--no-agent", "--cluster-id", "c", "--page", "open")
     assert (ended.status, "--page=open needs --listen" in ended.err) == (2, True)

@@ -198,6 +198,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [BOMB, "[" * 120_000, "- a\n" * 60_000], ids=["aliases", "deep", "many"])
 def test_yaml_that_means_more_than_it_says_is_not_read(tmp_path: Path, text: str) -> None:
     """From a release and from a file: aliases multiply, nesting ends the process, values cost more than letters."""
@@ -346,6 +347,7 @@ def test_a_file_that_holds_no_template_is_refused_with_line_and_path_OPS_2(text:
     assert told.startswith(f"{file}{BAD_TEMPLATES[text]}"), told
 
 
+@pytest.mark.slow
 def test_the_command_itself_takes_its_options_and_prints_yaml(tmp_path: Path) -> None:
     template, cluster = tmp_path / "templates.yaml", tmp_path / "cluster.yaml"
     template.write_text(TEMPLATE, encoding="utf-8")
@@ -360,6 +362,7 @@ def test_the_command_itself_takes_its_options_and_prints_yaml(tmp_path: Path) ->
     assert yaml.safe_load(ended.out)["status"]["engineRef"]["name"] == NAME
 
 
+@pytest.mark.slow
 def test_run_refuses_a_file_that_holds_no_template_before_it_contacts_anything_OPS_2(tmp_path: Path) -> None:
     file = tmp_path / "templates.yaml"
     file.write_text("name: 1\n", encoding="utf-8")

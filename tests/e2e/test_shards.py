@@ -124,6 +124,7 @@ def test_shards_hand_over_and_n_changes_while_there_is_work(site: Site, tmp_path
         assert clusters <= {zero.user, whole.user}, "one speaks for the cluster"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "told"),
     [

@@ -154,6 +154,7 @@ async def test_a_defect_of_a_simulated_controller_ends_neither_the_server_nor_it
         await until(api, ObjectRef(JOB, NS, "j"), lambda it: get_path(it, "status", "completionTime"))
 
 
+@pytest.mark.slow
 def test_the_command_s_help_names_every_simulator() -> None:
     shown = " ".join(call_help("cluster", "--help").split())
     assert f"by comma: {', '.join(SIMULATORS)}; or all" in shown

@@ -211,6 +211,7 @@ def test_the_packed_chart_is_the_same_for_the_same_commit() -> None:
         assert {entry.mtime for entry in archive} == {1_700_000_000}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(bool(UNAVAILABLE), reason=UNAVAILABLE)
 def test_the_chart_of_a_release_renders_its_image_without_any_value(tmp_path: Path) -> None:
     packed = deployment(ROOT, tmp_path, IMAGE, version=VERSION, time=0)

@@ -26,7 +26,7 @@ _ANYWHERE: Any = {
 """Laws are judged, not the speed of the machine; what a run before this one found changes nothing."""
 
 PROFILES = {
-    "brief": settings(derandomize=True, max_examples=9, **_ANYWHERE),
+    "brief": settings(derandomize=True, max_examples=8, **_ANYWHERE),
     "same": settings(derandomize=True, max_examples=25, **_ANYWHERE),
     "seeded": settings(max_examples=25, **_ANYWHERE),
     "long": settings(max_examples=1000, **_ANYWHERE),

@@ -130,6 +130,7 @@ def test_a_field_that_an_installed_definition_gets_later_is_converted_too_PH_10(
     in_process(story, QUICK)
 
 
+@pytest.mark.slow
 def test_of_a_box_that_is_edited_a_hundred_times_the_definitions_at_hand_stay_few_RUN_11() -> None:
     async def story(site: BoxSite) -> None:
         known = KnownDefinitions(site.api)

@@ -80,6 +80,7 @@ def test_every_setting_of_an_installation_becomes_its_flag(helm: Helm) -> None:
             assert rendered(helm, said) == expected(said), setting.name
 
 
+@pytest.mark.slow
 @needs_helm
 def test_the_chart_is_linted_and_its_notes_say_what_comes_next(helm: Helm) -> None:
     assert helm.lint() == []

@@ -79,6 +79,7 @@ def test_only_what_is_marked_as_made_for_an_operation_is_kept_whole(mark: Any) -
     assert "status" not in slim_engine_object(made(VELERO_BACKUP, labels={OPERATION_UID: mark}, status={"phase": BIG}))
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([((OWNED,), {}), ((), LABELS), ((OWNED,), LABELS)]),
     st.dictionaries(st.sampled_from(["spec", "status"]), st.dictionaries(st.text(max_size=5), st.integers())),

@@ -176,6 +176,7 @@ def test_every_table_has_the_same_reason_whatever_conditions_stand_there(kind: K
     assert kubectl["Message"] == summary_of(kind, manifest).message
 
 
+@pytest.mark.slow
 @given(conditions("ApplicationInstance"))
 def test_while_a_new_generation_is_not_observed_no_table_calls_it_ready(found: tuple[Condition, ...]) -> None:
     """`kubectl` cannot compare two fields: it shows what is wanted beside what is deployed; the others say so."""

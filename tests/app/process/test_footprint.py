@@ -43,6 +43,7 @@ print(gc.get_threshold()[0], gc.get_freeze_count())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("settings", "least", "most"), [("reduced", 0, 250_000), ("python's", 512_000, 1_000_000)])
 def test_both_ends_of_a_tls_connection_take_little_memory(settings: str, least: int, most: int, tmp_path: Path) -> None:
     made = certificates_for(["127.0.0.1"], datetime.now(UTC))

@@ -185,6 +185,7 @@ def test_what_we_hold_is_masked_whatever_it_looks_like(form: str) -> None:
     assert text.count("a defect end") == 2
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=6, max_size=12), min_size=1, max_size=4), st.text(max_size=40), st.data())
 @settings(max_examples=effort(1.5))
 def test_no_hidden_text_survives_a_mask(secrets: list[str], around: str, data: st.DataObject) -> None:

@@ -175,6 +175,7 @@ print(authorization.exceptions.ConfigError is lightkube.ConfigError)
 """
 
 
+@pytest.mark.slow
 def test_lightkube_that_was_imported_in_part_is_whole_for_those_who_need_it(tmp_path: Path) -> None:
     ended = subprocess.run(
         [sys.executable, "-c", DEFERRED],

@@ -111,6 +111,7 @@ def test_a_run_of_a_box_shows_its_objects_its_queue_and_its_decisions() -> None:
     assert any(rows(each, "Queue") for each in moments)
 
 
+@pytest.mark.slow
 def test_a_difference_names_what_appeared_and_changed(history: RunHistory) -> None:
     """SIM-3."""
     moments = trace_of(history, "run").moments

@@ -134,6 +134,7 @@ def test_no_plan_shows_a_secret(form: str, tmp_path: Path) -> None:
     assert ("<generated>" in text) is (form != "text")
 
 
+@pytest.mark.slow
 def test_a_held_resource_shows_the_line_of_its_gate() -> None:
     ended = run("box", "plan", str(BOXES / "webapp.yaml"), "--cr", "-", stdin=yaml.safe_dump(dict(SHOP)))
 

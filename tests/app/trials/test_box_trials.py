@@ -164,6 +164,7 @@ def shop(**fields: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "WebApp", "metadata": {"name": "shop"}, **fields}
 
 
+@pytest.mark.slow
 def test_a_scenario_that_does_not_hold_shows_its_step_and_the_timeline(tmp_path: Path) -> None:
     file = tmp_path / "x-test.yaml"
     steps = [{"until": "Ready"}, {"expect": shop(status={"readyReplicas": 9})}]
@@ -216,6 +217,7 @@ def test_a_box_whose_examples_never_become_ready_has_a_warning(name: str, warns:
     assert ('deployments.apps "nobody" not found' in text) is warns
 
 
+@pytest.mark.slow
 def test_a_further_crd_that_the_api_server_refuses_is_named_in_one_line(tmp_path: Path) -> None:
     names = {"plural": "gizmos", "singular": "gizmo", "kind": "Gizmo", "listKind": "GizmoList"}
     version = {"name": "v2", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}

@@ -408,6 +408,7 @@ def test_what_a_reader_still_sees(text: str, expected: str) -> None:
     assert redact(text) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [

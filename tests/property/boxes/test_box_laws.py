@@ -200,6 +200,7 @@ def test_a_box_survives_a_sigkill_at_some_requests(number: int) -> None:
     survived(number, after=True, crash=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", [True, False])
 def test_a_removal_survives_a_sigkill_at_every_request(after: bool) -> None:
     first = settled(STORY_SPEC, wrap=FaultyKube)

@@ -136,6 +136,7 @@ def calls() -> Iterator[str]:
         yield f"self.{name}({', '.join(names)})" if method else f"{name}({', '.join(names)})"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [*calls(), "self + a", "self - a", "self * a", "self / a", "self % a", "-self"])
 @given(values=st.lists(JSON, min_size=5, max_size=5))
 @settings(max_examples=effort(0.2))
@@ -168,6 +169,7 @@ WORST = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", WORST)
 @pytest.mark.parametrize("size", [30, 3_000])
 def test_the_worst_expressions_end_within_their_steps(text: str, size: int) -> None:

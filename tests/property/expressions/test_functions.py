@@ -63,6 +63,7 @@ def calls_with_one_other_type() -> Iterator[str]:
                 yield call_of(name, method, [*good[:at], other, *good[at + 1 :]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(16))
 def test_an_argument_of_a_type_that_the_check_refuses_has_no_value_PH_6(part: int) -> None:
     for text in sorted(set(calls_with_one_other_type()))[part::16]:

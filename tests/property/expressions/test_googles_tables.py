@@ -51,6 +51,7 @@ def they_accept(text: str, **names: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_the_check_accepts_the_operands_that_googles_accepts_PH_6(operator: str) -> None:
     text = f"x {operator} y"
@@ -224,6 +225,7 @@ CALLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(8))
 def test_each_call_and_operator_answers_as_googles_does_PH_6(part: int) -> None:
     for text in CALLS[part::8]:

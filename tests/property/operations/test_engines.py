@@ -275,6 +275,7 @@ def test_every_row_is_what_the_engine_makes_of_its_sample(of: str, kind: str, ro
         assert is_admitted("Operation", condition, value, reason)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of", [of for of in GOOD if of != "upgrade.helm"])
 @given(data=st.data())
 def test_no_status_whatever_breaks_an_engine_or_the_vocabulary_RES_4(of: str, data: Any) -> None:

@@ -40,6 +40,7 @@ def own_status(schema: Schema) -> Any:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FIT)
 def test_the_crd_of_the_classes_means_what_the_given_one_does(name: str) -> None:
     crd, version = REAL[name], CrdVersions.of(REAL[name]).storage

@@ -44,6 +44,7 @@ def test_intent_create_uid_and_only_then_may_it_go() -> None:
     assert world.condition("Ready") == "True ResourcesReady"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deleted", [False, True], ids=["left alone", "deleted at once by others"])
 @pytest.mark.parametrize("kill_at", range(1, 14))
 def test_the_process_may_die_at_any_call(kill_at: int, deleted: bool) -> None:

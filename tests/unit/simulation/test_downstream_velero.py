@@ -51,6 +51,7 @@ _UPLOADS = VeleroBehaviour(plugin_operations=3)
 _WAITING, _FINALIZING = "WaitingForPluginOperations", "Finalizing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("behaviour", "phases"),
     [

@@ -91,6 +91,7 @@ _STORIES: dict[str, Callable[[FluxWorld], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [OutcomeKind.SUCCEED, OutcomeKind.FAIL, OutcomeKind.VALUES_ERROR])
 @pytest.mark.parametrize("story", list(_STORIES))
 def test_flux_s_own_crds_keep_every_status_that_is_written(story: str, kind: OutcomeKind) -> None:
