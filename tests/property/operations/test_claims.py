@@ -216,6 +216,8 @@ def test_the_ledger_is_bounded_and_makes_room_only_of_what_has_ended_RUN_11() ->
     with pytest.raises(UsedApprovalsFull, match="expire sooner"):
         full.with_used(redemption, NOW)
     assert len(full.with_used(redemption, NOW + timedelta(days=3)).entries) == 1
+    one_less = UsedApprovals(dict(list(full.entries.items())[1:]))
+    assert len(one_less.with_used(redemption, NOW).entries) == MOST_SPENT
 
 
 def test_the_ledger_outlives_the_process_and_a_lost_race() -> None:

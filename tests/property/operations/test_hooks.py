@@ -36,9 +36,10 @@ from tests.support.operation_worlds import (
 )
 from tests.support.strategies import json_values
 from tests.support.template_data import BUILTIN_TEMPLATES
+from vworkspace_core.api.operation import EngineRef
 from vworkspace_core.operations.context import OperationContext
 from vworkspace_core.operations.contract import EngineContext
-from vworkspace_core.operations.engines import helm_hook_job
+from vworkspace_core.operations.engines import ENGINES, helm_hook_job
 from vworkspace_core.operations.engines import job as job_engine
 from vworkspace_core.operations.engines.helm_hook_job import (
     HOOK_EVENTS,
@@ -161,6 +162,16 @@ def test_a_secret_that_a_tenant_wrote_proves_nothing() -> None:
     later = release_secret(released(ROOTKIT, version=9), NS)
     made = start({**honest, ObjectRef(SECRET, NS, "sh.helm.release.v1.nextcloud.v9"): later})
     assert _made(made).objects[0].manifest["spec"]["template"]["spec"]["containers"][0]["image"] == "nextcloud:30"
+
+
+def test_helm_s_record_is_read_by_name_until_the_job_is_known_and_only_for_a_target_that_is_there() -> None:
+    engine, one, objects = ENGINES["helmHookJob"], operation(OF), observed(OF, objects=recorded(hook())).objects
+    known = EngineRef("batch/v1", "Job", NS, "x", "u-1")
+    going = attrs.evolve(one, status=attrs.evolve(one.status, engine_ref=known))
+
+    assert engine.extra_reads(one, objects) == (RECORD,)
+    assert engine.extra_reads(going, objects) == ()
+    assert engine.extra_reads(one, {}) == ()
 
 
 @pytest.mark.parametrize("event", ["pre-upgrade", "post-delete"])

@@ -90,6 +90,12 @@ def test_box_for_each_stands_for_a_list_elsewhere_and_for_an_item_in_ready_when(
     assert edges(box, "b") == edges(box, "c") == {("part", "APPLIED")}
 
 
+def test_a_list_that_is_made_of_another_resource_waits_for_it_although_no_template_reads_it() -> None:
+    names = {"n": "${[web.metadata.name]}", "key": "${n}"}
+    found = {("web", "APPLIED"), ("web", "OBSERVED")}
+    assert edges(box_of(deployment("web"), config("b", "${n}-b", forEach=names)), "b") == found
+
+
 WRONG: list[tuple[str, Any, str]] = [
     ("a field that is not there", config("a", data={"x": "${self.spec.imag}"}), "did you mean 'image'?"),
     ("a field that may be absent", config("a", data={"x": "${self.spec.host}"}), "write self.spec.?host"),

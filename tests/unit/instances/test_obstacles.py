@@ -120,6 +120,16 @@ def test_what_an_instance_of_another_name_left_is_taken_over_by_a_command_that_s
     assert told.endswith(f"{APPLICATION_INSTANCE}={source.metadata.name}{option}")
 
 
+def test_an_object_of_another_owner_is_named_with_its_owner_s_uid_REC_4() -> None:
+    source = read_application_instance(instance_manifest())
+    owner = {"kind": "Other", "name": "they", "uid": "u-2", "controller": True}
+
+    assert name_taken(RELEASE, {"metadata": {"ownerReferences": [owner]}}, source) == (
+        f"{RELEASE} is controlled by Other they (uid u-2): let Other they give it up, or create this instance again "
+        "with another spec.release.name"
+    )
+
+
 def test_an_invalid_spec_stalls_with_every_problem() -> None:
     chart = {**instance_manifest()["spec"]["chart"], "version": ">=6"}
 

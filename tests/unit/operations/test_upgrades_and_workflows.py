@@ -157,6 +157,18 @@ def test_an_upgrade_says_what_runs_and_what_is_asked_for_OPS_9(objects: Any, run
     assert HELM.looks_up(patch, read(target()), CONTEXT.settings) == (RELEASE,)
 
 
+def test_an_upgrade_from_a_version_with_a_v_names_it_as_it_was_asked_for_OPS_9() -> None:
+    instance = read(target())
+    status = instance.status
+    assert status.last_applied_chart is not None
+    applied = attrs.evolve(status.last_applied_chart, version="v6.6.0+from.source")
+    asked = attrs.evolve(instance, status=attrs.evolve(status, last_applied_chart=applied))
+
+    outputs = HELM.initial_outputs(operation("upgrade.helm"), asked, history(entry("6.6.0+3f2a9b1c4d5e")))
+
+    assert outputs["fromVersion"] == "v6.6.0+from.source"
+
+
 def check(instance: ApplicationInstance, limit: int | None = None, **parameters: Any) -> EngineRefusal | None:
     settings = CONTEXT.settings
     if limit is not None:
