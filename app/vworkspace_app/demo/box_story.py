@@ -262,7 +262,7 @@ class BoxTeller(Narrator[BoxScene]):
                 self.child(DEPLOYMENT), patch, patch_type=PatchType.JSON, field_manager="kubectl-patch"
             )
         except Invalid:
-            newer = partial(_has_other_message, told=message)
+            newer = partial(_has_other_message, former=message)
             await self.hand_back(
                 await self.see(newer, "waiting for the command with the new index", self.position(told))
             )
@@ -357,10 +357,10 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
     return _of(ref.kind, holds)
 
 
-def _has_other_message(seen: Sighting, told: str) -> bool:
-    """Report whether a change of the parent has another message about the taken field than `told`."""
+def _has_other_message(seen: Sighting, former: str) -> bool:
+    """Report whether a change of the parent has another message about the taken field than `former`."""
     message = str(condition(seen.object, "Ready").get("message"))
-    return seen.type is not WatchEventType.DELETED and "spec.replicas" in message and message != told
+    return seen.type is not WatchEventType.DELETED and "spec.replicas" in message and message != former
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:
