@@ -113,7 +113,7 @@ class ListView:
     """One page of the object list. `found` counts the rows on all pages, `total` all rows without any filter.
 
     `kinds`, `states` and `namespaces` are the choices of the filters. The count of a choice is the number of rows that
-    match it together with the other filters.
+    match it together with the other filters. `needing` is the number of rows that need a person and match them.
     """
 
     query: ListQuery
@@ -125,6 +125,7 @@ class ListView:
     states: tuple[Choice, ...]
     namespaces: tuple[Choice, ...]
     headline: Headline
+    needing: int = 0
 
 
 def headline_of(rows: Sequence[ListRow]) -> Headline:
@@ -206,6 +207,7 @@ def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
     """
     rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)
+    others = [passes for name, passes in filters.items() if name != "needs"]
     found = [row for row in rows if all(passes(row) for passes in filters.values())]
     found.sort(key=_by_urgency)
     pages = max(1, -(-len(found) // size))
@@ -218,9 +220,15 @@ def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
         pages,
         _choices(rows, filters, "kind", lambda row: row.ref.kind.kind, query.kind),
         _choices(rows, filters, "state", lambda row: row.state.value, query.state, by_urgency=True),
-        _choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)[:_MOST_CHOICES],
+        _bounded(_choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)),
         headline_of(rows),
+        sum(row.needs_person and all(passes(row) for passes in others) for row in rows),
     )
+
+
+def _bounded(choices: Sequence[Choice]) -> tuple[Choice, ...]:
+    """Return the first choices, and the chosen one wherever it is: a hidden filter would hide objects unnoticed."""
+    return tuple(choice for at, choice in enumerate(choices) if at < _MOST_CHOICES or choice.is_chosen)
 
 
 def _by_urgency(row: ListRow) -> tuple[object, ...]:

@@ -24,7 +24,15 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
 from vworkspace_core.overview.job_list import job_entries, job_line
 from vworkspace_core.overview.object_graph import MOST_NODES, graph_of_tree, walk
-from vworkspace_core.overview.object_list import ListQuery, ListRow, headline_of, list_view, redacted_summary, row_of
+from vworkspace_core.overview.object_list import (
+    Choice,
+    ListQuery,
+    ListRow,
+    headline_of,
+    list_view,
+    redacted_summary,
+    row_of,
+)
 from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
@@ -325,3 +333,23 @@ def test_a_long_command_is_shown_whole_SEE_3() -> None:
     shown = redacted_summary(summary_of(APPLICATION_INSTANCE, blocked_instance))
     assert shown.remedies == (command,)
     assert shown.message.endswith(command)
+
+
+def test_a_chosen_namespace_stays_a_choice_however_many_there_are_SEE_3() -> None:
+    """A filter that is on and not shown would make a part of the cluster look like all of it."""
+    many = [ListRow(ObjectRef(APPLICATION_INSTANCE, f"ns-{at:04}", "app"), OverviewState.READY) for at in range(500)]
+    view = list_view(many, ListQuery(namespace="ns-0444"))
+
+    assert [(row.ref.namespace, view.found) for row in view.rows] == [("ns-0444", 1)]
+    assert [choice for choice in view.namespaces if choice.is_chosen] == [Choice("ns-0444", 1, True)]
+    assert len(view.namespaces) <= 201
+
+
+def test_the_count_of_what_needs_a_person_is_of_what_its_filter_would_show_SEE_3() -> None:
+    stalled = [row for row in rows(30) if row.needs_person]
+    view = list_view(rows(30), ListQuery(namespace="ns-1"))
+
+    assert len(stalled) == 10
+    assert view.needing == sum(row.ref.namespace == "ns-1" for row in stalled)
+    assert view.needing == list_view(rows(30), ListQuery(namespace="ns-1", needs=True)).found
+    assert list_view(rows(30), ListQuery(namespace="ns-1", needs=True)).needing == view.needing
