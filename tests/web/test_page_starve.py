@@ -155,3 +155,12 @@ def test_followers_of_one_address_starve_no_other_SEE_3() -> None:
 )
 def test_a_name_that_a_stranger_can_make_lead_here_is_not_served_SEE_3(host: str, known: bool) -> None:
     assert is_known_host(host, {"page.example.com"}) is known
+
+
+def test_a_host_name_is_known_however_it_was_written_SEE_3() -> None:
+    """Browsers send host names in lower case, and a name may end in the dot of the root."""
+    for written in ("Page.Example.COM", "page.example.com"):
+        assert is_known_host("page.example.com:443", {written})
+        assert is_known_host("PAGE.example.com.", {written})
+    assert not is_known_host("evil.example.", {"Page.Example.COM"})
+    assert not is_known_host(".", {"Page.Example.COM"})

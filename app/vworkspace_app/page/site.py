@@ -93,7 +93,8 @@ def is_known_host(host: str, further: Set[str] = frozenset()) -> bool:
     try:
         ip_address(name.partition("%")[0])
     except ValueError:
-        return bool(name) and ("." not in name or name.endswith(_OF_A_CLUSTER) or name in further)
+        given = {one.lower() for one in further}  # browsers send names in lower case
+        return bool(name) and ("." not in name or name.endswith(_OF_A_CLUSTER) or name.removesuffix(".") in given)
     return True
 
 
