@@ -36,7 +36,8 @@ from vworkspace_app.manager.telemetry import Components
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE
-from vworkspace_core.overview.pods import PodSelection, pod_selections
+from vworkspace_core.overview.pods import PodSelection, pod_selections, summary_of_pod
+from vworkspace_core.overview.severity import severity_of, urgency
 
 _TOGETHER = 64
 """The number of objects that are read before other tasks get a turn."""
@@ -46,8 +47,11 @@ KEPT_SECONDS: Final = 10.0
 """The seconds for which an answer is reused, however many browsers show it."""
 _PATIENCE: Final = 2.0
 """The seconds after which the page is rendered without pods."""
+_SILENT: Final = "the API server has not answered"
 _MOST_ANSWERS: Final = 64
 _MOST_PODS: Final = 200
+"""The maximum number of pods that are kept for a release or Job: the ones in the worst state."""
+_MOST_PAGES: Final = 10
 
 
 @attrs.frozen
@@ -204,7 +208,7 @@ class _Answer:
 class PodReader:
     """A reader of pods from the API server, with the operator's rights. It caches answers; `monotonic` is its clock.
 
-    A read is given up after `patience` seconds.
+    The reads for one object are given up after `patience` seconds.
     """
 
     def __init__(self, api: KubeApi, monotonic: Callable[[], float], patience: float = _PATIENCE) -> None:
@@ -217,10 +221,18 @@ class PodReader:
     async def below(self, objects: Mapping[ObjectRef, Manifest]) -> tuple[dict[ObjectRef, Manifest], str]:
         """Return the pods of the releases and Jobs among `objects`, and the reason why pods are missing ("" if none
         are).
+
+        All reads together take at most `patience` seconds: a page that waits longer shows nothing at all.
         """
+        answers = dict[PodSelection, _Answer | None].fromkeys(pod_selections(objects))
+        with anyio.move_on_after(self._patience):
+            for selection in answers:
+                answers[selection] = await self._answer(selection)
         found, problems = dict[ObjectRef, Manifest](), dict[str, None]()
-        for selection in pod_selections(objects):
-            answer = await self._answer(selection)
+        for selection, answer in answers.items():
+            if answer is None:
+                answer = _Answer(self._monotonic(), problem=_SILENT)
+                self._keep(selection, answer)  # the next viewers do not wait for it again
             found |= answer.pods
             problems |= {answer.problem: None} if answer.problem else {}
         return found, "; ".join(problems)
@@ -229,22 +241,52 @@ class PodReader:
         async with self._turn:
             known = self._answers.get(selection)
             if known is None or self._monotonic() - known.at >= KEPT_SECONDS:
-                self._answers[selection] = known = await self._ask(selection)
-                while len(self._answers) > _MOST_ANSWERS:
-                    self._answers.popitem(last=False)
-            self._answers.move_to_end(selection)
+                known = await self._ask(selection)
+            self._keep(selection, known)
             return known
+
+    def _keep(self, selection: PodSelection, answer: _Answer) -> None:
+        self._answers[selection] = answer
+        self._answers.move_to_end(selection)
+        while len(self._answers) > _MOST_ANSWERS:
+            self._answers.popitem(last=False)
 
     async def _ask(self, selection: PodSelection) -> _Answer:
         where = selection.namespace
+        kept, number, token, problem = list[Manifest](), 0, "", ""
         try:
-            with anyio.fail_after(self._patience):
-                page = await self._api.list(POD, namespace=where, label_selector=selection.selector, limit=_MOST_PODS)
+            for _ in range(_MOST_PAGES):
+                page = await self._api.list(
+                    POD,
+                    namespace=where,
+                    label_selector=selection.selector,
+                    limit=_MOST_PODS,
+                    continue_token=token,
+                )
+                number, token = number + len(page.items), page.continue_token
+                kept = sorted([*kept, *page.items], key=_pod_urgency)[:_MOST_PODS]
+                if not token:
+                    break
         except Forbidden:
-            return _Answer(self._monotonic(), problem=f"the operator may not list pods in namespace {where}")
-        except TimeoutError:
-            return _Answer(self._monotonic(), problem="the API server has not answered")
+            problem = f"the operator may not list pods in namespace {where}"
         except OperatorError as error:
-            return _Answer(self._monotonic(), problem=safe(error.message))
-        pods = {ref_of(pod, POD): pod for pod in page.items}
-        return _Answer(self._monotonic(), pods, "" if pods else f"no pod has the label {selection.selector}")
+            problem = safe(error.message)
+        pods = {ref_of(pod, POD): pod for pod in kept}
+        return _Answer(self._monotonic(), pods, problem or _left_out(selection, len(pods), number, is_whole=not token))
+
+
+def _pod_urgency(pod: Manifest) -> int:
+    return urgency(severity_of(summary_of_pod(pod).state))
+
+
+def _left_out(selection: PodSelection, shown: int, number: int, *, is_whole: bool) -> str:
+    """Return the words for the pods that are not among the `shown` ones, or "" if there are none.
+
+    `number` pods were read. `is_whole` is False if there are more than these.
+    """
+    if not number:
+        return f"no pod has the label {selection.selector}"
+    if is_whole and shown == number:
+        return ""
+    rest = "" if is_whole else ", and all later ones"
+    return f"the {number - shown} healthiest of {number} with the label {selection.selector}{rest}"
