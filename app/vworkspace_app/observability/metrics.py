@@ -114,15 +114,17 @@ class Metrics:
         self._jobs.labels(_one_of(JobOutcome, outcome)).inc()
 
     def operation(self, type_: str, engine: str, phase: str) -> None:
-        """Count an Operation that entered `phase`. Its engine is the tool that carries it out, such as velero.
+        """Count an Operation that entered `phase`. Its engine is the tool that carries it out, such as velero."""
+        self.expect_operations(type_, engine)
+        self._operations.labels(_one_of(OperationType, type_), _one_of(EngineName, engine), _one_of(Phase, phase)).inc()
 
-        The series of the other phases are created with zero, so that a later change to another phase is visible as an
-        increase.
+    def expect_operations(self, type_: str, engine: str) -> None:
+        """Create the series of Operations of a type with an engine, with the value zero, one for each phase.
+
+        Prometheus sees no increase in a series that begins with one: the first failure would raise no alert.
         """
-        kind, by = _one_of(OperationType, type_), _one_of(EngineName, engine)
         for known in Phase:
-            self._operations.labels(kind, by, known.value)
-        self._operations.labels(kind, by, _one_of(Phase, phase)).inc()
+            self._operations.labels(_one_of(OperationType, type_), _one_of(EngineName, engine), known.value)
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """Return the metrics and their media type, in the format that the scraper's `Accept` header requests."""

@@ -31,6 +31,7 @@ from vworkspace_app.observability.stats import AgentStats, LatestStats, ProcessS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import namespace_is_managed
 from vworkspace_core.jobs.machine import job_lag
+from vworkspace_core.operations.engines import ENGINES
 
 if TYPE_CHECKING:
     from purekube_run.composites.controller import CompositeReconciler
@@ -70,6 +71,9 @@ class MetricsTelemetry:
         From now on also count the objects in their caches by condition.
         """
         self._components = components
+        for engine in ENGINES.values():
+            for template in engine.templates:
+                self.metrics.expect_operations(template.type, engine.name)
         for kind, handler in (
             (NAMESPACE, self._count_namespace),
             (OPERATION, self._count_operation),

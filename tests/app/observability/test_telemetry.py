@@ -38,9 +38,12 @@ class Scene:
 
     def metric(self, start: str) -> float:
         """The sum of the samples that begin so."""
+        return sum(float(line.rsplit(" ", 1)[1]) for line in self.lines(start))
+
+    def lines(self, start: str) -> list[str]:
+        """The samples that begin so."""
         body, _ = self.telemetry.metrics.exposition("")
-        found = [line for line in body.decode().splitlines() if line.startswith(start)]
-        return sum(float(line.rsplit(" ", 1)[1]) for line in found)
+        return [line for line in body.decode().splitlines() if line.startswith(start)]
 
     async def namespace(self, name: str, **labels: str) -> None:
         manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": labels}}
@@ -129,6 +132,23 @@ def test_an_operation_is_counted_once_for_each_phase_that_it_comes_to_and_by_the
 
 
 @pytest.mark.slow
+def test_the_first_failure_after_a_start_is_an_increase_that_an_alert_sees() -> None:
+    """`increase()` of a series that begins with 1 is 0: each series has to be there before the first failure."""
+    earlier: list[Manifest] = []
+    failed = 'vworkspace_operator_operation_total{engine="job",phase="Failed",type="RunCommand"}'
+
+    async def before(scene: Scene) -> None:
+        earlier.append(await scene.operation("earlier", "org-myteam"))
+        await scene.phase(earlier[0], "Running")
+
+    async def body(scene: Scene) -> None:
+        assert scene.lines(failed) == [f"{failed} 0.0"]
+        await scene.phase(earlier[0], "Failed")
+        assert scene.lines(failed) == [f"{failed} 1.0"]
+
+    watched(body, before)
+
+
 def test_applications_are_counted_by_what_their_conditions_say() -> None:
     """As they change, whoever reconciles them; reasons of others are `other`; strangers do not count."""
 
