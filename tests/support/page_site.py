@@ -25,7 +25,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
-from purekube.ports import PatchType
+from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.manager import Election
 from purekube_run.process.http import ConnectionLimits
 from purekube_run.process.machine import SystemClock
@@ -150,6 +150,7 @@ class PageSite:
         factory=lambda: OperatorSettings(Settings(cluster_id=CLUSTER), namespace=OWN_NS)
     )
     mask: SecretMask = attrs.field(factory=SecretMask)
+    through: Callable[[KubeApi], KubeApi] = lambda api: api
     url: str = ""
     page: OperatorPage = attrs.field(factory=OperatorPage)
     site: Site | None = None
@@ -204,7 +205,7 @@ class PageSite:
         self.start(self.url.removeprefix("http://"))
 
     async def _operate(self, *, task_status: TaskStatus[Manager] = anyio.TASK_STATUS_IGNORED) -> None:
-        api = InProcessKube(self.cluster.server)
+        api = self.through(InProcessKube(self.cluster.server))
         clock = SystemClock()
         store = KubeJobStore(api, OWN_NS, lock=anyio.Lock(), report=lambda message: None)
         agent = AgentOptions(InProcessControlPlane(self.control, TOKEN), store)
@@ -231,11 +232,13 @@ def page_site(
     access: ViewerRule | None = None,
     controllers: Sequence[Any] = (),
     crds: Sequence[Manifest] = (),
+    through: Callable[[KubeApi], KubeApi] = lambda api: api,
     **settings: Any,
 ) -> Iterator[PageSite]:
     """An API server with our kinds, Flux's and those of `boxes`, and an operator whose page is served.
 
-    `controllers` are reconcilers in Python, of kinds whose `crds` are installed. `settings` are the operator's.
+    `controllers` are reconcilers in Python, of kinds whose `crds` are installed. `settings` are the operator's. Its
+    requests go `through` a function, which may add faults.
     """
     installed = [*crd_manifests(), *(box.crd for box in boxes if box.crd), *crds]
     cluster = EmbeddedCluster.start(installed, ("flux", "workloads") if boxes else ("flux",))
@@ -253,7 +256,9 @@ def page_site(
         for simulator in (cluster.flux, cluster.downstream) if works else ():
             if simulator is not None:
                 stack.callback(portal.start_task_soon(simulate, cluster.server, simulator).cancel)
-        site = PageSite(cluster, control, portal, works, boxes, lambda: further(site), access, controllers)
+        site = PageSite(
+            cluster, control, portal, works, boxes, lambda: further(site), access, controllers, through=through
+        )
         site.settings = attrs.evolve(site.settings, **settings)
         site.start()
         try:

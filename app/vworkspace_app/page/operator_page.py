@@ -29,6 +29,7 @@ from vworkspace_app.page.lanes import lane_query, lanes_part
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator_screens import (
     LANES_EVERY,
+    gaps_part,
     job_entries,
     job_lanes,
     list_screen,
@@ -40,6 +41,7 @@ from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, 
 from vworkspace_app.page.surroundings import (
     CachedObject,
     PodReader,
+    gaps_of,
     list_informers,
     of_composite,
     of_controller,
@@ -240,8 +242,11 @@ class OperatorPage:
                 return await self._object(self._attached, path, lane_query(query))
 
     async def _fleet(self, at: _Attached, query: Mapping[str, str]) -> PageContent:
-        view = list_view(await at.ask(at.index.rows), list_query(query))
-        return list_screen(view)
+        async def look() -> tuple[tuple[ListRow, ...], tuple[str, ...]]:
+            return await at.index.rows(), gaps_of(at.components)
+
+        rows, gaps = await at.ask(look)
+        return list_screen(list_view(rows, list_query(query), gaps))
 
     async def _timeline(self, at: _Attached, query: LaneQuery) -> PageContent:
         now = at.clock.now()
@@ -256,12 +261,17 @@ class OperatorPage:
             lanes += job_lanes(at.components.agent, now, only_failed=True)
             entries = [entry for kind, live in found for entry in entries_of(kind, live)]
             entries += job_entries(at.components.agent)
-            return headline_of(rows), lanes, entries, await _linked(at.components)
+            headline = headline_of(rows, gaps_of(at.components))
+            return headline, lanes, entries, await _linked(at.components)
 
         headline, lanes, entries, linked = await at.ask(look)
         if query.problems:
             entries = [entry for entry in entries if entry.severity in (Severity.BAD, Severity.WAITING)]
-        parts = (lanes_part(lane_view(lanes, query, now), linked), timeline_part(last_entries(entries), linked))
+        parts = (
+            gaps_part(headline.gaps),
+            lanes_part(lane_view(lanes, query, now), linked),
+            timeline_part(last_entries(entries), linked),
+        )
         title = f"{headline.text} · Timeline"
         return PageContent(
             "Timeline", "timeline", parts, every=LANES_EVERY, tab_title=title, severity=headline.severity
@@ -275,12 +285,12 @@ class OperatorPage:
         where = None if namespace == CLUSTER_SCOPED else namespace
 
         found = await at.ask(partial(_with_pods, at, resource, where, name))
-        linked, now = await at.ask(partial(_linked, at.components)), at.clock.now()
+        (linked, gaps), now = await at.ask(partial(_linked_and_gaps, at.components)), at.clock.now()
         if found is None:
             return None
         about = ref_of(found.manifest, found.kind)
         jobs = job_lanes(at.components.agent, now, about=str(about))
-        return object_screen(found, linked, now, jobs=jobs, query=query)
+        return object_screen(found, linked, now, jobs=jobs, query=query, gaps=gaps)
 
     async def _operator(self, at: _Attached) -> PageContent:
         async def look() -> tuple[ScreenPart, ...]:
@@ -304,6 +314,10 @@ def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:
 async def _linked(components: Components) -> frozenset[Kind]:
     """Return the kinds whose objects have pages of their own."""
     return frozenset(runner.kind for runner in list_informers(components))
+
+
+async def _linked_and_gaps(components: Components) -> tuple[frozenset[Kind], tuple[str, ...]]:
+    return await _linked(components), gaps_of(components)
 
 
 async def _with_pods(at: _Attached, resource: str, namespace: str | None, name: str) -> CachedObject | None:

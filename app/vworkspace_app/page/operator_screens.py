@@ -59,20 +59,32 @@ def list_screen(view: ListView) -> PageContent:
             ScreenPart("rows", f"{form}s.html", {"found": view.found, "total": view.total}, f"{form}.html", rows),
             ScreenPart("pages", "list_pages.html", {"view": view}),
         ),
+        every=LANES_EVERY,  # no change of an object tells that the API server has fallen silent
         tab_title=view.headline.text,
         severity=view.headline.severity,
         has_heading=True,
     )
 
 
+def gaps_part(gaps: Sequence[str]) -> ScreenPart:
+    """Return the part of a screen with `gaps`, sentences about what the page does not see. It is hidden if empty."""
+    return ScreenPart("gaps", "gaps.html", {"gaps": gaps})
+
+
 def object_screen(
-    cached_object: CachedObject, linked: Set[Kind], now: datetime, *, jobs: Sequence[Lane], query: LaneQuery
+    cached_object: CachedObject,
+    linked: Set[Kind],
+    now: datetime,
+    *,
+    jobs: Sequence[Lane],
+    query: LaneQuery,
+    gaps: Sequence[str] = (),
 ) -> PageContent:
     """Return the screen of one object: its state, its graph (also as a list), and its timeline.
 
     Objects of the `linked` kinds link to their own pages. The lanes (rows of the timeline) are in the order of cause
     and effect: first `jobs`, then the object, then the objects created for it. `query` has the timeline's options from
-    the URL: the time range, and whether only problems are shown.
+    the URL: the time range, and whether only problems are shown. `gaps` are sentences about what the page does not see.
     """
     kind, manifest = cached_object.kind, cached_object.manifest
     summary, origin = redacted_summary(summary_of(kind, manifest)), origin_of(manifest)
@@ -105,6 +117,7 @@ def object_screen(
         f"{kind.kind} {ref.name}",
         "fleet",
         (
+            gaps_part(gaps),
             ScreenPart("head", "object_head.html", head),
             graph_part(object_graph, linked, cached_object.remark),
             lanes_part(lane_view(lanes, query, now, keep_order=True), linked),

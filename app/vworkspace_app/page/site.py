@@ -8,6 +8,7 @@ kept. Followers of the same URL share one rendering.
 """
 
 import asyncio
+import math
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Set
@@ -255,13 +256,15 @@ class _Follower:
 class _View:
     """The last rendering of one URL's screen, which all its followers share.
 
-    `revision` is the number of changes that the rendering includes.
+    `revision` is the number of changes that the rendering includes. At the time `fresh_until` it has to be rendered
+    again, because values may have changed that nothing reports.
     """
 
     turn: anyio.Lock = attrs.field(factory=anyio.Lock)
     followers: int = 0
     revision: int = -1
     drawn: tuple[PageContent, RenderedScreen] | None = None
+    fresh_until: float = math.inf
 
 
 class Followers:
@@ -369,12 +372,13 @@ class Followers:
 
     async def _drawn(self, shared: _View, path: str, query: dict[str, str]) -> tuple[PageContent, RenderedScreen]:
         async with shared.turn:
-            revision = self._revision
-            if shared.drawn is None or shared.revision < revision or shared.drawn[0].every is not None:
+            revision, now = self._revision, anyio.current_time()
+            if shared.drawn is None or shared.revision < revision or now >= shared.fresh_until:
                 screen = await self._source.screen(path, query)
                 if screen is None:
                     raise LookupError(path)
                 shared.drawn, shared.revision = (screen, self._renderer.screen(screen, path)), revision
+                shared.fresh_until = math.inf if screen.every is None else now + screen.every / 2
             return shared.drawn
 
     async def _heard(self, follower: _Follower, pause: float) -> bool:

@@ -23,6 +23,8 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_REL
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite
 from purekube.controller.decision import Snapshot
+from purekube.controller.health import DEFAULT_BOUNDS
+from purekube.controller.informer.messages import InformerPhase
 from purekube.controller.informer.outline import is_outline
 from purekube.controller.informer.store import ObjectStore
 from purekube.ports import KubeApi
@@ -47,6 +49,9 @@ KEPT_SECONDS: Final = 10.0
 """The seconds for which an answer is reused, however many browsers show it."""
 _PATIENCE: Final = 2.0
 """The seconds after which the page is rendered without pods."""
+_LASTING: Final = 3
+"""The number of consecutive failures of a list or watch from which on the page calls its objects out of date."""
+_STALE: Final = DEFAULT_BOUNDS.stale
 _SILENT: Final = "the API server has not answered"
 _MOST_ANSWERS: Final = 64
 _MOST_PODS: Final = 200
@@ -196,6 +201,28 @@ def list_informers(components: Components) -> Iterator[InformerRunner]:
         if Feature.CONDITIONS in features_of(controller.controller)
     ]
     return (runner for runner in found if runner is not None)
+
+
+def gaps_of(components: Components) -> tuple[str, ...]:
+    """Return a sentence for each kind in the page's list of objects whose cache lacks objects, or may be out of date.
+
+    A short failure is no gap: an API server that restarts closes every watch.
+    """
+    gaps = (_gap_of(runner) for runner in list_informers(components))
+    return tuple(dict.fromkeys(filter(None, gaps)))
+
+
+def _gap_of(runner: InformerRunner) -> str:
+    stats, (trouble, failures), kind = runner.stats(), runner.trouble(), runner.kind.kind
+    why = f": {safe(trouble)}" if trouble else ""
+    if stats.phase is InformerPhase.MISSING:
+        return f"{kind}: the API server does not serve this kind" if runner.kind in OWN_KINDS else ""
+    if not stats.has_synced:
+        return f"{kind}: its objects are not listed yet{why}"
+    if failures >= _LASTING and trouble:
+        return f"{kind}: may be out of date{why}"
+    silent = stats.contact_age
+    return f"{kind}: may be out of date, for nothing was heard for {silent:.0f} s" if silent > _STALE else ""
 
 
 @attrs.frozen

@@ -90,13 +90,15 @@ class ListQuery:
 class Headline:
     """The headline of the object list: a sentence about all objects, and the most urgent objects that need a person.
 
-    `left_out` is the number of further objects that need a person.
+    `left_out` is the number of further objects that need a person. `gaps` are sentences about what the list lacks, such
+    as a kind that could not be listed.
     """
 
     text: str
     severity: Severity
     needs: tuple[ListRow, ...] = ()
     left_out: int = 0
+    gaps: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -128,14 +130,19 @@ class ListView:
     needing: int = 0
 
 
-def headline_of(rows: Sequence[ListRow]) -> Headline:
-    """Return the headline of the list of `rows`: how many objects need a person, and the most urgent of them."""
+def headline_of(rows: Sequence[ListRow], gaps: Sequence[str] = ()) -> Headline:
+    """Return the headline of the list of `rows`: how many objects need a person, and the most urgent of them.
+
+    `gaps` are sentences about what the rows lack. With gaps, no headline says that nothing needs a person.
+    """
     needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
     total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
     if needs:
         text = f"{len(needs)} of {total} {'needs' if len(needs) == 1 else 'need'} you"
         shown = tuple(needs[:_MOST_NEEDS])
-        return Headline(text, needs[0].severity, shown, len(needs) - len(shown))
+        return Headline(text, needs[0].severity, shown, len(needs) - len(shown), tuple(gaps))
+    if gaps:
+        return Headline("It is not known whether anything needs you", Severity.WAITING, gaps=tuple(gaps))
     worst = min((row.severity for row in rows), key=urgency, default=Severity.QUIET)
     match worst:
         case Severity.BAD | Severity.WAITING | Severity.MOVING:
@@ -200,10 +207,11 @@ def _texts(manifest: Manifest, *paths: tuple[str, ...]) -> list[str]:
     return [value for value in values if isinstance(value, str) and value]
 
 
-def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
+def list_view(rows: Iterable[ListRow], query: ListQuery, gaps: Sequence[str] = ()) -> ListView:
     """Return the page of the list that `query` requests, or the last page if there are fewer pages.
 
-    The page has only rows that match the filters of `query`. The most urgent rows come first.
+    The page has only rows that match the filters of `query`. The most urgent rows come first. `gaps` are sentences
+    about what the rows lack.
     """
     rows, size = tuple(rows), DENSE_PAGE_SIZE if query.dense else PAGE_SIZE
     filters = _filters(query)
@@ -221,7 +229,7 @@ def list_view(rows: Iterable[ListRow], query: ListQuery) -> ListView:
         _choices(rows, filters, "kind", lambda row: row.ref.kind.kind, query.kind),
         _choices(rows, filters, "state", lambda row: row.state.value, query.state, by_urgency=True),
         _bounded(_choices(rows, filters, "namespace", lambda row: row.ref.namespace or "", query.namespace)),
-        headline_of(rows),
+        headline_of(rows, gaps),
         sum(row.needs_person and all(passes(row) for passes in others) for row in rows),
     )
 
