@@ -115,3 +115,24 @@ def test_a_receiver_that_is_not_there_can_be_tried_again() -> None:
     found = send(url)
     assert isinstance(found, Unavailable)
     assert "s3cret" not in found.message
+
+
+def test_a_secret_in_the_query_of_the_receiver_is_in_no_error_SEE_6() -> None:
+    """Hooks of several services are signed in the query, and a server may quote what it was asked."""
+    with receiver(400, (("Content-Type", "text/plain"),), b"cannot POST /hooks/s3cret-path?v=1&sig=AbCdEf123") as (
+        url,
+        _,
+    ):
+        error = send(f"{url}?v=1&sig=AbCdEf123")
+    assert error is not None
+    assert "AbCdEf123" not in error.message
+    assert "s3cret-path" not in error.message
+
+
+@pytest.mark.parametrize(
+    "url", ["https://hooks.example\u200b.com/x", "https://hooks.example.com/\x7f", "https://m\u00fcnchen..de"]
+)
+def test_an_address_to_which_no_request_can_be_made_is_refused_at_the_start_SEE_6(url: str) -> None:
+    """Later it would be an error at each notice, and for traces the end of the operator."""
+    with pytest.raises(ValueError, match="no URL to which a request can be made"):
+        JsonSender(url)

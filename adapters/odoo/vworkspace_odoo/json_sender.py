@@ -25,7 +25,8 @@ class JsonSender:
     https://.
 
     Errors name only the host of the URL, because many URLs of receivers contain a secret in their path. Use the client
-    as an async context manager. Raises ValueError if the environment names a proxy that cannot be used.
+    as an async context manager. Raises ValueError if no request can be made to the URL, or if the environment names a
+    proxy that cannot be used.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class JsonSender:
         media_type: str = "application/json",
         timeout: float = 10.0,
     ) -> None:
+        _check_url(url)
         self._url, self._token, self._timeout = url, token, timeout
         self._media_type = media_type
         self._where = f"POST {urlsplit(url).scheme}://{urlsplit(url).hostname}"
@@ -85,6 +87,17 @@ class JsonSender:
                 if len(said) > _LONGEST_ANSWER:
                     break
             error = refusal(answer.status_code, answer.headers, bytes(said[:_LONGEST_ANSWER]), self._where)
-            for secret in filter(None, (token, urlsplit(self._url).path.strip("/"))):
+            parts = urlsplit(self._url)
+            for secret in filter(None, (token, parts.query, parts.path.strip("/"))):
                 error = without_token(error, secret)
             raise error
+
+
+def _check_url(url: str) -> None:
+    """Raise ValueError if no request can be made to the URL, such as one with an invisible character in its host."""
+    try:
+        usable = bool(httpx2.URL(url).host)
+    except (httpx2.InvalidURL, ValueError):
+        usable = False
+    if not usable:
+        raise ValueError("is no URL to which a request can be made; look for characters that are not visible")
