@@ -130,6 +130,11 @@ class Tracer:
             self._lost += max(len(batch) - room, 0)
             self._waiting.extendleft(reversed(batch[len(batch) - min(room, len(batch)) :]))
             return failures + 1
+        except Exception as error:
+            # A defect: its traceback is logged, but the process goes on. The same spans might cause it again.
+            self._lost += len(batch)
+            _log.error("delivering spans failed unexpectedly; they are lost", spans=len(batch), exc_info=error)
+            return failures + 1
         if failures or self._lost:
             _log.info("spans are delivered again", waiting=len(self._waiting), lost=self._lost)
             self._lost = 0

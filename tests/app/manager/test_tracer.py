@@ -263,3 +263,16 @@ def test_an_application_of_a_person_begins_a_trace_and_its_deletion_another() ->
         if each.key == "vworkspace.outcome"
     ]
     assert outcomes == ["HelmReleaseReady", "Deleted"]
+
+
+def test_a_defect_of_the_collector_s_client_ends_neither_the_operator_nor_the_traces_SEE_7() -> None:
+    collector = Collector(answer=RuntimeError("a defect"))
+
+    async def defective_at_first(world: World, into: Collector) -> None:
+        await world.ready()
+        await world.clock.sleep(120)
+        into.answer = None
+        await world.ready(LATER, 8)
+        await world.clock.sleep(120)
+
+    assert "job" in [span.name for span in traced(defective_at_first, collector).spans]
