@@ -190,8 +190,11 @@ def _cut(text: str, longest: int) -> str:
     return text[: -len(last)] + REDACTED if _may_show(_plain(last)) else text
 
 
-_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""The control characters except tab and line feed, and characters that change the direction of text or break a line."""
+_STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""The control characters except tab and line feed, and characters that change the direction of text or break a line.
+
+Halves of surrogate pairs, which JSON can hold, are among them: no output that is UTF-8 can.
+"""
 
 
 def visible(text: str) -> str:

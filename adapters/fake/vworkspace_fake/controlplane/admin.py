@@ -7,7 +7,7 @@ POST   /api/admin/jobs            {clusterId, kind, payload, idempotencyKey, id?
 GET    /api/admin/jobs            every job with its statuses and result; ?cluster=: only this cluster's
 GET    /api/admin/jobs/<id>       one job
 DELETE /api/admin/jobs/<id>       withdraw it
-GET    /api/admin/events          ?cluster=: events, each once, in order
+GET    /api/admin/events          events, each once, in order; ?cluster=: only this cluster's
 POST   /api/admin/tokens          {clusterId, token}: accept a token
 DELETE /api/admin/tokens          {token}: refuse it from now on
 POST   /api/admin/registrations   {clusterId}: a one-time token
@@ -64,12 +64,14 @@ def _guarded(
         # GET routes also accept HEAD.
         handler = handlers["get" if request.method == "HEAD" else request.method.lower()]
         try:
-            return JSONResponse(handler(request, await _json(request)))
+            # ASCII, because a malformed job may hold half of a surrogate pair, or a number such as NaN.
+            shown = json.dumps(handler(request, await _json(request)))
+            return Response(shown, media_type="application/json")
         except ApiRefusal as refusal:
             return refused(refusal.status, refusal.message)
         except KeyError as error:
             return refused(400, f"{error.args[0]}: is required")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return refused(400, str(error))
 
     return endpoint
@@ -121,7 +123,7 @@ class _Admin:
         return entry.as_json()
 
     def _check_cluster(self, cluster_id: str) -> None:
-        """Raise a 404 ApiRefusal for an unknown cluster, because no agent would ever fetch its jobs."""
+        """Raise a 404 ApiRefusal for an unknown cluster, because no agent fetches its jobs or reports on it."""
         known = self._server.tokens.clusters()
         if cluster_id not in known:
             names = ", ".join(sorted(known)) or "none"
@@ -134,7 +136,7 @@ class _Admin:
 
         The query `cluster` selects the jobs of one cluster.
         """
-        cluster = request.query_params.get("cluster")
+        cluster = self._cluster_of(request)
         return {"jobs": [job.as_json() for job in self._server.jobs if cluster in (None, job.cluster_id)]}
 
     def get_job(self, request: Request, _: Any) -> Any:
@@ -147,8 +149,17 @@ class _Admin:
         return self.get_job(request, _)
 
     def list_events(self, request: Request, _: Any) -> Any:
-        """Return the events of one cluster."""
-        return {"events": list(self._server.events_of(request.query_params.get("cluster", "")))}
+        """Return the events of every cluster. The query `cluster` selects those of one cluster."""
+        cluster = self._cluster_of(request)
+        clusters = sorted(self._server.tokens.clusters()) if cluster is None else [cluster]
+        return {"events": [event for each in clusters for event in self._server.events_of(each)]}
+
+    def _cluster_of(self, request: Request) -> str | None:
+        """Return the cluster in the query `cluster`, or None without it. Raises a 404 ApiRefusal for an unknown one."""
+        cluster = request.query_params.get("cluster")
+        if cluster is not None:
+            self._check_cluster(cluster)
+        return cluster
 
     def add_token(self, _: Request, body: dict[str, Any]) -> Any:
         """Accept a token for a cluster from now on."""

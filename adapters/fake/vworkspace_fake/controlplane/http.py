@@ -37,7 +37,7 @@ _WELCOME: Final = """The embedded control plane of vworkspace-operator.
 
 GET    /api/admin/jobs            every job with its statuses and result
 POST   /api/admin/jobs            {"clusterId", "kind", "payload", "idempotencyKey"}: offer a job
-GET    /api/admin/events?cluster= what the agent told of the cluster
+GET    /api/admin/events          what the agents told; ?cluster= of one cluster
 """
 
 Effect = Callable[[Request, str | None, Any], Any]
@@ -193,11 +193,15 @@ async def _body(request: Request) -> Any:
             body += chunk
             if len(body) > _LONGEST_BODY:
                 raise ApiRefusal(413, f"the body has more than {_LONGEST_BODY} bytes")
-        return json.loads(bytes(body))
+        return json.loads(bytes(body), parse_constant=_no_json)
     except (ValueError, RecursionError) as error:
         raise ApiRefusal(400, f"the body is not JSON that can be read: {error}") from error
     except ClientDisconnect as error:
         raise Dropped from error
+
+
+def _no_json(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
 
 
 def _response(status: int, value: Any, now: datetime) -> Response:
