@@ -141,7 +141,10 @@ class TraceRecorder:
     _runs: dict[str, _OpenRun] = attrs.field(factory=dict)
     _uids: dict[ObjectRef, str] = attrs.field(factory=dict)
     _traced: dict[str, tuple[int, str]] = attrs.field(factory=dict)
-    """The newest traced generation of each object and the id of its trace, by the object's uid."""
+    """The newest traced generation of each object, and the id of the span of the last job that changed the object.
+
+    The key is the object's uid. The id is empty without a job.
+    """
 
     def job_changed(self, before: JobState | None, after: JobState | None, now: datetime) -> Iterable[Span]:
         """Record a step of a job of the control plane, and return the OpenTelemetry spans that ended with it.
@@ -201,7 +204,7 @@ class TraceRecorder:
             yield from self._end(uid, now, "Superseded")
         if is_settled:
             yield from self._end(uid, now, summary.reason or summary.state.value, summary)
-            self._traced.setdefault(uid, (generation, self._context(uid, generation, manifest)[0].trace))
+            self._traced[uid] = (generation, self._job_span(manifest))
         elif self._traced.get(uid, (0, ""))[0] < generation and len(self._runs) < self.most_open:
             self._begin(ref, uid, generation, manifest, now)
 
@@ -209,7 +212,7 @@ class TraceRecorder:
         context, above = self._context(uid, generation, manifest)
         about = {**_about(ref), "k8s.object.generation": generation}
         self._runs[uid] = _OpenRun(_OpenSpan(context, above, ref.kind.kind, now, about), generation)
-        self._traced[uid] = (generation, context.trace)
+        self._traced[uid] = (generation, self._job_span(manifest))
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
         """Return two answers: the context of an object's span at `generation`, and the id of its parent span.
@@ -217,14 +220,23 @@ class TraceRecorder:
         The parent is the span of the object's job for the first generation that is traced below that job; otherwise the
         id is empty.
         """
+        above = self._job_of(manifest)
+        former, job = self._traced.get(uid, (generation, ""))
+        if above is None or (former != generation and job == above.span):
+            return TraceContext.of(uid, generation), ""  # a person changed it, and the job's annotations stayed
+        return above.child(uid, generation), above.span
+
+    def _job_of(self, manifest: Manifest) -> TraceContext | None:
+        """Return the context of the job that changed the object last, or None if no job did."""
         annotations = metadata(manifest).get("annotations") or {}
         above = TraceContext.parsed(annotations.get(TRACEPARENT))
         if above is None and (key := annotations.get(IDEMPOTENCY_KEY)):
-            above = job_context(self.cluster, key)[0]
-        former, trace = self._traced.get(uid, (generation, ""))
-        if above is None or (former != generation and trace == above.trace):
-            return TraceContext.of(uid, generation), ""
-        return above.child(uid, generation), above.span
+            return job_context(self.cluster, key)[0]
+        return above
+
+    def _job_span(self, manifest: Manifest) -> str:
+        above = self._job_of(manifest)
+        return "" if above is None else above.span
 
     def _end(self, uid: str, now: datetime, outcome: str, summary: Summary | None = None) -> Iterable[Span]:
         run = self._runs.pop(uid, None)

@@ -11,6 +11,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.jobs import CLUSTER_ID, delete_payload
 from tests.support.jobs import job as wire_job
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
 from vworkspace_core.jobs.result import JobOutcome, JobResult
 from vworkspace_core.jobs.scope import JobScope, TraceContext, job_context
 from vworkspace_core.jobs.state import JobStage, JobState, accept
@@ -246,3 +247,53 @@ def test_a_child_is_known_by_its_parent_as_well_as_by_its_own_identity() -> None
     elsewhere = TraceContext("d" * 32, "b" * 16)
     assert one.child("x").span != elsewhere.child("x").span
     assert not TraceContext("a" * 32, "b" * 16, is_sampled=False).child("x").is_sampled
+
+
+def changed(generation: int, *, is_ready: bool, key: str = "k1", observed: int | None = None) -> dict[str, Any]:
+    """An instance that a job made, at a generation that the operator has observed."""
+    condition = {"type": "Ready", "status": "True" if is_ready else "False", "reason": "Said"}
+    return {
+        "metadata": {
+            "name": "a",
+            "namespace": "ns",
+            "uid": "u",
+            "generation": generation,
+            "annotations": {IDEMPOTENCY_KEY: key},
+        },
+        "status": {"observedGeneration": observed or generation, "conditions": [condition]},
+    }
+
+
+def test_what_people_change_after_a_job_is_a_trace_of_its_own_each_time_SEE_7() -> None:
+    recorder, traces = TraceRecorder(CLUSTER_ID), list[str]()
+    for generation in (1, 2, 3, 4):
+        seconds = float(generation)
+        for is_ready in (False, True):
+            for span in recorder.object_changed(REF, changed(generation, is_ready=is_ready), at(seconds)):
+                traces.append(span.context.trace)
+    assert traces[0] == job_context(CLUSTER_ID, "k1")[0].trace
+    assert len(traces) == len(set(traces)) == 4
+
+    [*recorder.object_changed(REF, changed(5, is_ready=False, key="k2"), at(9))]
+    (span,) = recorder.object_changed(REF, changed(5, is_ready=True, key="k2"), at(10))
+    assert span.context.trace == job_context(CLUSTER_ID, "k2")[0].trace, "another job is one trace with its object"
+
+
+def test_a_generation_that_is_settled_when_it_is_first_seen_is_not_traced_when_it_fails_later_SEE_7() -> None:
+    recorder = TraceRecorder(CLUSTER_ID)
+    spans = [
+        span
+        for number, (generation, is_ready) in enumerate([(1, True), (2, True), (2, False), (2, True)])
+        for span in recorder.object_changed(REF, changed(generation, is_ready=is_ready), at(number))
+    ]
+    assert spans == []
+
+
+def test_two_jobs_of_one_trace_of_the_control_plane_have_their_object_below_them_SEE_7() -> None:
+    recorder, spans = TraceRecorder(CLUSTER_ID), list[Span]()
+    for generation, parent in ((1, "b7ad6b7169203331"), (2, "c7ad6b7169203332"), (3, "c7ad6b7169203332")):
+        for is_ready in (False, True):
+            manifest = changed(generation, is_ready=is_ready)
+            manifest["metadata"]["annotations"][TRACEPARENT] = f"00-0af7651916cd43dd8448eb211c80319c-{parent}-01"
+            spans += recorder.object_changed(REF, manifest, at(generation))
+    assert [span.parent for span in spans] == ["b7ad6b7169203331", "c7ad6b7169203332", ""]
