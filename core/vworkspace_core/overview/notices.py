@@ -164,7 +164,13 @@ def delivered(state: Attention, notice: Notice) -> Attention:
     The notice no longer waits. The lost notices that it has reported to the receiver are no longer counted.
     """
     waiting = tuple(each for each in state.waiting if each.id != notice.id)
-    return attrs.evolve(state, waiting=waiting, lost=state.lost - notice.lost, attempts=0, retry_at=None)
+    lost = state.lost - notice.lost - _was_dropped(state, notice)
+    return attrs.evolve(state, waiting=waiting, lost=lost, attempts=0, retry_at=None)
+
+
+def _was_dropped(state: Attention, notice: Notice) -> bool:
+    """Report whether the notice was dropped while it was sent, because too many waited; then it counts as lost."""
+    return all(each.id != notice.id for each in state.waiting)
 
 
 def refused(state: Attention, notice: Notice) -> Attention:
@@ -173,7 +179,7 @@ def refused(state: Attention, notice: Notice) -> Attention:
     The notice is removed and counts as lost, since the receiver will never accept it.
     """
     after = delivered(state, notice)
-    return attrs.evolve(after, lost=state.lost + 1)
+    return attrs.evolve(after, lost=state.lost + (not _was_dropped(state, notice)))
 
 
 def failed(state: Attention, now: datetime, jitter: float, retry_after: float | None = None) -> Attention:

@@ -219,3 +219,18 @@ def test_an_event_for_the_receiver_has_exactly_these_fields() -> None:
         "help": "wait",
         "since": "2026-01-01T12:00:00Z",
     }
+
+
+@pytest.mark.parametrize("end", [delivered, refused])
+def test_a_notice_that_is_dropped_while_it_is_sent_is_lost_only_if_it_does_not_arrive_SEE_6(end: Any) -> None:
+    """The receiver was told of a lost notice that it had got, or of two where one was lost."""
+    notices = tuple(Notice(str(at), NoticeType.NEEDED, NOW, summary(S.FAILED), NOW) for at in range(MOST_WAITING))
+    state = began(waiting=notices)
+    step = next_step(state, NOW)
+    assert isinstance(step, Send)
+    state = due(observed(state, "u", summary(S.FAILED), NOW), NOW)
+    assert (state.waiting[0].id, state.lost) == ("1", 1)
+    state = end(state, step.notice)
+
+    assert state.lost == (0 if end is delivered else 1)
+    assert len(state.waiting) == MOST_WAITING
