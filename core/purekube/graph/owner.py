@@ -159,9 +159,14 @@ class Owner:
         return bool(get_path(live, "metadata", "annotations", self.marks.owner) != _BY_LABEL)
 
     def held(self, observed: Snapshot) -> Iterator[tuple[ObjectRef, Manifest]]:
-        """Yield all observed objects that belong to the owner, sorted by kind, namespace and name."""
+        """Yield all observed objects that belong to the owner, sorted by kind, namespace and name.
+
+        An object that was observed in two versions of its kind is yielded once.
+        """
+        seen = set[Any]()
         for ref in sorted(observed.objects, key=_by_name):
-            if self.holds(ref, live := observed.objects[ref]):
+            if self.holds(ref, live := observed.objects[ref]) and (same := stored_identity(ref, live)) not in seen:
+                seen.add(same)
                 yield ref, live
 
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
@@ -215,6 +220,15 @@ class Owner:
             **({"finalizers": unlocked_finalizers(live)} if is_locked(live) else {}),
         }
         return MergePatch(ref, {"metadata": meta})
+
+
+def stored_identity(ref: ObjectRef, live: Manifest) -> tuple[Any, ...]:
+    """Return what an observed object has in common with itself in any other version or group of its kind.
+
+    An API server returns one stored object in each version of its kind, with the same uid. A box whose file changes the
+    `apiVersion` of a resource observes it in both.
+    """
+    return metadata(live).get("uid"), ref.kind.kind, ref.namespace, ref.name
 
 
 def _by_name(ref: ObjectRef) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from purekube.apimachinery.manifest import metadata
+from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.controller.decision import Decision, Delete, Snapshot
 from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import NodeKnowledge, PruneTime, Scope
 from purekube.graph.node_order import Graph
-from purekube.graph.owner import CreateRecord, Owner, label_text
+from purekube.graph.owner import CreateRecord, Owner, label_text, stored_identity
 from purekube.graph.removal import BeforeDelete, Held, RemovalStep, is_terminating, no_patch_before, removal_step
 from purekube.graph.required_objects import WantedNode, evaluate
 from purekube.graph.states import NodeState, Observation, earliest_requeue
@@ -111,10 +111,23 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
 
     Objects of a node that could not be evaluated or has a closed gate are left out.
     """
-    refs = {item.ref for node in desired.values() for item in node.items}
+    items = [item for node in desired.values() for item in node.items]
+    refs = {_place(item.ref) for item in items}
+    wanted = {stored_identity(item.ref, item.live) for item in items if item.live is not None}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
-    return [(ref, live) for ref, live in held if ref not in refs and _is_known(work.owner.node_of(live), unknown)]
+    return [
+        (ref, live)
+        for ref, live in held
+        if _place(ref) not in refs
+        and stored_identity(ref, live) not in wanted
+        and _is_known(work.owner.node_of(live), unknown)
+    ]
+
+
+def _place(ref: ObjectRef) -> tuple[str | None, ...]:
+    """Return the identity of an object without its version, since all versions of a kind show the same object."""
+    return ref.kind.group, ref.kind.plural, ref.namespace, ref.name
 
 
 def _prune_candidates(work: NodeEvaluation, unwanted: Held, desired: Mapping[str, WantedNode]) -> Held:

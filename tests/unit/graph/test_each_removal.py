@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.errors import Forbidden, Invalid
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.problems import Place
 from purekube.controller.decision import Decision, Delete, MergePatch, Requeue, Snapshot
 from purekube.controller.ownership import UNRECORDED
@@ -46,6 +46,25 @@ LEAVING = NodeState.LEAVING, "Terminating", "deleted at 2026-01-01T00:00:00Z, no
 
 
 # --- prune ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_wanted_in_another_version_is_never_pruned_PH_3() -> None:
+    """An API server returns one object in each version of its kind, and under each of its groups, with the same uid."""
+    former = [Kind("", "v0", "ConfigMap", "configmaps"), Kind("legacy", "v1", "ConfigMap", "configmaps")]
+    wanted = live(node())
+    seen = {ObjectRef(kind, "team", "a"): {**wanted, "apiVersion": kind.api_version} for kind in former}
+    result = planned(node(), objects={A: wanted, **seen, B: there("b")})
+
+    assert result.effects.deletes == (Delete(B, "u-b"),)
+    assert result.unwanted == (Delete(B, "u-b"),)
+
+
+def test_an_object_that_is_seen_in_two_versions_is_deleted_once_PH_3() -> None:
+    former = ObjectRef(Kind("", "v0", "ConfigMap", "configmaps"), "team", "a")
+    step = torn(objects={A: there("a"), former: there("a")})
+
+    assert (len(step.effects.deletes), step.effects.deletes[0].uid) == (1, "u-a")
+    assert len(step.left) == 1
 
 
 def test_what_is_not_wanted_goes_once_all_that_is_wanted_is_ready_PH_3() -> None:
