@@ -78,7 +78,8 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
     """Return the kinds to record on the parent: the present child kinds, then kinds of earlier definitions.
 
     A kind of an earlier definition is kept while the parent still has live children of the kind, and while the kind
-    cannot be listed.
+    cannot be listed. It is not kept if it is another version of a present kind that is served, since that shows the
+    same children.
     """
     if composite.record(parent, composite.kinds_annotation) == kinds_annotation(composite.child_kinds):
         return composite.child_kinds
@@ -87,7 +88,10 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
     left = {ref.kind for ref, live in observed.objects.items() if get_path(live, "metadata", "labels", label) == uid}
     recorded = composite.recorded_kinds(parent)
     unseen = observed.missing_kinds | observed.hidden_kinds.keys()
-    former = (kind for kind in recorded if kind in left or kind in unseen)
+    shown = {(kind.group, kind.plural) for kind in composite.child_kinds if kind not in observed.missing_kinds}
+    former = (
+        kind for kind in recorded if (kind in left or kind in unseen) and (kind.group, kind.plural) not in shown
+    )
     return tuple(dict.fromkeys((*composite.child_kinds, *former)))
 
 

@@ -172,6 +172,16 @@ def test_a_former_kind_is_recorded_while_a_child_of_it_lives(uid: str, is_kept: 
     assert ("Gadget" in str(decision.annotations["box.example.com/kinds"])) is is_kept
 
 
+@pytest.mark.parametrize("is_served", [True, False])
+def test_a_former_version_is_recorded_only_while_the_present_one_is_not_served_PH_3(is_served: bool) -> None:
+    former = attrs.evolve(GADGET, version="v1alpha1")
+    live = {**former.manifest("old", "team"), "metadata": {"name": "old", "labels": {MARKS.owner_uid: "u-1"}}}
+    missing = frozenset() if is_served else frozenset({GADGET})
+    observed = Snapshot(objects={ObjectRef(former, "team", "old"): live}, missing_kinds=missing)
+    decision = reconcile_children(composite(child_kinds=(GADGET,)), recording(former), observed, PLAN)
+    assert ("v1alpha1" in str(decision.annotations["box.example.com/kinds"])) is not is_served
+
+
 @pytest.mark.parametrize(
     ("finalizers", "writes", "finalizer", "only_if_current"),
     [
