@@ -53,7 +53,7 @@ class Pattern:
 
     def matches_in(self, text: str) -> bool:
         """Report whether the pattern matches anywhere in a text."""
-        state = self._state(((0,), True, False, False))
+        state = self._state(((0,), True, True, False))
         for character in text:
             try:
                 following = state.next[character]
@@ -99,9 +99,6 @@ class Pattern:
             at, last = max(end, begin + 1), end
 
     # --- states -------------------------------------------------------------------------------------------------------
-
-    def _start(self) -> _State:
-        return self._state(((0,), True, True, False))
 
     def _state(self, kernel: _Kernel) -> _State:
         state = self._states.get(kernel)

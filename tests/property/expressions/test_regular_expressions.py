@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from purekube.regex import PatternError, compile_pattern
 
-ATOMS = st.sampled_from(["a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", r"\b", r"\B", "(?i:A)", "ä"])
+ATOMS = st.sampled_from(
+    ["a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", r"\b", r"\B", "(?i:A)", "(?m:^)", "(?m:$)", "(?s:.)", "ä"]
+)
 PATTERNS = st.recursive(
     ATOMS,
     lambda inner: (
@@ -23,6 +25,7 @@ TEXTS = st.text(st.sampled_from("abcA1 \nä"), max_size=10)
 
 @given(PATTERNS, TEXTS)
 @example("(?:a|ab)(?:c|bcd)", "abcd")
+@example("(?m:^)a", "a")
 def test_a_pattern_finds_what_pythons_engine_finds(pattern: str, text: str) -> None:
     r"""But for \B, which Python's engine found nowhere in an empty text before 3.14."""
     assume(text or r"\B" not in pattern)
