@@ -89,9 +89,7 @@ def _kinds(composite: Composite, parent: Parent, observed: Snapshot) -> tuple[Ki
     recorded = composite.recorded_kinds(parent)
     unseen = observed.missing_kinds | observed.hidden_kinds.keys()
     shown = {(kind.group, kind.plural) for kind in composite.child_kinds if kind not in observed.missing_kinds}
-    former = (
-        kind for kind in recorded if (kind in left or kind in unseen) and (kind.group, kind.plural) not in shown
-    )
+    former = (kind for kind in recorded if (kind in left or kind in unseen) and (kind.group, kind.plural) not in shown)
     return tuple(dict.fromkeys((*composite.child_kinds, *former)))
 
 

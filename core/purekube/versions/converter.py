@@ -123,7 +123,9 @@ class Converter:
         given, kept = self._complete(manifest, source), None
         if puts_back:
             given, kept = _without(given, preservation.preservation_annotation(target))
-        made = preservation.put_back(self._made(given, there, target), preservation.read(kept))
+        made = preservation.put_back(
+            self._made(given, there, target), preservation.read(kept), self.schemas.get(target)
+        )
         lost = preservation.losses(given, self._made(made, back, source), self.schemas.get(source)) if keeps else ()
         return _with(made, preservation.preservation_annotation(source), preservation.written(lost)) if lost else made
 

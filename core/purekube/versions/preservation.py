@@ -2,7 +2,7 @@
 
 A loss is a place where an object differs from the result of its round trip: it has a value before (`was`) and after
 (`became`). The value before is restored if the place still has the value after; otherwise it was changed in the other
-version meanwhile, and that change is kept.
+version meanwhile, and that change is kept, with all parts of the value before that the other version could not express.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -112,35 +112,92 @@ def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
     return all(isinstance(item.get(key), str | int | bool) for key in keys)
 
 
-def put_back(value: Manifest, lost: Sequence[Loss]) -> dict[str, Any]:
+def put_back(value: Manifest, lost: Sequence[Loss], schema: Schema | None = None) -> dict[str, Any]:
     """Return the object `value`, which was converted back to its first version, with the values in `lost` restored.
 
-    A value is not restored if its place no longer has the value that the conversion left there: then the place was
-    changed in the other version.
+    What was changed in the other version stays changed: a value is restored if its place still has the value that the
+    conversion left there. Of an object or a keyed list, which `schema` shows, that is decided part by part.
     """
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:
-        _restore_loss(out, one)
+        _restore_loss(out, one, schema)
     return out
 
 
-def _restore_loss(value: dict[str, Any], loss: Loss) -> None:
-    """Restore one lost value, if its place still exists and is unchanged."""
+def _restore_loss(value: dict[str, Any], loss: Loss, schema: Schema | None) -> None:
+    """Restore one lost value, if its place still exists, as far as it is unchanged."""
     place: Any = value
-    for step in loss.path[:-1]:
+    *above, last = loss.path
+    for at, step in enumerate(above):
+        schema = _schema_below(schema, step)
+        if isinstance(place, dict) and isinstance(step, str) and at == len(above) - 1 and _is_lost_item(loss, schema):
+            place.setdefault(step, [])  # the other version took the last of the items that it could express
         place = _below(place, step)
-    last = loss.path[-1]
     if isinstance(last, str):
-        if not isinstance(place, dict) or not _is_same(place.get(last, _ABSENT), loss.became):
-            return
-        if loss.was is _ABSENT:
-            place.pop(last, None)
-        else:
-            place[last] = loss.was
+        if isinstance(place, dict):
+            merged = _merged(place.get(last, _ABSENT), loss.was, loss.became, _schema_below(schema, last))
+            _put(place, last, merged)
     elif isinstance(place, list) and loss.was is not _ABSENT:
         at = next((at for at, item in enumerate(place) if _is_item(item, last)), -1)
         if at < 0 and loss.became is _ABSENT:
             place.insert(loss.position if loss.position >= 0 else len(place), loss.was)
+
+
+def _is_lost_item(loss: Loss, schema: Schema | None) -> bool:
+    keyed = schema is not None and schema.list_type is ListType.MAP
+    return keyed and not isinstance(loss.path[-1], str) and loss.was is not _ABSENT and loss.became is _ABSENT
+
+
+def _put(place: dict[str, Any], key: str, value: Any) -> None:
+    if value is _ABSENT:
+        place.pop(key, None)
+    else:
+        place[key] = value
+
+
+def _merged(there: Any, was: Any, became: Any, schema: Schema | None) -> Any:
+    """Return the value `there`, as it stands after the way back, with what it lost: `was` before, `became` after.
+
+    Each of them may be absent. A part that still is as in `became` gets its value in `was`.
+    """
+    if _is_same(there, became):
+        return was
+    if isinstance(there, dict) and isinstance(was, Mapping) and (became is _ABSENT or isinstance(became, Mapping)):
+        after = {} if became is _ABSENT else became
+        out = dict(there)
+        for key in dict.fromkeys((*was, *after)):
+            parts = (each.get(key, _ABSENT) for each in (there, was, after))
+            _put(out, key, _merged(*parts, _schema_below(schema, key)))
+        return out
+    return _merged_lists(there, was, became, schema)
+
+
+def _merged_lists(there: Any, was: Any, became: Any, schema: Schema | None) -> Any:
+    """Merge as `_merged` does, for lists; return `there` if they are not keyed.
+
+    An item of `was` that is in neither other list could not be expressed, and comes back to its former index.
+    """
+    if schema is None or schema.list_type is not ListType.MAP or not schema.list_keys:
+        return there
+    now, before, after = (
+        _by_keys([] if items is _ABSENT else items, schema.list_keys) for items in (there, was, became)
+    )
+    if now is None or before is None or after is None:
+        return there
+    merged = (
+        _merged(item, before.get(name, _ABSENT), after.get(name, _ABSENT), schema.items) for name, item in now.items()
+    )
+    out = [item for item in merged if item is not _ABSENT]
+    for position, (name, item) in enumerate(before.items()):
+        if name not in now and name not in after:
+            out.insert(position, item)
+    return out or there
+
+
+def _schema_below(schema: Schema | None, step: Step) -> Schema | None:
+    if schema is None:
+        return None
+    return schema.child(step) if isinstance(step, str) else schema.items
 
 
 def _below(value: Any, step: Step) -> Any:

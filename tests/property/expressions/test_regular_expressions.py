@@ -9,7 +9,25 @@ from hypothesis import strategies as st
 from purekube.regex import PatternError, compile_pattern
 
 ATOMS = st.sampled_from(
-    ["a", "b", "c", ".", "[ab]", "[^a]", r"\d", r"\w", r"\s", "^", r"\b", r"\B", "(?i:A)", "(?m:^)", "(?m:$)", "(?s:.)", "ä"]
+    [
+        "a",
+        "b",
+        "c",
+        ".",
+        "[ab]",
+        "[^a]",
+        r"\d",
+        r"\w",
+        r"\s",
+        "^",
+        r"\b",
+        r"\B",
+        "(?i:A)",
+        "(?m:^)",
+        "(?m:$)",
+        "(?s:.)",
+        "ä",
+    ]
 )
 PATTERNS = st.recursive(
     ATOMS,

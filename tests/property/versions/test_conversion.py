@@ -134,6 +134,9 @@ def test_conversion_of_an_old_version_and_back_is_the_identity(spec: dict[str, A
 
 
 @given(new_specs, old_specs)
+@example(
+    {"tier": "x", "tls": {"policy": "p"}, "parts": [{"name": "db", "cpu": 1}]}, {"secret": "s", "images": {"web": "x"}}
+)
 def test_conversion_lets_a_change_in_the_other_version_win(spec: dict[str, Any], changed: dict[str, Any]) -> None:
     """What the old version can say is what it says, whatever the annotation kept."""
     seen = KEEPING.convert(shop("v1", **spec), "v1alpha1")
@@ -141,6 +144,10 @@ def test_conversion_lets_a_change_in_the_other_version_win(spec: dict[str, Any],
     assert KEEPING.convert(written, "v1alpha1")["spec"] == changed
     assert written["spec"].get("size") == changed.get("replicas")
     assert written["spec"]["tier"] == spec["tier"], "the old version has nothing to say about it"
+    if "policy" in spec.get("tls", {}) and "secret" not in spec["tls"]:
+        assert written["spec"]["tls"]["policy"] == spec["tls"]["policy"], "nor about this"
+    unseen = {part["name"] for part in spec.get("parts", ()) if "image" not in part}
+    assert unseen <= {part["name"] for part in written["spec"].get("parts", ())}, "nor about these"
 
 
 def test_conversion_keeps_the_rest_of_an_item_that_the_other_version_changes() -> None:
@@ -149,6 +156,40 @@ def test_conversion_keeps_the_rest_of_an_item_that_the_other_version_changes() -
     seen["spec"]["images"]["web"] = "y"
     again = KEEPING.convert(seen, "v1")
     assert again["spec"]["parts"] == [{"name": "web", "image": "y", "cpu": 1}, {"name": "db", "cpu": 2}]
+
+
+def test_conversion_keeps_what_the_other_version_cannot_hold_where_it_adds_something_beside_PH_8() -> None:
+    """The old version saw nothing of `tls` and `parts`, for which it has words all the same."""
+    stored = shop("v1", tier="one", tls={"policy": "strict"}, parts=[{"name": "job", "cpu": 2}, {"name": "db"}])
+    seen = KEEPING.convert(stored, "v1alpha1")
+    assert seen["spec"] == {}
+    seen["spec"] = {"secret": "s", "images": {"web": "x", "db": "y"}}
+
+    again = KEEPING.convert(seen, "v1")["spec"]
+    assert again["tls"] == {"secret": "s", "policy": "strict"}
+    assert again["parts"] == [{"name": "job", "cpu": 2}, {"name": "web", "image": "x"}, {"name": "db", "image": "y"}]
+
+
+def up_in_order(old: Any) -> Any:
+    """As the API server writes it: the keys of an object are sorted."""
+    images = (old.get("spec") or {}).get("images") or {}
+    return {**old, "spec": {"parts": [{"name": name, "image": images[name]} for name in sorted(images)]}}
+
+
+def test_conversion_keeps_the_rest_of_items_that_come_back_in_another_order_PH_8() -> None:
+    conversion = Conversion("v1alpha1", up_in_order, down, keeps=True)
+    converter = Converter.of(GROUP, "Shop", "v1", conversion, schemas=SCHEMAS)
+    parts = [{"name": "web", "image": "x", "cpu": 1}, {"name": "db", "image": "y", "cpu": 2}, {"name": "job", "cpu": 3}]
+    stored = shop("v1", tier="one", parts=parts)
+    seen = converter.convert(stored, "v1alpha1")
+    assert converter.convert(seen, "v1") == stored
+
+    seen["spec"]["images"] = {"db": "z"}
+    again = converter.convert(seen, "v1")["spec"]["parts"]
+    assert sorted(again, key=lambda part: part["name"]) == [
+        {"name": "db", "image": "z", "cpu": 2},
+        {"name": "job", "cpu": 3},
+    ]
 
 
 def test_conversion_touches_no_metadata_but_its_annotation() -> None:
