@@ -111,9 +111,15 @@ class Observation:
 
 
 _IMMUTABLE: Final = re.compile(
-    r"(?<![./\w-])immutable(?![./\w-])|updates to \w+ spec for fields other than|may not change once set", re.I
+    r"(?<![./\w-])immutable(?![./\w-])|updates to \w+ spec for fields other than|may not change once set"
+    r"|cannot change roleRef|pod updates may not change fields other than|updates to \w+ are forbidden"
+    r"|may not be changed in an update",
+    re.I,
 )
-"""A pattern of API servers' messages about an immutable field; the rules of CRDs usually say `immutable` too."""
+"""A pattern of API servers' messages about an immutable field; the rules of CRDs usually say `immutable` too.
+
+Further kinds have words of their own: bindings, Pods, StorageClasses, PriorityClasses.
+"""
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
 """A quoted value in a message; up to the end where the quote does not end, which also keeps the search linear."""
 

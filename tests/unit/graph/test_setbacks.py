@@ -77,7 +77,15 @@ def test_a_server_that_asks_for_a_pause_gets_it_REC_13() -> None:
     assert met.requeue == Requeue(RequeuePace.BACKOFF, not_before=7.0)
 
 
-IMMUTABLE = ["field is immutable", "updates to statefulset spec for fields other than", "may not change once set"]
+IMMUTABLE = [
+    "field is immutable",
+    "updates to statefulset spec for fields other than",
+    "may not change once set",
+    "cannot change roleRef",
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.tolerations` (only additions)",
+    "updates to provisioner are forbidden.",
+    "may not be changed in an update.",
+]
 
 
 @pytest.mark.parametrize("text", [*IMMUTABLE, "FIELD IS IMMUTABLE"])
