@@ -208,6 +208,7 @@ class _Compiler:
             default=raw.get("default", MISSING) if raw.get("default") is not None else MISSING,
             list_type=self.reading.list_type(raw, path),
             list_keys=tuple(raw.get("x-kubernetes-list-map-keys") or ()),
+            is_indexed=kind is JsonType.ARRAY and not raw.get("x-kubernetes-list-type"),
             atomic_map=raw.get("x-kubernetes-map-type") == "atomic",
             patch_key=raw.get("x-kubernetes-patch-merge-key") or "",
             format=raw.get("format") or "",

@@ -125,6 +125,8 @@ class Schema:
     default: Any = MISSING
     list_type: ListType = ListType.ATOMIC
     list_keys: tuple[str, ...] = ()
+    is_indexed: bool = False
+    """True for a list without a list type: it is atomic, but an item is compared with the old one at its index."""
     atomic_map: bool = False
     patch_key: str = ""
     format: str = ""

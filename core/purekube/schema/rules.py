@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from purekube.apimachinery.errors import StatusCause
 from purekube.cel import CelError
 from purekube.cel.moments import parse_duration, parse_timestamp
@@ -78,6 +80,29 @@ def check_rules(
     unchanged value is ignored (ratcheting). `settled` says that the old value passed these same rules; parts that
     `value` shares with it are then checked only by rules with `oldSelf`.
     """
+    return _checked(schema, value, old, _Former(old), path, settled)
+
+
+@attrs.frozen
+class _Former:
+    """What ratcheting compares a value with: its old `value`, or MISSING.
+
+    In contrast to what a rule sees as `oldSelf`, items of lists without a list type have one, by their index. Where
+    there is none, `is_same` says whether the nearest value above that has one is unchanged.
+    """
+
+    value: Any
+    is_same: bool = False
+
+    def is_unchanged(self, value: Any) -> bool:
+        return self.is_same if self.value is MISSING else equal(value, self.value)
+
+    def below(self, value: Any, former: Any) -> "_Former":
+        """Return the same for a part of `value` whose old value is `former`."""
+        return self if self.value is MISSING else _Former(former, former is MISSING and equal(value, self.value))
+
+
+def _checked(schema: Schema, value: Any, old: Any, former: _Former, path: str, settled: bool) -> list[StatusCause]:
     if not schema.has_rules or value is None:
         return []
     same = settled and value is old
@@ -87,19 +112,27 @@ def check_rules(
     rules = [rule for rule in schema.rules if rule.transition or not same]
     shown = convert(schema, value) if any(rule.typed for rule in rules) else value
     for rule in rules:
-        causes += _check(schema, rule, value, shown, old, path)
+        causes += _check(schema, rule, value, shown, old, former, path)
     if isinstance(value, dict):
         before = old if isinstance(old, dict) else {}
+        known = former.value if isinstance(former.value, dict) else {}
         for key, item in value.items():
             child = schema.child(key)
             if child is not None and child.has_rules:
-                where = _member(schema, path, key)
-                causes += check_rules(child, item, before.get(key, MISSING), where, settled=settled)
+                inner, where = former.below(value, known.get(key, MISSING)), _member(schema, path, key)
+                causes += _checked(child, item, before.get(key, MISSING), inner, where, settled)
     elif isinstance(value, list) and schema.items is not None and schema.items.has_rules:
         for index, item in enumerate(value):
             before = _old_item(schema, item, old)
-            causes += check_rules(schema.items, item, before, f"{path}[{index}]", settled=settled)
+            inner = former.below(value, _former_item(schema, index, item, former.value))
+            causes += _checked(schema.items, item, before, inner, f"{path}[{index}]", settled)
     return causes
+
+
+def _former_item(schema: Schema, index: int, item: Any, former: Any) -> Any:
+    if schema.is_indexed and isinstance(former, list):
+        return former[index] if index < len(former) else MISSING
+    return _old_item(schema, item, former)
 
 
 def _member(schema: Schema, path: str, key: str) -> str:
@@ -120,7 +153,9 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)
 
 
-def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any, path: str) -> list[StatusCause]:
+def _check(
+    schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any, former: _Former, path: str
+) -> list[StatusCause]:
     """Return the violation of one rule by `value`; the rule sees `shown`, which is `value` converted if it is typed."""
     has_old = old is not MISSING and old is not None
     if rule.transition and not has_old and not rule.optional_old:
@@ -132,7 +167,7 @@ def _check(schema: Schema, rule: CompiledRule, value: Any, shown: Any, old: Any,
     except CelError as error:
         return [invalid_value(where, schema.type.value, _evaluation(rule, error))]
     # Ratcheting (KEP-4008): an update of another field may keep a value that a newer rule refuses.
-    if holds is True or (not rule.transition and equal(value, old)):
+    if holds is True or (not rule.transition and former.is_unchanged(value)):
         return []
     return [_violation(schema, rule, value, variables, path)]
 

@@ -104,7 +104,7 @@ def check_range(name: str, value: int, path: str) -> list[StatusCause]:
 def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
     causes: list[StatusCause] = []
     multiple = checks.multiple_of
-    if multiple is not None and abs(value / multiple - round(value / multiple)) > 1e-9:
+    if multiple is not None and not _is_multiple(value, multiple):
         causes.append(invalid_value(path, value, f"{path} in body should be a multiple of {go_value(multiple)}"))
     low, high = checks.minimum, checks.maximum
     if high is not None and (value >= high if checks.exclusive_maximum else value > high):
@@ -114,6 +114,16 @@ def _number(checks: ValueChecks, value: float, path: str) -> list[StatusCause]:
         words = "greater than" if checks.exclusive_minimum else "greater than or equal to"
         causes.append(invalid_value(path, value, f"{path} in body should be {words} {go_value(low)}"))
     return causes
+
+
+def _is_multiple(value: float, factor: float) -> bool:
+    if isinstance(value, int) and isinstance(factor, int):
+        return value % factor == 0
+    try:
+        quotient = value / factor
+        return abs(quotient - round(quotient)) <= 1e-9
+    except OverflowError:  # a server takes an infinite quotient for no whole number, too
+        return False
 
 
 def check_enum(checks: ValueChecks | None, value: Any, path: str) -> list[StatusCause]:
@@ -162,6 +172,8 @@ def _check(schema: Schema, value: Any, old: Any, path: str, *, settled: bool = F
 def _type_mismatch(schema: Schema, value: Any) -> str | None:
     """Return the name of the type that `schema` requires if `value` has another type; None if the type is right."""
     if schema.int_or_string:
+        if value is None and schema.nullable:
+            return None
         return None if isinstance(value, (int, str)) and not isinstance(value, bool) else "integer,string"
     if value is None:
         return None if schema.nullable or schema.type is JsonType.ANY else schema.type.value
@@ -215,7 +227,7 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str, *, settled: bo
         before, done = _correlate(schema, old), parts_of(old) if settled else _NONE
         for index, item in enumerate(value):
             if type(item) is not schema.items.plain and id(item) not in done:
-                causes += check_structure(schema.items, item, before(item), f"{path}[{index}]", settled=settled)
+                causes += check_structure(schema.items, item, before(index, item), f"{path}[{index}]", settled=settled)
     checks = schema.checks
     if checks is not None and checks.min_items is not None and len(value) < checks.min_items:
         text = f"{path} in body should have at least {checks.min_items} items"
@@ -225,14 +237,17 @@ def _items(schema: Schema, value: list[Any], old: Any, path: str, *, settled: bo
     return causes
 
 
-def _correlate(schema: Schema, old: Any) -> Callable[[Any], Any]:
-    """Return a function from an item of a list to the item's old value. The function finds items of map lists by their
-    keys, and returns MISSING for items of other lists.
+def _correlate(schema: Schema, old: Any) -> Callable[[int, Any], Any]:
+    """Return a function from index and item of a list to the item's old value, or to MISSING if it has none.
+
+    Items of map lists are found by their keys, items of lists without a list type by their index.
     """
+    if schema.is_indexed and isinstance(old, list):
+        return lambda index, item: old[index] if index < len(old) else MISSING
     if schema.list_type is not ListType.MAP or not isinstance(old, list):
-        return lambda item: MISSING
+        return lambda index, item: MISSING
     by_key = {_keys(schema, item): item for item in old if isinstance(item, dict)}
-    return lambda item: by_key.get(_keys(schema, item), MISSING) if isinstance(item, dict) else MISSING
+    return lambda index, item: by_key.get(_keys(schema, item), MISSING) if isinstance(item, dict) else MISSING
 
 
 def _keys(schema: Schema, item: dict[str, Any]) -> str:

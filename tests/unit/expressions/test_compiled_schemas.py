@@ -402,8 +402,15 @@ RULE_CAUSES = [
     (listed(ruled(ITEM, "self == oldSelf"), **KEYED), [{"k": "a"}], None, []),
     (listed(ruled(ITEM, "self == oldSelf"), **KEYED), [{"k": "a"}], NULL, []),
     (
-        listed(ruled(thing(a=TEXT), "false")),
+        listed(ruled(thing(a=TEXT), "false"), **{"x-kubernetes-list-type": "atomic"}),
         [{"a": "x"}],
+        [{"a": "x"}, {"a": "y"}],
+        ["FieldValueInvalid f[0] Invalid value: failed rule: false"],
+    ),
+    (listed(ruled(thing(a=TEXT), "false")), [{"a": "x"}], [{"a": "x"}, {"a": "y"}], []),
+    (
+        listed(ruled(thing(a=TEXT), "false")),
+        [{"a": "y"}],
         [{"a": "x"}, {"a": "y"}],
         ["FieldValueInvalid f[0] Invalid value: failed rule: false"],
     ),

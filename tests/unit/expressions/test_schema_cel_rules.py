@@ -54,6 +54,35 @@ def test_a_declared_field_that_is_null_is_absent_for_a_rule_and_a_key_of_a_map_i
     assert causes(schema, {"o": {"f": None, "deep": {"f": None}, "map": {"f": None}}}) == []
 
 
+def sized(**more: Any) -> Schema:
+    item = ruled(
+        {"type": "object", "properties": {"n": {"type": "integer"}, "k": {"type": "integer", "maximum": 5}}},
+        "self.n < 5",
+    )
+    return whole(f={"type": "array", "items": item, **more}, note=STRING)
+
+
+BIG, SMALL = {"n": 9, "k": 9}, {"n": 1, "k": 1}
+BROKEN = ["f[0].k", "f[0]"]
+
+
+@pytest.mark.parametrize("list_type", ["", "atomic"])
+def test_an_unchanged_list_does_not_lock_an_object_with_items_that_newer_rules_refuse(list_type: str) -> None:
+    """KEP-4008: what a later schema refuses is refused only where it was changed."""
+    schema = sized(**({"x-kubernetes-list-type": list_type} if list_type else {}))
+    assert causes(schema, {"f": [BIG], "note": "new"}, {"f": [BIG], "note": "old"}) == []
+    assert [cause[1] for cause in causes(schema, {"f": [BIG]}, {"f": [SMALL]})] == BROKEN
+
+
+def test_items_of_a_list_without_a_type_are_the_same_at_the_same_index_and_those_of_an_atomic_one_are_not() -> None:
+    """Such an item has no oldSelf all the same."""
+    old, new = {"f": [BIG, SMALL]}, {"f": [BIG, SMALL, SMALL]}
+    assert causes(sized(), new, old) == []
+    assert [cause[1] for cause in causes(sized(), {"f": [SMALL, BIG]}, old)] == ["f[1].k", "f[1]"]
+    assert [cause[1] for cause in causes(sized(**{"x-kubernetes-list-type": "atomic"}), new, old)] == BROKEN
+    assert [cause[1] for cause in causes(sized(), {"f": [{**BIG, "n": 8}]}, old)] == ["f[0]"]
+
+
 def test_a_transition_rule_runs_only_where_there_was_a_value() -> None:
     schema = whole(f=ruled(STRING, {"rule": "self == oldSelf", "message": "is immutable"}))
     assert causes(schema, {"f": "a"}) == []

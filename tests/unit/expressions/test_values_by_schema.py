@@ -4,6 +4,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
 from purekube.schema.pruning import apply_defaults, drop_nulls, prune
@@ -153,7 +155,9 @@ EMBEDDED | {} | => Required f.apiVersion: Required value | => Required f.kind: R
 {"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}, "b": {"type": "string"}}} | {"a": "abd", "b": "new"} | old {"a": "abc", "b": "old"} | => TooLong f.a: Too long: may not be more than 2 bytes
 {"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}} | {"a": "abc"} | old {} | => TooLong f.a: Too long: may not be more than 2 bytes
 {"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}} | {"a": "abc"} | old "old" | => TooLong f.a: Too long: may not be more than 2 bytes
-{"type": "array", "items": {"type": "string", "maxLength": 2}} | ["abc", "x"] | old ["abc"] | => TooLong f[0]: Too long: may not be more than 2 bytes
+{"type": "array", "items": {"type": "string", "maxLength": 2}, "x-kubernetes-list-type": "atomic"} | ["abc", "x"] | old ["abc"] | => TooLong f[0]: Too long: may not be more than 2 bytes
+{"type": "array", "items": {"type": "string", "maxLength": 2}} | ["abc", "x"] | old ["abc"]
+{"type": "array", "items": {"type": "string", "maxLength": 2}} | ["x", "abc"] | old ["abc"] | => TooLong f[1]: Too long: may not be more than 2 bytes
 {"type": "array", "items": {"type": "string", "maxLength": 2}} | ["abc"] | old ["abc"]
 {"type": "object", "additionalProperties": {"type": "string", "maxLength": 2}} | {"x": "abc", "y": "abc"} | old {"x": "abc"} | => TooLong f.y: Too long: may not be more than 2 bytes
 KEYED | [{"k": "b", "n": 1}, {"k": "a", "n": 9}] | old [{"k": "a", "n": 9}]
@@ -237,6 +241,21 @@ def test_a_value_has_exactly_these_causes() -> None:
         parts = line.split(" | ")
 
         assert causes(*parts) == [part for part in parts if part.startswith("=> ")], line
+
+
+def test_a_nullable_number_or_text_may_be_null() -> None:
+    free = {"x-kubernetes-int-or-string": True}
+    assert causes(shown({**free, "nullable": True}), "null") == []
+    assert causes(shown({**free, "nullable": True}), "true") != []
+    assert causes(shown(free), "null") != []
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1e308", "1" * 400])
+def test_a_number_beyond_all_multiples_is_a_cause_and_no_failure(number: str) -> None:
+    for schema in ({"type": "number", "multipleOf": 0.01}, {"type": "number", "multipleOf": 7}):
+        found = causes(shown(schema), number)
+        assert len(found) <= 1
+        assert all("should be a multiple of" in cause for cause in found)
 
 
 def test_items_of_a_list_that_was_valid_are_not_checked_again_where_they_are_the_same_objects() -> None:
