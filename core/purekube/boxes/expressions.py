@@ -13,6 +13,7 @@ from purekube.apimachinery.problems import Place
 from purekube.boxes.kro_functions import KRO
 from purekube.cel import FUNCTIONS as LANGUAGE
 from purekube.cel import Budget, CelError, Missing, Program
+from purekube.cel.json_values import spend_for_parts
 from purekube.cel.limits import EvaluationError, no_overload
 from purekube.cel.signatures import FunctionTable, built, function, list_cost, table
 from purekube.cel.values import OptionalValue, look_up
@@ -122,6 +123,7 @@ def _default(value: Any, other: Any) -> Any:
 
 
 def _encoded(budget: Budget, value: Any) -> str:
+    spend_for_parts(value, budget)
     try:
         return str(built(budget, canonical_json(value).decode()))
     except (TypeError, ValueError) as error:
@@ -130,6 +132,7 @@ def _encoded(budget: Budget, value: Any) -> str:
 
 def _yaml(budget: Budget, value: Any) -> str:
     """Return `value` as YAML in block style with sorted keys. Texts that YAML would read as another type are quoted."""
+    spend_for_parts(value, budget)
     try:
         plain = msgspec.json.decode(canonical_json(value))
     except (TypeError, ValueError) as error:
@@ -163,7 +166,8 @@ def _quoted(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _hash(value: Any) -> str:
+def _hash(budget: Budget, value: Any) -> str:
+    spend_for_parts(value, budget)
     try:
         return content_hash(value)[:16]
     except (TypeError, ValueError) as error:
@@ -186,7 +190,7 @@ OBJECTS: Final = (
     function("serviceLoadBalancerHost(dyn) -> string", lambda value: _load_balancer(value, "hostname")),
     function("get(dyn...) -> dyn", _get),
     function(["default($A, $A) -> $A", "default(optional($A), $A) -> $A"], _default),
-    function("hash(dyn) -> string", _hash, cost=list_cost),
+    function("hash(dyn) -> string", _hash, cost=list_cost, with_budget=True),
     function("json(dyn) -> string", _encoded, cost=list_cost, with_budget=True),
     function("yaml(dyn) -> string", _yaml, cost=list_cost, with_budget=True),
     function("name(string...) -> string", _name),

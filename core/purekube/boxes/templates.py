@@ -13,8 +13,8 @@ import attrs
 from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import BoxExpression
 from purekube.boxes.read import offset_of
-from purekube.cel import Budget, CelSyntaxError, EvaluationError, prepared
-from purekube.cel.json_values import as_json
+from purekube.cel import Budget, CelError, CelSyntaxError, EvaluationError, LimitExceeded, prepared
+from purekube.cel.json_values import as_json, spend_for_parts
 from purekube.cel.lexer import tokens
 from purekube.cel.values import ABSENT, OptionalValue, type_name
 
@@ -206,12 +206,21 @@ def _value_of(expression: BoxExpression, scope: dict[Any, Any]) -> Any:
             return ABSENT
         value = value.value
     try:
-        found = as_json(value)
+        found = _written_out(value, scope)
         if expression.refuses is not None and (why := expression.refuses(found)):
             raise EvaluationError(why)
-    except EvaluationError as error:
+    except CelError as error:
         raise expression.failure(error) from error
     return found
+
+
+def _written_out(value: Any, scope: dict[Any, Any]) -> Any:
+    if isinstance(value, list | Mapping):
+        spend_for_parts(value, scope[None])
+    try:
+        return as_json(value)
+    except RecursionError as error:
+        raise LimitExceeded("the data is nested too deeply") from error
 
 
 def _text_of(parts: list[str | BoxExpression]) -> Render:

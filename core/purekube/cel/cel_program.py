@@ -8,7 +8,7 @@ import attrs
 from purekube.cel.check import Checked, check
 from purekube.cel.evaluate import build
 from purekube.cel.library import FUNCTIONS
-from purekube.cel.limits import LIMITS, Budget, LimitExceeded, Limits
+from purekube.cel.limits import LIMITS, Budget, CelSyntaxError, LimitExceeded, Limits
 from purekube.cel.operators import Evaluator
 from purekube.cel.parser import parse
 from purekube.cel.resolve import resolved
@@ -74,6 +74,13 @@ def compile_expression(text: str, environment: Environment, *, checked: bool = T
     `environment` has the variables and functions that the expression may use, and its limits. Without `checked`, types
     are not checked.
     """
+    try:
+        return _compiled(text, environment, checked)
+    except RecursionError as error:  # within the limits, long chains of operators in many parentheses are that deep
+        raise CelSyntaxError("the expression is nested too deeply") from error
+
+
+def _compiled(text: str, environment: Environment, checked: bool) -> Program:
     tree = parse(text, environment.limits)
     names = frozenset(environment.variables)
     if any("." in name for name in names):

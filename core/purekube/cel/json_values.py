@@ -5,12 +5,37 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from purekube.cel.limits import EvaluationError
+from purekube.cel.limits import Budget, EvaluationError
 from purekube.cel.moments import duration_text, timestamp_text
 from purekube.cel.values import Duration, Timestamp, type_name
 
 _EXACT: Final = 2.0**53
 """The number below which a double holds every integer exactly."""
+
+
+_PARTS_A_STEP: Final = 16
+_CHARACTERS_A_PART: Final = 64
+
+
+def spend_for_parts(value: Any, budget: Budget) -> None:
+    """Subtract the cost of visiting all parts of `value` from `budget`. Raises LimitExceeded if too little remains.
+
+    An expression builds at little cost a value that contains another one many times: written out, it may have more
+    parts than any memory.
+    """
+    pending, parts = [value], 0
+    while pending:
+        one = pending.pop()
+        parts += 1
+        if isinstance(one, Mapping):
+            pending.extend(one.values())
+        elif isinstance(one, list | tuple):
+            pending.extend(one)
+        elif isinstance(one, str | bytes):
+            parts += len(one) // _CHARACTERS_A_PART
+        if parts >= _PARTS_A_STEP:
+            budget.spend(parts // _PARTS_A_STEP)
+            parts %= _PARTS_A_STEP
 
 
 def as_json(value: Any) -> Any:

@@ -1,6 +1,7 @@
 """Templates as values: what they render, what fits a schema, and what a box's status says (PH-4, PH-6)."""
 
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -151,6 +152,33 @@ def test_a_template_that_cannot_be_rendered_fails_at_its_place(
     assert str(failure) == f"{path}: {message}"
     cause = HoldCause.MISSING if is_missing else HoldCause.FAULT
     assert hold_of(failure) == Hold(cause, message, failure.place)
+
+
+def doubled(times: int) -> str:
+    """An expression whose value, written out, has two to the power of `times` items."""
+    names = ["1", *(f"v{at}" for at in range(times))]
+    binds = "".join(f"cel.bind({name},[{before},{before}]," for before, name in pairwise(names))
+    return f"{binds}{names[-1]}{')' * times}"
+
+
+@pytest.mark.parametrize("form", ["dyn({})", "hash({})", "json({})", "yaml({})"])
+def test_a_value_that_contains_another_very_often_takes_too_much_and_does_not_hang_PH_6(form: str) -> None:
+    def rendered(times: int) -> Any:
+        box = box_of(config("one", data={"a": f"${{{form.format(doubled(times))}}}"}))
+        return box.nodes[0].template.render({"self": shop()})["data"]["a"]
+
+    assert rendered(3)
+    with pytest.raises(ExpressionFailure, match="too many steps"):
+        rendered(40)
+
+
+def test_data_that_is_nested_too_deeply_is_told_at_its_place_PH_6() -> None:
+    deep: Any = "x"
+    for _ in range(3_000):
+        deep = [deep]
+    box = box_of(config("one", data={"a": "${dyn(self.spec.free)}"}))
+    with pytest.raises(ExpressionFailure, match="nested too deeply"):
+        box.nodes[0].template.render({"self": shop(deep)})
 
 
 def test_a_failure_of_an_expression_about_a_secret_repeats_nothing() -> None:

@@ -3,7 +3,7 @@
 
 import pytest
 
-from purekube.cel import Budget, CelSyntaxError, LimitExceeded, Limits
+from purekube.cel import DYN, Budget, CelSyntaxError, Environment, LimitExceeded, Limits, compile_expression
 from purekube.cel.parser import parse
 from purekube.cel.resolve import resolved
 from purekube.cel.syntax import (
@@ -441,3 +441,9 @@ def test_lines_of_a_long_text_end_alike_whatever_ends_them_in_the_file(text: str
 
     assert isinstance(node, Literal)
     assert node.value == value
+
+
+@pytest.mark.parametrize("text", ["(" * 60 + "1" + ("+1" * 30 + ")") * 60, "(" * 60 + "a" + (".b" * 30 + ")") * 60])
+def test_an_expression_that_is_deep_within_all_limits_is_a_syntax_error_and_no_failure_PH_6(text: str) -> None:
+    with pytest.raises(CelSyntaxError, match="nested too deeply"):
+        compile_expression(text, Environment({"a": DYN}))

@@ -290,3 +290,9 @@ def test_each_form_alone_is_seen_in_its_own_type(form: dict[str, Any], rule: str
     ((_, field, message),) = causes(schema, {"o": {"v": bad}})
     assert field == "o"
     assert "failed rule" in message, "it was evaluated"
+
+
+def test_a_rule_that_is_nested_too_deeply_is_a_problem_of_its_schema() -> None:
+    deep = "(" * 190 + "true" + ("||true" * 50 + ")") * 190
+    with pytest.raises(SchemaError, match="nested too deeply"):
+        whole(f=ruled(STRING, deep))
