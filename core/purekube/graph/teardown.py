@@ -15,12 +15,13 @@ import attrs
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.problems import listed
 from purekube.controller.decision import Decision, Snapshot
+from purekube.controller.ownership import is_locked, unlocking
 from purekube.graph.node import ApplyPolicy, GraphNode, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
 from purekube.graph.removal import BeforeDelete, Held, no_patch_before, removal_step
-from purekube.graph.states import NodeState, Observation
+from purekube.graph.states import NodeState, Observation, earliest_requeue, setback
 
 _GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
 MOST_NAMES: Final = 8
@@ -91,7 +92,7 @@ def teardown(
     runs before the deletions. `before_delete` returns the patch that an object needs before it is deleted.
     """
     if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
-        return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)
+        return _leaving_all(owner, observed)
     held = tuple(owner.held(observed))
     records = owner.records
     if hooks is not None:
@@ -104,6 +105,25 @@ def teardown(
     if not held:
         return Teardown(TeardownStep.DONE, "nothing is left", Decision(), records)
     return _removing(owner, held, observed, before_delete, records)
+
+
+def _leaving_all(owner: Owner, observed: Snapshot) -> Teardown:
+    """Return the step that leaves all objects as they are, except that it unlocks those that are created once.
+
+    Their finalizer waits for a record of the owner, and without the owner nothing would ever remove it. The garbage
+    collector may have removed their owner references already.
+    """
+    locked = {ref: live for ref, live in observed.objects.items() if owner.is_ours(live) and is_locked(live)}
+    if not locked:
+        return Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), owner.records)
+    failures = {failure.ref: setback(failure, owner.manager) for failure in observed.failures}
+    effects = Decision(
+        patches=tuple(unlocking(ref, live) for ref, live in locked.items() if ref not in failures),
+        requeue=earliest_requeue(failures[ref].requeue for ref in locked if ref in failures),
+        only_if_current=True,
+    )
+    message = f"its objects stay, as was asked for; first unlocked: {listed([str(ref) for ref in locked], MOST_NAMES)}"
+    return Teardown(TeardownStep.WAITING, message, effects, owner.records, tuple(locked))
 
 
 def _draining(run: Plan, held: Held) -> Teardown:

@@ -206,6 +206,21 @@ def test_an_owner_that_is_deleted_with_cascade_orphan_leaves_all_as_it_is_PH_3()
     assert done == Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), (RECORD,))
 
 
+def test_what_stays_after_cascade_orphan_is_unlocked_first_PH_3() -> None:
+    """An object that is created once has a finalizer until its owner has recorded it; later nothing takes it off."""
+    owner = attrs.evolve(RECORDING, meta=attrs.evolve(OWNER.meta, finalizers=("x", "orphan")))
+    locked = there("a", finalizers=["mine", UNRECORDED])
+    step = torn(owner, objects={A: locked, B: there("b")})
+
+    unlock = MergePatch(A, {"metadata": {"resourceVersion": "5", "finalizers": ["mine"]}})
+    assert (step.effects.patches, step.effects.deletes, step.is_done) == ((unlock,), (), False)
+    collected = torn(owner, objects={A: {**locked, "metadata": {**locked["metadata"], "ownerReferences": []}}})
+    assert (collected.effects.patches, collected.left, collected.is_done) == ((unlock,), (A,), False)
+    refusal = torn(owner, objects={A: locked}, failures=refused(Forbidden("no"), "patch"))
+    assert (refusal.effects.patches, refusal.effects.requeue, refusal.is_done) == ((), Requeue.SLOW, False)
+    assert torn(owner, objects={A: there("a", finalizers=["mine"]), B: there("b")}).is_done
+
+
 def test_the_highest_wave_goes_first_and_the_others_are_told_behind_it_PH_3() -> None:
     step = torn(RECORDING, objects={A: there("a"), B: there("b", 1), C: there("c", 1), D: orphan("d")})
 
