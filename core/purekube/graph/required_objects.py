@@ -149,10 +149,19 @@ class _Evaluation:
 
     def _counting(self, node: GraphNode, touched: Any) -> tuple[Edge, ...]:
         """Return the dependencies that can block the graph node. These are the declared ones, and among the inferred
-        ones those that the evaluation read (`touched`; None: all).
+        ones those that the evaluation read (`touched`; None: all). A node of `roll_on` that is excluded is left out,
+        since its content is nothing, which neither excludes this node nor is waited for.
         """
-        edges = (edge for edge in self.graph.edges[node.id] if edge.until is not Until.NOTHING)
+        edges = (
+            edge
+            for edge in self.graph.edges[node.id]
+            if edge.until is not Until.NOTHING and not self._is_rolled_on_nothing(node, edge)
+        )
         return tuple(edge for edge in edges if edge.declared or touched is None or edge in touched)
+
+    def _is_rolled_on_nothing(self, node: GraphNode, edge: Edge) -> bool:
+        is_excluded = self.nodes[edge.to].knowledge is NodeKnowledge.EXCLUDED
+        return is_excluded and edge.to in node.roll_on and edge not in node.edges
 
     def _item(self, node: GraphNode, item: Item, roll: str) -> WantedItem:
         record = self._record(node, item) if node.policy is ApplyPolicy.ONCE else None

@@ -25,7 +25,8 @@ from purekube.graph.node import (
 from purekube.graph.node_order import Graph, GraphError
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.required_objects import WantedItem, WantedNode, evaluate
-from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, written
+from purekube.graph.states import NodeState
+from tests.support.graph_snapshots import LINE, MARKS, OWNER, live, named, node, planned, written
 
 A, B, C, D = map(named, "abcd")
 INFERRED, DECLARED = Edge("a"), Edge("a", declared=True)
@@ -223,6 +224,15 @@ def test_pods_are_replaced_for_what_is_rendered_or_for_what_exists_PH_4() -> Non
     both = rolled(node(), node("b", policy=ApplyPolicy.NEVER), objects={B: there})
     assert both == content_hash([ours, theirs])
     assert rolled(node(render=lambda scope: Rendered())) == content_hash([[]])
+
+
+def test_pods_are_replaced_and_stay_where_what_they_follow_is_excluded_PH_4() -> None:
+    """To be rolled on a change says nothing about whether to exist, which a dependency does."""
+    off = node(include=lambda scope: False)
+    assert rolled(off) == content_hash([[]])
+    assert of("web", off, node("web", Edge("a", Until.APPLIED, declared=True), roll_on=("a",))).excluded_by == "a"
+    result = planned(off, node("web", roll_on=("a",)))
+    assert [one.state for one in result.observations["web"]] == [NodeState.PENDING]
 
 
 def test_of_a_secret_only_the_version_is_hashed_PH_4() -> None:
