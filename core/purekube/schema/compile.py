@@ -11,7 +11,9 @@ import attrs
 
 from purekube.schema.keywords import KeywordReader
 from purekube.schema.node import MISSING, JsonType, ListType, Schema, SchemaError, SchemaProblem, ValueChecks
+from purekube.schema.pruning import apply_defaults, prune
 from purekube.schema.rule_compile import compile_rules
+from purekube.schema.rules import check_rules
 from purekube.schema.structure import check_structure
 
 _SCALARS: Final = frozenset((JsonType.STRING, JsonType.INTEGER, JsonType.NUMBER, JsonType.BOOLEAN))
@@ -35,6 +37,19 @@ def node_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
     if node.default is not MISSING:
         for cause in check_structure(node, node.default, path="default"):
             yield SchemaProblem(f"{path}.default", cause.message)
+
+
+def _default_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
+    """Yield a problem for each undeclared field of a node's default, and for each of the node's rules that it breaks.
+
+    An API server would refuse each object that gets the default.
+    """
+    if node.default is MISSING:
+        return
+    for field in prune(node, node.default)[1]:
+        yield SchemaProblem(f"{path}.default", f"must not have the undeclared field {field}")
+    for cause in check_rules(node, apply_defaults(node, node.default), path="default"):
+        yield SchemaProblem(f"{path}.default", cause.message)
 
 
 def _map_problems(node: Schema, path: str) -> Iterator[SchemaProblem]:
@@ -219,7 +234,10 @@ class _Compiler:
         )
         for problem in node_problems(node, path):
             self.reading.problem(problem.path, problem.message)
-        return self._with_rules(node, raw, path, above, children)
+        node = self._with_rules(node, raw, path, above, children)
+        for problem in _default_problems(node, path):
+            self.reading.problem(problem.path, problem.message)
+        return node
 
     def restriction(self, raw: Any, path: str) -> Schema:
         """Compile a node below `allOf`, `anyOf`, `oneOf` or `not`, which may restrict values but not add structure."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from purekube.cel import CelSyntaxError, Environment, Limits, Program, compile_expression
+from purekube.cel import API_SERVER, CelSyntaxError, Environment, Limits, Program, compile_expression
 from purekube.cel.types import BOOL, STRING, CelType, optional_of
 from purekube.schema.celtypes import type_of_schema
 from purekube.schema.node import CompiledRule, Schema
@@ -93,7 +93,7 @@ def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> 
 
 def _program(text: str, self_type: CelType, optional: bool) -> Program:
     old = optional_of(self_type) if optional else self_type
-    return compile_expression(text, Environment({"self": self_type, "oldSelf": old}, limits=_LIMITS))
+    return compile_expression(text, Environment({"self": self_type, "oldSelf": old}, API_SERVER, _LIMITS))
 
 
 def _message(text: Any, self_type: CelType, optional: bool) -> Callable[[Mapping[str, Any]], Any] | None:

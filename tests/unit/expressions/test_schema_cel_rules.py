@@ -296,3 +296,19 @@ def test_a_rule_that_is_nested_too_deeply_is_a_problem_of_its_schema() -> None:
     deep = "(" * 190 + "true" + ("||true" * 50 + ")") * 190
     with pytest.raises(SchemaError, match="nested too deeply"):
         whole(f=ruled(STRING, deep))
+
+
+@pytest.mark.parametrize("rule", ["math.greatest(self.size(), 2) == 2", "base64.encode(bytes(self)) == 'YQ=='"])
+def test_a_rule_with_a_function_that_api_servers_do_not_have_is_a_problem(rule: str) -> None:
+    with pytest.raises(SchemaError, match=r"there is no (function|method)|undeclared reference"):
+        whole(f=ruled(STRING, rule))
+
+
+def test_a_default_that_breaks_a_rule_or_has_undeclared_fields_is_a_problem() -> None:
+    sized = {"type": "object", "properties": {"n": {"type": "integer"}, "m": {"type": "integer", "default": 3}}}
+    broken = ruled({**sized, "default": {"n": 1}}, "self.n > self.m")
+    with pytest.raises(SchemaError, match=r"default: .*failed rule: self\.n > self\.m"):
+        compile_schema({"type": "object", "properties": {"f": broken}})
+    with pytest.raises(SchemaError, match="must not have the undeclared field x"):
+        whole(f={**sized, "default": {"x": 1}})
+    assert whole(f=ruled({**sized, "default": {"n": 4}}, "self.n > self.m"))
