@@ -17,6 +17,7 @@ from purekube.cel.values import (
     cel_equal,
     compare_values,
     is_number,
+    summed_lists,
 )
 
 Scope: TypeAlias = dict[Any, Any]
@@ -144,8 +145,7 @@ def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
         budget.build_text(len(left) + len(right))
         return left + right
     if operator == "+" and isinstance(left, list) and isinstance(right, list):
-        budget.build_items(len(left) + len(right))
-        return [*left, *right]
+        return summed_lists(left, right, budget)
     if operator in "+-" and isinstance(left, (Timestamp, Duration)) and isinstance(right, (Timestamp, Duration)):
         return _times(operator, left, right)
     raise no_overload()

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from decimal import Decimal
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from itertools import islice
 from typing import Any, Final, TypeAlias
 
 import attrs
@@ -31,7 +32,9 @@ class SetList(list[Any]):
 
 
 class KeyedList(list[Any]):
-    """A list of `x-kubernetes-list-type: map`. Equality ignores the order of its items."""
+    """A list of `x-kubernetes-list-type: map`. Equality ignores the order of its items. `keys` are its key fields."""
+
+    keys: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -219,6 +222,37 @@ def look_up(entries: Mapping[Any, Any], key: Any) -> Any:
         if isinstance(stored, bool) is not isinstance(key, bool):
             raise Missing(f"no such key: {key}")
     return value
+
+
+def summed_lists(left: list[Any], right: list[Any], budget: Budget) -> list[Any]:
+    """Return `left + right` in CEL: a concatenation, but a union if `left` is of list type set or map.
+
+    Items of a map list that have the same keys are the same: that on the right replaces that on the left.
+    """
+    budget.build_items(len(left) + len(right))
+    if not isinstance(left, (SetList, KeyedList)):
+        return [*left, *right]
+    out = type(left)(left)
+    if isinstance(left, KeyedList) and isinstance(out, KeyedList):
+        out.keys = left.keys
+    for item in right:
+        budget.spend(1 + len(out))
+        # apiserver: pkg/cel/common/values.go, Add: a set has each item once, a map list may get new keys twice.
+        known = islice(out, len(left) if isinstance(left, KeyedList) else None)
+        at = next((at for at, one in enumerate(known) if _is_same_item(left, one, item, budget)), -1)
+        if at < 0:
+            out.append(item)
+        else:
+            out[at] = item
+    return out
+
+
+def _is_same_item(items: list[Any], one: Any, other: Any, budget: Budget) -> bool:
+    if not isinstance(items, KeyedList):
+        return cel_equal(one, other, budget)
+    if not isinstance(one, Mapping) or not isinstance(other, Mapping):
+        raise no_overload()
+    return all(cel_equal(one.get(key), other.get(key), budget) for key in items.keys)
 
 
 def compare_values(left: Any, right: Any) -> int:

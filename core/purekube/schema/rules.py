@@ -50,7 +50,9 @@ def _list(schema: Schema, items: list[Any]) -> list[Any]:
         case ListType.SET:
             return SetList(items)
         case ListType.MAP:
-            return KeyedList(items)
+            keyed = KeyedList(items)
+            keyed.keys = schema.list_keys
+            return keyed
         case ListType.ATOMIC:
             return items
 

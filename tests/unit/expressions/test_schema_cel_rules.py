@@ -312,3 +312,27 @@ def test_a_default_that_breaks_a_rule_or_has_undeclared_fields_is_a_problem() ->
     with pytest.raises(SchemaError, match="must not have the undeclared field x"):
         whole(f={**sized, "default": {"x": 1}})
     assert whole(f=ruled({**sized, "default": {"n": 4}}, "self.n > self.m"))
+
+
+KEYED: dict[str, Any] = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"k": STRING, "v": STRING}, "required": ["k"]},
+    "x-kubernetes-list-type": "map",
+    "x-kubernetes-list-map-keys": ["k"],
+}
+SET: dict[str, Any] = {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "rule"),
+    [
+        (SET, ["x", "y"], "self + ['z', 'x', 'z'] == ['x', 'y', 'z'] && size(self + self) == 2"),
+        (SET, ["x", "y"], "(self + ['z'])[2] == 'z' && (self + ['z']) + ['x'] == ['z', 'y', 'x']"),
+        (KEYED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}, {'k': 'c'}]).map(e, e.k) == ['a', 'b', 'c']"),
+        (KEYED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}])[0].v == '1'"),
+        (KEYED, [{"k": "a"}], "size(self + self + [{'k': 'a', 'v': '2'}]) == 1"),
+    ],
+)
+def test_a_sum_of_sets_or_map_lists_is_their_union_as_in_api_servers(schema: Any, value: Any, rule: str) -> None:
+    """An item of the right list replaces one of the left with the same keys, and keeps its place."""
+    assert causes(whole(f=ruled(schema, rule)), {"f": value}) == []
