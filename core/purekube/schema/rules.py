@@ -87,7 +87,7 @@ def check_rules(
 
 @attrs.frozen
 class _Former:
-    """What ratcheting compares a value with: its old `value`, or MISSING.
+    """The old `value` with which ratcheting compares a value; MISSING if there is none.
 
     In contrast to what a rule sees as `oldSelf`, items of lists without a list type have one, by their index. Where
     there is none, `is_same` says whether the nearest value above that has one is unchanged.

@@ -156,18 +156,19 @@ def _put(place: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merged(there: Any, was: Any, became: Any, schema: Schema | None) -> Any:
-    """Return the value `there`, as it stands after the way back, with what it lost: `was` before, `became` after.
+    """Return the value `there` of the object that was converted back, with what it lost: `was` before the round trip,
+    `became` after it.
 
     Each of them may be absent. A part that still is as in `became` gets its value in `was`.
     """
     if _is_same(there, became):
         return was
     if isinstance(there, dict) and isinstance(was, Mapping) and (became is _ABSENT or isinstance(became, Mapping)):
-        after = {} if became is _ABSENT else became
+        after = became if isinstance(became, Mapping) else {}
         out = dict(there)
         for key in dict.fromkeys((*was, *after)):
-            parts = (each.get(key, _ABSENT) for each in (there, was, after))
-            _put(out, key, _merged(*parts, _schema_below(schema, key)))
+            now, before, then = there.get(key, _ABSENT), was.get(key, _ABSENT), after.get(key, _ABSENT)
+            _put(out, key, _merged(now, before, then, _schema_below(schema, key)))
         return out
     return _merged_lists(there, was, became, schema)
 
