@@ -43,8 +43,8 @@ class SimulationScript:
 
     After `seconds` all faults end. Namespaces are divided among `shards` shards of the operator, each with `replicas`
     processes (replicas). `boxes` are the files of boxes (operators that YAML files declare) to simulate, and
-    `controllers` the names of a user's controllers; without either, the operator itself is simulated. `crds` are files
-    with further CRDs.
+    `controllers` the names of a user's controllers; without either, the operator itself is simulated. If `applied` is
+    True, the box is an OperatorBox in the simulated cluster. `crds` are files with further CRDs.
     """
 
     seed: int
@@ -56,6 +56,7 @@ class SimulationScript:
     controllers: tuple[str, ...] = ()
     crds: tuple[str, ...] = ()
     shards: int = 1
+    applied: bool = False
 
     @property
     def steps(self) -> tuple[Act | Incident, ...]:

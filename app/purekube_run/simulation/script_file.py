@@ -47,13 +47,18 @@ def script_text(script: SimulationScript, broken: Mapping[str, Any] | None = Non
     `broken` is stored with it. It describes the law (required property) that the script breaks: the law's name, the
     object and the observation. It is None if the script breaks no law.
     """
-    fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and value != ())
+    fields = attrs.asdict(script, filter=lambda field, value: field.name not in _STEPS and not _is_absent(value))
     head = {"format": FORMAT, **fields, **({"broken": broken} if broken else {})}
     lines = [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     for name, steps in (("acts", script.acts), ("incidents", script.incidents)):
         rows = ",\n".join("    " + json.dumps(attrs.asdict(step)) for step in steps)
         lines.append(f'  "{name}": [\n{rows}\n  ]{"," if name == "acts" else ""}')
     return "{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _is_absent(value: object) -> bool:
+    """Report whether a field with this value is left out of a file."""
+    return value == () or value is False
 
 
 def read_script(path: Path, deeds: Collection[str], faults: Collection[str]) -> SimulationScript:

@@ -14,7 +14,8 @@ from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import controllers_in, load_controllers
 from purekube_run.simulation import script_file
-from purekube_run.simulation.extensions.extension_world import Deed, ExtensionLaws, ExtensionWorld, simulation_of
+from purekube_run.simulation.extensions.extension_world import Deed, ExtensionLaws, simulation_of
+from purekube_run.simulation.extensions.rollout_world import RolloutDeed, applied_spec, rollout_simulation_of
 from purekube_run.simulation.run import Simulation, SimulationOutcome
 from purekube_run.simulation.script import SimulationScript
 from vworkspace_app.simulation.acts import Do, lives
@@ -41,7 +42,7 @@ OPERATOR: Final = Simulation(
     faults=FAULTS,
 )
 """The simulation of the operator with users, jobs and faults."""
-_DEEDS: Final = (*Do, *Deed)
+_DEEDS: Final = (*Do, *Deed, *RolloutDeed)
 
 
 def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
@@ -51,7 +52,7 @@ def simulation_for(script: SimulationScript) -> Simulation[Any, Any]:
     Raises CommandError if a box or controller cannot be loaded.
     """
     if script.boxes or script.controllers:
-        return extension_simulation(script.boxes, script.controllers, script.crds)
+        return extension_simulation(script.boxes, script.controllers, script.crds, script.applied)
     return OPERATOR
 
 
@@ -107,18 +108,17 @@ def script_in(path: Path, raw: bytes) -> SimulationScript:
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
 
 
-ExtensionSimulation: TypeAlias = Simulation[ExtensionWorld, ExtensionLaws]
+ExtensionSimulation: TypeAlias = Simulation[Any, ExtensionLaws]
 
 
 @lru_cache(maxsize=8)
 def extension_simulation(
-    boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...]
+    boxes: tuple[str, ...], controllers: tuple[str, ...], crds: tuple[str, ...], applied: bool = False
 ) -> ExtensionSimulation:
     """Return the simulation of `boxes`, given by their files, and of `controllers`, given by their Python modules.
 
-    `crds` are paths of further CRDs, which the simulated cluster serves.
-
-    Raises CommandError if they cannot be found, read, or run together.
+    `crds` are paths of further CRDs, which the simulated cluster serves. If `applied` is True, the only box is an
+    OperatorBox, whose definition users change. Raises CommandError if they cannot be found, read, or run together.
     """
     further = list(further_crds([Path(path) for path in crds]))
     loaded = load_controllers([name for given in controllers for name in controllers_in(given)])
@@ -127,4 +127,8 @@ def extension_simulation(
     definitions = [crd.manifest for crd in further if crd.manifest["metadata"]["name"] not in own]
     if not (files or loaded.pure or loaded.given):
         raise CommandError("there is no box and no controller to simulate", status=USAGE)
+    if applied:
+        if len(files) != 1 or loaded.pure or loaded.given:
+            raise CommandError("one box is applied, without others and without controllers", status=USAGE)
+        return rollout_simulation_of(files[0], applied_spec(boxes[0], files[0]), definitions)
     return simulation_of(*files, *loaded.pure, *loaded.given, definitions=definitions)

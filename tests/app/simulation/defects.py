@@ -35,13 +35,14 @@ from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from tests.app.simulation import further_patches as further
+from tests.app.simulation import rollout_patches as rollouts
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_app.operations import controller as operations
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.operator_world import PASSWORD
-from vworkspace_app.simulation.run import draw, perform
+from vworkspace_app.simulation.run import draw, drawn, perform
 from vworkspace_core.api.labels import FINALIZER
 from vworkspace_core.api.operation import TERMINAL_PHASES, OperationStatus, Phase
 from vworkspace_core.clusters import decision as cluster_decisions
@@ -83,9 +84,14 @@ class Defect:
     shards: int = 1
     faults: tuple[str, ...] = tuple(FAULTS)
     pace: float = 1.0
+    box: str = ""
+    """The file of a box whose roll-outs are simulated instead of the operator."""
 
     def drawn(self, seed: int) -> SimulationScript:
         """Return the script of a seed."""
+        if self.box:
+            script = SimulationScript(seed, 2, self.seconds, boxes=(self.box,), applied=True)
+            return drawn(script, self.instances, self.faults)
         script = draw(
             seed,
             seconds=self.seconds,
@@ -426,6 +432,13 @@ def _laws(*laws: tuple[str, str]) -> frozenset[tuple[str, str]]:
     return frozenset(laws)
 
 
+def _rolling(patch: Patch, *laws: tuple[str, str]) -> Defect:
+    """A defect of the roll-out of an applied box."""
+    return Defect(patch, _laws(*laws), faults=(), box=SETTINGS)
+
+
+SETTINGS = "tests/app/simulation/settings.yaml"
+"""A box with two children that are ready at once. Its path in a saved run is that of the repository."""
 DEFECTS = {
     "Ready before Flux confirmed": Defect(
         deciding(lambda source, decision: with_condition(source, decision, status="True", reason="HelmReleaseReady")),
@@ -692,6 +705,20 @@ DEFECTS = {
         seconds=14400.0,
         faults=(),
         pace=24.0,
+    ),
+    "moves more than may be unavailable": _rolling(
+        rollouts.moves_more, ("PH-10", "at most maxUnavailable moved objects are not Ready")
+    ),
+    "goes on after an object has failed": _rolling(rollouts.goes_on, ("PH-10", "a roll-out ends")),
+    "keeps what it should undo": _rolling(
+        rollouts.undoes_nothing, ("PH-10", "a roll-out that fails is undone if the box says so")
+    ),
+    "moves objects unjudged": _rolling(
+        rollouts.judges_nothing, ("PH-10", "a revision is judged before objects move to it")
+    ),
+    "moves the newest object first": _rolling(rollouts.moves_the_newest, ("PH-10", "objects move in their order")),
+    "decides every object by the newest revision": _rolling(
+        rollouts.decides_by_the_newest, ("PH-10", "a definition changes what it was rolled out to")
     ),
     "removes finalizers of others": Defect(_own_finalizers, _laws(("REC-8", "finalizers of others stay")), faults=()),
 }

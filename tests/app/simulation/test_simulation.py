@@ -213,6 +213,7 @@ def test_a_defect_is_found_in_the_life_of_one_instance(name: str, monkeypatch: p
 def test_a_defect_is_found_by_its_law_in_at_most_ten_acts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIM-4: in the shrunk run that a search among seeds saved, and without the defect every law holds in that run."""
     saved = read_script(SEEDS / f"{slug(name)}.json")
+    monkeypatch.chdir(SEEDS.parents[2])  # a run names the file of its box by its path from there
     assert len(saved.steps) <= MOST_STEPS
     assert perform(saved).broken == ()
     DEFECTS[name].patch(monkeypatch)

@@ -30,7 +30,7 @@ from purekube_run.simulation.cluster import condition_of, kinds_with_work
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extensions.box_world import create_externals
 from purekube_run.simulation.extensions.child_laws import ChildLaws
-from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.extensions.runnables import (
     Runnable,
     child_kinds_of,
@@ -50,10 +50,11 @@ from purekube_run.simulation.world_faults import WORLD_FAULTS
 
 NAMESPACES: Final = ("team-a", "team-b")
 """The namespaces in which simulated users create objects."""
-_OWN: Final = "controllers-system"
+OWN: Final = "controllers-system"
+"""The namespace of the processes: of their Lease, and of the revisions of applied boxes."""
 _LEASE: Final = "controllers"
-_MANAGER: Final = "controllers"
-_CANDIDACY: Final = Candidacy(_OWN, _LEASE, _MANAGER, LeasePolicy(60.0, 40.0, 8.0))
+MANAGER: Final = "controllers"
+_CANDIDACY: Final = Candidacy(OWN, _LEASE, MANAGER, LeasePolicy(60.0, 40.0, 8.0))
 """The settings of leader election of each replica. The Lease is renewed a quarter as often as usual, to save steps."""
 _LATENCY: Final = (0.001, 0.008)
 _RESTARTS: Final = (1.0, 12.0)
@@ -102,9 +103,9 @@ class ExtensionWorld(World):
         self.child_kinds: Sequence[Kind] = tuple(dict.fromkeys(children))
         self.rights = tuple(dict.fromkeys(kind.plural for kind in self.kinds))
         self._prepare()
-        extending = attrs.evolve(extending_of(runnables, _MANAGER), candidacy=_CANDIDACY)
+        extending = attrs.evolve(self._extending(), candidacy=_CANDIDACY)
         names = (f"replica-{number + 1}" for number in range(replicas))
-        users = {name: f"system:serviceaccount:{_OWN}:{name}" for name in names}
+        users = {name: f"system:serviceaccount:{OWN}:{name}" for name in names}
         self.replicas += [
             ExtensionReplica(self, name, extending, user=user, latency=_LATENCY) for name, user in users.items()
         ]
@@ -119,11 +120,19 @@ class ExtensionWorld(World):
         for runnable in self.runnables:
             labels |= ((runnable.namespaces or {}).get("matchLabels") or {}) if isinstance(runnable, Box) else {}
         self.namespace_labels = labels
-        for name in (*NAMESPACES, _OWN):
+        for name in (*NAMESPACES, OWN):
             self.have_namespace(name)
         self.change(ObjectRef(NAMESPACE, None, "default"), {"metadata": {"labels": labels}})
-        own = [crd for runnable in self.runnables if (crd := definition_of(runnable)) is not None]
-        self.install({str(metadata(crd)["name"]): crd for crd in (*self.definitions.values(), *own)}.values())
+        self.install({str(metadata(crd)["name"]): crd for crd in self._definitions()}.values())
+
+    def _definitions(self) -> Iterator[Manifest]:
+        """Yield the CRDs that exist before a process starts; of two with one name, the last counts."""
+        yield from self.definitions.values()
+        yield from (crd for runnable in self.runnables if (crd := definition_of(runnable)) is not None)
+
+    def _extending(self) -> Extending:
+        """Return the settings of each process, without leader election."""
+        return extending_of(self.runnables, MANAGER)
 
     def subject(self, name: str) -> tuple[Runnable, ObjectRef]:
         """Return the reference of the object that the simulation's script names `name`, and the extension (box or
@@ -167,7 +176,7 @@ class ExtensionLaws(Laws):
     )
 
     def __init__(self, world: ExtensionWorld) -> None:
-        super().__init__(world, ObjectRef(LEASE, _OWN, _LEASE))
+        super().__init__(world, ObjectRef(LEASE, OWN, _LEASE))
         self._extensions = world
         self._orphans = {
             node.id
@@ -317,7 +326,7 @@ class ExtensionWorkload:
         return random.choice(mine) if mine else None
 
 
-def _lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
+def lives(random: Random, objects: int, seconds: float) -> Iterator[Act]:
     """Yield random actions of users on a number of `objects` within `seconds`.
 
     Each object is created in the first third of the time. Later a user changes it every ten minutes on average, or more
@@ -339,9 +348,9 @@ def simulation_of(
 
     `definitions` are CRDs of further kinds that they use. Raises CommandError if they cannot run together.
     """
-    extending_of(runnables, _MANAGER)
+    extending_of(runnables, MANAGER)
     return Simulation(
-        partial(_world, runnables, definitions), ExtensionLaws, ExtensionWorkload, _lives, tuple(Deed), WORLD_FAULTS
+        partial(_world, runnables, definitions), ExtensionLaws, ExtensionWorkload, lives, tuple(Deed), WORLD_FAULTS
     )
 
 

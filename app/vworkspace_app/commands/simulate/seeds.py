@@ -51,6 +51,8 @@ class SimulateRequest:
     boxes: tuple[str, ...] = ()
     controllers: tuple[str, ...] = ()
     crds: tuple[str, ...] = ()
+    applied: bool = False
+    """True to apply the only box of `boxes` as an OperatorBox, whose definition users change."""
     shards: int = 1
     workload: tuple[Act, ...] | None = None
     """The users' actions in every run; if None, they are generated from the seed of each run."""
@@ -131,6 +133,7 @@ def _run_seed(request: SimulateRequest, seed: int) -> SimulationOutcome:
         *((), ()),
         *(request.boxes, request.controllers, request.crds),
         shards=request.shards,
+        applied=request.applied,
     )
     script = drawn(named, request.instances, request.faults)
     if request.workload is not None:

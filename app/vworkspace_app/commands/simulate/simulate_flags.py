@@ -26,6 +26,10 @@ def simulate_runs(
         list[str] | None,
         Parameter(help="Controllers of yours, which run instead of the operator: MODULE[:NAME], or an installed name."),
     ] = None,
+    applied: Annotated[
+        bool,
+        Parameter(help="Apply the box as an OperatorBox, whose definition people change (roll-outs).", negative=""),
+    ] = False,
     crds: Crds = None,
     seed: Annotated[int, Parameter(help="The seed of the first run. A run depends on its seed alone.")] = 1,
     jobs: Annotated[int, Parameter(help="Runs at the same time, each in a process of its own.")] = 1,
@@ -49,6 +53,7 @@ def simulate_runs(
         vworkspace-operator simulate --faults crash-after-write,watch-late --seed 42
         vworkspace-operator simulate --runs 1 --for 1h --instances 50 --faults none
         vworkspace-operator simulate --box webapp.yaml --for 20m --instances 3
+        vworkspace-operator simulate --box webapp.yaml --applied --for 20m --instances 5
         vworkspace-operator simulate --controllers shops.reconcilers --runs 100 --for 20m
     """
     from vworkspace_app.commands.simulate.cluster_recording import acts_of
@@ -65,11 +70,11 @@ def simulate_runs(
         raise CommandError(f"--index {index}: from 0 to 999999", status=USAGE)
     acts = None if workload is None else acts_of(workload, seconds_of_run(time))
     extensions = tuple(box or ()), tuple(controllers or ()), tuple(map(str, crds or ()))
-    known = extension_simulation(*extensions).faults if box or controllers else FAULTS
+    known = extension_simulation(*extensions, applied).faults if box or controllers or applied else FAULTS
     named = faults_named(faults, tuple(known))
     save = config_maps_in(config_maps) if config_maps else None
     sizes = (runs, seconds_of_run(time), instances, replicas, named, seed + index * runs, jobs, output)
-    return run(SimulateRequest(*sizes, *extensions, shards, acts, verdict, save))
+    return run(SimulateRequest(*sizes, *extensions, applied, shards, acts, verdict, save))
 
 
 def _check_counts(counts: Mapping[str, int]) -> None:
