@@ -169,7 +169,7 @@ class ExtensionLaws(Laws):
     Each object becomes Ready or reports why it does not. A deleted object disappears with its children.
     """
 
-    settles = (
+    settles: Sequence[tuple[str, str]] = (
         ("REC-1", "every object becomes Ready or says why not"),
         ("REC-10", "a deleted object goes"),
         ("REC-10", "nothing is left of a deleted object"),
