@@ -76,12 +76,14 @@ class JobLaws:
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
         """Check the job that changed the instance `ref` from `was` to `live`.
 
-        It was not answered before, and is not older than a job that has succeeded, or than the job that had its effect
-        before and came in the same offer.
+        It was acknowledged, was not answered before, and is not older than a job that has succeeded, or than the job
+        that had its effect before and came in the same offer.
         """
         key, former = _key(live), "" if was is None else _key(was)
         if not key or key == former or self._was_restored:
             return
+        told = f"{key} was not acknowledged yet"
+        self._laws.check("PULL-1", "the ack precedes the effect", ref, key in self._first, told)
         told = f"{key} was answered before"
         self._laws.check("PULL-4", "one effect per job", ref, key not in self._answered, told)
         name, generation = _generation_in(key)

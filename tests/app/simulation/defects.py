@@ -684,6 +684,11 @@ DEFECTS = {
         faults=(),
         pace=12.0,
     ),
+    "acts before its ack is confirmed": Defect(
+        further.acts_before_the_ack,
+        _laws(("PULL-1", "the ack precedes the effect")),
+        faults=("control-plane-error", "control-plane-lost-answer"),
+    ),
     "forgets a deletion that found nothing": Defect(
         _without_empty_deletions,
         _laws(("PULL-4", "no older job over a newer one"), ("PULL-3", "deleted is never told early")),

@@ -18,7 +18,9 @@ from vworkspace_core.credentials import messages as r
 from vworkspace_core.credentials.secret import StoredCredential
 from vworkspace_core.instances import blocking_reasons
 from vworkspace_core.instances import deletion as instance_deletion
-from vworkspace_core.jobs import scope
+from vworkspace_core.jobs import job_stages, messages, scope
+from vworkspace_core.jobs import machine as job_machine
+from vworkspace_core.jobs.state import JobStage
 from vworkspace_core.operations import approvals, engine_run, override
 from vworkspace_core.operations import deletion as operation_deletion
 
@@ -113,3 +115,17 @@ def tells_a_cancellation_early(monkeypatch: pytest.MonkeyPatch) -> None:
         return self._ended(Phase.CANCELLED, OperationReason.USER_CANCELLED, status)
 
     monkeypatch.setattr(engine_run._Run, "_cancelled", defective)
+
+
+def acts_before_the_ack(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take a job for acknowledged as soon as its ack is sent."""
+    correct = job_stages.advance
+
+    def defective(job: Any, event: Any, at: Any) -> Any:
+        taken, effects = correct(job, event, at)
+        if taken.stage is not JobStage.ACKING or job.stage is JobStage.ACKING:
+            return taken, effects
+        ready, more = correct(taken, messages.Acked(job.id), at)
+        return ready, (*effects, *more)
+
+    monkeypatch.setattr(job_machine, "advance", defective)
