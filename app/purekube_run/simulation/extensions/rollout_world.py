@@ -54,7 +54,7 @@ class RolloutDeed(StrEnum):
 
 
 class _Flaw(StrEnum):
-    """What is wrong with a definition that users apply."""
+    """The flaws of the definitions that users apply."""
 
     NONE = "none"
     NEVER_READY = "a child that is never Ready"
@@ -86,7 +86,7 @@ class Definitions:
 
     @property
     def budget(self) -> int:
-        """How many moved objects may be not Ready at a time."""
+        """The number of moved objects that may be not Ready at a time."""
         return 1 + self.seed % 2
 
     def spec_of(self, number: int) -> Mapping[str, Any]:
