@@ -65,8 +65,11 @@ class RecordedRequest:
 
     @property
     def created(self) -> bool:
-        """True if the request created an object, by create or by apply."""
-        return self.writes and self.status == 201
+        """True if the request created an object, by create or by apply.
+
+        A write of a subresource creates none, although a token, an eviction and a binding are answered 201.
+        """
+        return self.writes and self.status == 201 and not self.path.subresource
 
     @property
     def manager(self) -> str:

@@ -2,12 +2,14 @@
 
 import copy
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final, Self
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.errors import AlreadyExists, NotFound, Stale
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, patch_between
 from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import is_owned_by, shown
@@ -49,6 +51,10 @@ class ControllerCase(Case):
         self.subject = subject
         self.ref = ObjectRef(subject.kind, self.namespace if subject.kind.namespaced else None, self._name())
         self.uid = ""
+        if subject.kind.namespaced:
+            self.held = (subject.kind,)
+        else:
+            examination.leavings.holds(subject.kind, None)
 
     def _name(self) -> str:
         name = str(get_path(self.subject.sample, "metadata", "name") or "sample")
@@ -56,26 +62,66 @@ class ControllerCase(Case):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        for manifest in self.examination.played.get("further", ()):
-            meta = {**manifest["metadata"], "namespace": self.namespace}
-            kind = self.examination.played["kinds"][manifest["apiVersion"], manifest["kind"]]
-            await self.apply({**manifest, "metadata": meta}, kind)
+        await self._have_further(self.namespace)
         return self
+
+    async def _have_further(self, namespace: str) -> None:
+        """Create the further objects of the sample's file in a namespace.
+
+        One without a namespace is created once for all checks, unless it exists: it may be in use by others.
+        """
+        for manifest in self.examination.played.get("further", ()):
+            kind = self.examination.played["kinds"][manifest["apiVersion"], manifest["kind"]]
+            if kind.namespaced:
+                await self.apply({**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}, kind)
+                continue
+            with suppress(AlreadyExists):
+                live = await self.api.create(manifest, kind=kind, field_manager=HUMAN)
+                self.examination.leavings.add(live, kind)
 
     async def clean(self) -> None:
         """Delete the sample, since a cluster-scoped sample is not removed with the check's namespace."""
-        await self.delete(self.ref)
+        if self.uid:
+            with suppress(NotFound, Stale):
+                await self.api.delete(self.ref, uid=self.uid)
 
     # --- the object --------------------------------------------------------------------------------------------------
 
     async def create(self) -> Manifest:
         """Create the sample under the field manager of a user, and return the created object."""
-        manifest = copy.deepcopy(dict(self.subject.sample))
-        where = {"name": self.ref.name, **({"namespace": self.namespace} if self.ref.kind.namespaced else {})}
-        manifest["metadata"] = {**manifest.get("metadata", {}), **where}
-        made = await self.api.create(manifest, kind=self.ref.kind, field_manager=HUMAN)
+        made = await self._create_at(self.ref)
         self.uid = str(get_path(made, "metadata", "uid"))
         return made
+
+    async def _create_at(self, ref: ObjectRef) -> Manifest:
+        manifest = copy.deepcopy(dict(self.subject.sample))
+        where = {"name": ref.name, **({"namespace": ref.namespace} if ref.namespace else {})}
+        manifest["metadata"] = {**manifest.get("metadata", {}), **where}
+        made = await self.api.create(manifest, kind=ref.kind, field_manager=HUMAN)
+        if ref.namespace is None:
+            self.examination.leavings.add(made, ref.kind)
+        return made
+
+    async def at_work(self) -> None:
+        """Create another sample elsewhere, and wait until the controller has written for it.
+
+        A process that waits for a Lease is silent, too. Raises NotTried if there is no such write in time.
+        """
+        namespace = f"{self.namespace}-proof"
+        ref = attrs.evolve(self.ref, name=f"{self.ref.name}-proof")
+        if self.ref.kind.namespaced:
+            await self.make_namespace(namespace, self.labels)
+            await self._have_further(namespace)
+            ref = attrs.evolve(self.ref, namespace=namespace)
+        number = self.audit.number
+        await self._create_at(ref)
+
+        def is_proof(call: RecordedRequest) -> bool:
+            is_there = call.concerns(ref) or call.path.namespace == namespace
+            return is_there and call.writes and call.succeeded and call.path.plural not in _NO_WORK
+
+        proof = no_wait(lambda: self.audit.first(is_proof, number))
+        await self.required("a write for another object", proof, 3 * self.patience)
 
     async def managed(self) -> Manifest:
         """Create the sample, wait until the controller has written and come to rest, and return the object.
@@ -199,6 +245,4 @@ def ref_of_call(call: RecordedRequest) -> ObjectRef:
 
 def edited_spec(sample: Manifest, edited: Manifest) -> Mapping[str, Any]:
     """Return the merge patch that turns the spec of `sample` into the spec of `edited`."""
-    before: Any = sample.get("spec") or {}
-    after: Any = edited.get("spec") or {}
-    return {**after, **dict.fromkeys(set(before) - set(after))}
+    return patch_between(sample.get("spec") or {}, edited.get("spec") or {})

@@ -6,9 +6,10 @@ the process or the whole cluster.
 
 import secrets
 import shutil
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Self, TypeVar
@@ -27,6 +28,7 @@ from purekube.ports import PatchType, Propagation
 from purekube_http import KubeApiClient, load_config
 from purekube_http.forwarding import Forwarder
 from purekube_run.examination.audit import Audit, RecordedRequest, Where
+from purekube_run.examination.leavings import Leavings
 from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
 from purekube_run.examination.patience import first_true, no_wait
 from purekube_run.examination.proxy import Proxy, ProxyFault
@@ -40,6 +42,8 @@ HUMAN: Final = "kubectl-edit"
 """The field manager of the user whom the examiner plays."""
 _BESIDE: Final = 6
 _STARTS: Final = 60.0
+_REMOVAL: Final = 20.0
+"""The maximum number of seconds for removing what is left in a cluster that lasts."""
 
 
 @attrs.define(eq=False)
@@ -66,6 +70,12 @@ class Examination:
     processes: list[OperatorProcess] = attrs.field(factory=list)
     cleaning: int = 0
     """The number of finished checks whose namespaces are still being deleted."""
+    leavings: Leavings = attrs.field(init=False)
+    """The namespaces and cluster-scoped objects that the examiner has created."""
+    _starting: anyio.Lock = attrs.field(factory=anyio.Lock)
+
+    def __attrs_post_init__(self) -> None:
+        self.leavings = Leavings(self.api)
 
     @property
     def audit(self) -> Audit:
@@ -100,7 +110,7 @@ class Examination:
     async def watching(self, process: OperatorProcess, since: int) -> None:
         """Wait until the process opens a watch of the kind `primary`, after the request with the number `since`.
 
-        Raises CommandError if the process ends, or does not open the watch in time.
+        Raises DidNotStart if the process ends, or does not open the watch in time.
         """
         kind = self.primary
 
@@ -109,13 +119,13 @@ class Examination:
 
         async def opened() -> RecordedRequest | None:
             if process.status is not None:
-                raise CommandError(f"the operator ended with status {process.status}:\n{process.last_lines}")
+                raise DidNotStart(f"the operator ended with status {process.status}:\n{process.last_lines}")
             return await self.audit.until(watches, 0.2, since)
 
         began = anyio.current_time()
         if await first_true(opened, _STARTS) is None:
             waited = anyio.current_time() - began
-            raise CommandError(f"the operator watches no {kind.plural} after {round(waited)} s:\n{process.last_lines}")
+            raise DidNotStart(f"the operator watches no {kind.plural} after {round(waited)} s:\n{process.last_lines}")
 
     def end(self) -> None:
         """Kill every process of the operator."""
@@ -175,22 +185,43 @@ class Examination:
         seconds = self.audit.seconds - began
         return Finding(check.clause, check.sentence, verdict, message, evidence, seconds, check.name)
 
+    async def _run_operator(self) -> None:
+        """Start a process of the operator if the last one has ended. Raises NotTried if it does not start.
+
+        Checks that begin at the same time start one process together.
+        """
+        async with self._starting:
+            if self.operator.status is None:
+                return
+            try:
+                await self.restart()
+            except DidNotStart as error:
+                raise NotTried(f"the operator does not start again: {error}") from error
+
     async def _examined(
         self, check: Check[C], case: "Callable[[Examination, Check[C]], C]"
     ) -> tuple[str, tuple[str, ...]]:
         if missing := sorted(check.needs - self.has):
             raise NotTried(f"needs {', '.join(missing)}")
-        if self.operator.status is not None:
-            await self.restart()
+        await self._run_operator()
         try:
-            async with case(self, check) as running:
+            async with AsyncExitStack() as stack:
+                running = case(self, check)
+                stack.push_async_exit(running.__aexit__)  # also for what a run that cannot begin has created
+                await running.__aenter__()
                 await check.body(running)
                 return "", tuple(running.evidence)
+        except DidNotStart as error:
+            raise Broken(f"the operator does not start again: {error}") from error
         except OperatorError as error:
             raise NotTried(f"the examiner's own request was refused: {error.message}") from error
         finally:
             if check.alone:
                 self.operator.resume()
+
+
+class DidNotStart(CommandError):
+    """The error raised when a process of the operator ends at once, or does not open its watch in time."""
 
 
 class Case:
@@ -202,6 +233,8 @@ class Case:
 
     labels: ClassVar[Mapping[str, str]] = {}
     """The labels of the namespace that is created for each run."""
+    held: Sequence[Kind] = ()
+    """The kinds of namespaced objects on which finalizers of the operator may be left when it runs no more."""
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
         self.examination = examination
@@ -212,7 +245,7 @@ class Case:
         self.namespace = f"examined-{secrets.token_hex(3)}"
         self.since = self.audit.number
         self.evidence: list[str] = []
-        self._namespaces: list[str] = []
+        self._namespaces: list[ObjectRef] = []
 
     async def __aenter__(self) -> Self:
         await self.make_namespace(self.namespace, self.labels)
@@ -226,10 +259,10 @@ class Case:
     async def _clean(self) -> None:
         """Delete the namespaces of the check. Other checks may run meanwhile."""
         try:
-            for name in self._namespaces:
-                with suppress(OperatorError):
-                    await self.api.delete(ObjectRef(NAMESPACE, None, name))
-            await self.clean()
+            for ref in self._namespaces:
+                await self.examination.leavings.delete(ref)
+            with suppress(OperatorError):  # the end of the examination tries again
+                await self.clean()
         finally:
             self.examination.cleaning -= 1
 
@@ -256,8 +289,10 @@ class Case:
         are its labels.
         """
         made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
-        await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
-        self._namespaces.append(name)
+        live = await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
+        self._namespaces.append(self.examination.leavings.add(live, NAMESPACE))
+        for kind in self.held:
+            self.examination.leavings.holds(kind, name)
 
     async def apply(self, manifest: Manifest, kind: Kind, manager: str = "gitops") -> ObjectRef:
         """Apply an object with force, as a GitOps tool does, and return its reference.
@@ -317,9 +352,15 @@ class Case:
         began = anyio.current_time()
         if (result := await self.seen(look, seconds)) is None:
             waited = anyio.current_time() - began
-            raise Broken(f"{what}: not within {round(waited)} s", *await self.evidence_now())
+            raise Broken(f"{what}: not within {round(waited)} s", *await self.evidence_now(), *self._ends())
         assert result is not None
         return result
+
+    def _ends(self) -> list[str]:
+        process = self.examination.operator
+        if process.status is None:
+            return []
+        return [f"the operator's process ended with status {process.status}: {process.last_lines}"]
 
     async def required(self, what: str, look: Callable[[], Awaitable[T | None]], seconds: float | None = None) -> T:
         """Call `look` repeatedly until its result is true, and return that result.
@@ -389,14 +430,16 @@ class Case:
 
 @asynccontextmanager
 async def open_examination(
-    config: Any, command: OperatorCommand, primary: Kind, *, patience: float, keep: bool
+    config: Any, command: OperatorCommand, primary: Kind, *, patience: float, keep: bool, lasts: bool = False
 ) -> AsyncIterator[Examination]:
     """Open an examination on the API server of `config`; all its processes and tasks end with the `async with` block.
 
     `command` starts the operator, which counts as started once it watches the kind `primary`. A check waits up to
     `patience` seconds for an effect. With `keep`, the folder with the operator's logs and the namespaces of checks are
-    not deleted.
+    not deleted. If the cluster `lasts` longer than the examination, everything that the examiner has created in it is
+    removed, also after an error or a signal.
     """
+    removes = lasts and not keep
     forwarder = Forwarder(config)
     folder = Path(tempfile.mkdtemp(prefix="examination-"))
     try:
@@ -405,8 +448,13 @@ async def open_examination(
             examination = Examination(api, group, proxy, command, primary, folder, patience, keep=keep)
             try:
                 yield examination
+                if removes:
+                    await examination.leavings.until_gone(patience)
             finally:
                 examination.end()
+                if removes:
+                    with anyio.move_on_after(_REMOVAL, shield=True):
+                        await examination.leavings.release(_say_released)
                 group.cancel_scope.cancel()
     except BaseExceptionGroup as errors:
         raise unwrap_group(errors) from None
@@ -415,6 +463,10 @@ async def open_examination(
             await forwarder.close()
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _say_released(ref: ObjectRef) -> None:
+    print(f"{ref}: the examiner removed the finalizers, which the operator had left", file=sys.stderr)
 
 
 @asynccontextmanager

@@ -64,7 +64,12 @@ async def examine_controller_with(
         kind, has_status = kinds[request.sample["apiVersion"], request.sample["kind"]]
         edited = None if request.edited is None else edited_spec(request.sample, request.edited)
         async with open_examination(
-            config, request.command, kind, patience=request.patience, keep=request.keep
+            config,
+            request.command,
+            kind,
+            patience=request.patience,
+            keep=request.keep,
+            lasts=request.kubeconfig is not None,
         ) as examination:
             examination.has = frozenset([*["status"] * has_status, *["edited"] * (edited is not None)])
             examination.played = {

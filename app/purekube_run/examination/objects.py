@@ -12,6 +12,9 @@ from purekube_run.examination.verdicts import NotTried, holds
 _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 """The pattern of reasons in the Kubernetes API."""
 
+APART: Final = 2.0
+"""The seconds between two writes after which two transitions have different times, also if a write was slow."""
+
 FOREIGN_CONDITION: Final[Mapping[str, str]] = {
     "type": "example.com/Audited",
     "status": "True",
@@ -63,16 +66,20 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def holds_times(writes: Sequence[RecordedRequest]) -> None:
-    """Raise Broken if a write changed a condition's lastTransitionTime although the condition's status stayed the same.
+    """Raise Broken if a condition's lastTransitionTime moved while its status stayed, or stayed while its status moved.
 
+    The times have whole seconds, so a time may stay if the status moves within `APART` seconds after the write before.
     Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
     """
     states = [(call, conditions_of(call.answer)) for call in writes if conditions_of(call.answer)]
     if len(states) < 2:
         raise NotTried("its stimulus did not come about: two writes of the status")
-    for (_, former), (call, conditions) in pairwise(states):
+    for (earlier, former), (call, conditions) in pairwise(states):
         for kind, entry in conditions.items():
             before = former.get(kind, {})
+            times = before.get("lastTransitionTime"), entry.get("lastTransitionTime")
             if before.get("status") == entry.get("status"):
-                times = before.get("lastTransitionTime"), entry.get("lastTransitionTime")
                 holds(times[0] == times[1], f"{kind} stayed {entry['status']} while its time went {times}", call)
+            elif before and call.at - earlier.at > APART:
+                statuses = before.get("status"), entry.get("status")
+                holds(times[0] != times[1], f"{kind} went {statuses} while its time stayed {times[0]}", earlier, call)

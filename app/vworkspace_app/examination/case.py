@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
+import attrs
+
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
 from purekube.apimachinery.resources import (
@@ -63,6 +65,8 @@ class InstanceCase(Case):
         self.flux = flux_in(self.api, examination.group, self.namespace)
         self.engines = engines_in(self.api, examination.group, self.namespace)
         self._subjects: list[ObjectRef] = []
+        played = CHILDREN if "played-flux" in examination.has else ()
+        self.held = (APPLICATION_INSTANCE, OPERATION, *played)
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -148,6 +152,19 @@ class InstanceCase(Case):
         change: dict[str, Any] = {"chart": {"version": version}} if version else {}
         change = merge_patch(change, {"values": {"inline": values}} if values else {})
         return int((await self.edit(ref, {"spec": change}))["metadata"]["generation"])
+
+    async def at_work(self) -> None:
+        """Apply an instance in another namespace, and wait until the operator has made its release.
+
+        A process that waits for a Lease is silent, too. Raises NotTried if there is no release in time.
+        """
+        other = f"{self.namespace}-proof"
+        await self.make_namespace(other, self.labels)
+        manifest = self.manifest()
+        manifest["metadata"]["namespace"] = manifest["spec"]["release"]["namespace"] = other
+        ref = await self.have(manifest)
+        release = attrs.evolve(self.release_ref(), namespace=other)
+        await self.required(f"a release of {ref}", lambda: self.get(release), 3 * self.patience)
 
     def release_ref(self, name: str = "shop") -> ObjectRef:
         """Return the reference of an instance's HelmRelease."""

@@ -127,7 +127,12 @@ async def examine(request: ExaminationRequest, on_finding: Callable[[Finding], N
     async with (
         cluster_for(request.kubeconfig, crds, "") as (config, server),
         open_examination(
-            config, request.command, APPLICATION_INSTANCE, patience=request.patience, keep=request.keep
+            config,
+            request.command,
+            APPLICATION_INSTANCE,
+            patience=request.patience,
+            keep=request.keep,
+            lasts=request.kubeconfig is not None,
         ) as examination,
     ):
         await _prepare(examination, request)
@@ -152,7 +157,8 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
     for name in (_OWN_NAMESPACE, "velero"):
         with suppress(AlreadyExists):
             manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
-            await examination.api.create(manifest, kind=NAMESPACE, field_manager="examiner")
+            made = await examination.api.create(manifest, kind=NAMESPACE, field_manager="examiner")
+            examination.leavings.add(made, NAMESPACE)
     examination.has = frozenset([name async for name in _offers(examination, request)])
     examination.played = {"control": control, "token": token, "replicas": request.replicas, "chart": request.chart}
 

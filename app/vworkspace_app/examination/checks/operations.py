@@ -236,6 +236,7 @@ async def backup_stays(c: InstanceCase) -> None:
         return next((each for each in items if get_path(each, "spec", "includedNamespaces") == [c.namespace]), None)
 
     made = await c.until("a Backup of the namespace", backup)
+    c.examination.leavings.add(made, VELERO_BACKUP)
     excluded: Any = get_path(made, "spec", "excludedResources") or ()
     holds(any("operations" in each for each in excluded), f"our own kinds are in the backup: {excluded}")
     body = {"status": {"phase": "Completed", "completionTimestamp": "2026-01-01T00:00:00Z"}}

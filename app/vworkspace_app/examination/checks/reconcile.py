@@ -228,6 +228,7 @@ async def silence_after_restart(c: InstanceCase) -> None:
     await c.settled()
     number = c.audit.number
     await c.examination.restart()
+    await c.at_work()
     await anyio.sleep(c.quiet)
     wrote = c.own_writes(number)
     holds(not wrote, f"{len(wrote)} writes after a restart", *wrote[:4])

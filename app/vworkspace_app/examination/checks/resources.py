@@ -13,6 +13,7 @@ from purekube.apimachinery.resources import EVENT, HELM_RELEASE, SECRET
 from purekube.ports import Propagation
 from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import (
+    APART,
     FOREIGN_CONDITION,
     conditions_of,
     holds_form,
@@ -57,6 +58,7 @@ async def forbidden_version(c: InstanceCase) -> None:
     spec = {"clusterId": c.cluster_id, "policy": {"forbiddenVersions": [version]}}
     head = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind, "metadata": {"name": name}}
     policy = await c.apply({**head, "spec": spec}, CLUSTER)
+    c.examination.leavings.add(await c.api.get(policy), CLUSTER)
     try:
         await anyio.sleep(1.0)
         ref = await c.instance(chart=c.chart(version))
@@ -69,10 +71,10 @@ async def forbidden_version(c: InstanceCase) -> None:
 @check("RES-4", "lastTransitionTime moves when the status of a condition moves, and only then")
 async def transition_times(c: InstanceCase) -> None:
     ref = await c.managed()
-    await anyio.sleep(1.1)  # the times have whole seconds
+    await anyio.sleep(APART + 0.1)
     await c.want(ref, "1.1.0")
     await c.ready(ref)
-    await anyio.sleep(1.1)
+    await anyio.sleep(APART + 0.1)
     await c.edit(ref, {"spec": {"suspend": True}})  # Ready stays, while the status is written
     await c.required("Suspended=True (REC-5)", lambda: c.has_condition(ref, "Suspended", "True"))
     holds_times([call for call in c.writes() if call.concerns(ref) and call.succeeded])
