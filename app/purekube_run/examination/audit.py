@@ -39,6 +39,8 @@ class RecordedRequest:
     answer: Any = attrs.field(default=None, repr=False)
     disturbed: str = ""
     """The name of the injected fault that disturbed the request; empty if there was none."""
+    accept: str = ""
+    """The media types that the operator accepts as the response, in the order of its preference."""
 
     @property
     def verb(self) -> str:
@@ -57,6 +59,14 @@ class RecordedRequest:
         A review, such as a SubjectAccessReview, does not count as a write.
         """
         return self.method not in ("GET", "HEAD") and not self.query.get("dryRun") and self.path.group not in _REVIEWS
+
+    @property
+    def reads_metadata_only(self) -> bool:
+        """True for a read whose response has only the metadata of objects, as metadata clients ask for it.
+
+        They name `application/json` last, for API servers that do not know how to cut the objects.
+        """
+        return self.method == "GET" and "as=PartialObjectMetadata" in self.accept.partition(",")[0]
 
     @property
     def succeeded(self) -> bool:
@@ -155,6 +165,7 @@ class Audit:
             headers.get("user-agent", ""),
             content_type,
             _decoded(body, content_type),
+            accept=headers.get("accept", ""),
         )
         self.calls.append(call)
         self._notify()

@@ -46,6 +46,11 @@ class ControllerRequest:
         """The checks whose name or clause (numbered requirement) is in `only`, or all checks if `only` is empty."""
         return [each for each in CHECKS.checks if not self.only or {each.clause, each.name} & set(self.only)]
 
+    @property
+    def unknown(self) -> Sequence[str]:
+        """The words in `only` that are neither a check nor a clause (numbered requirement)."""
+        return [each for each in self.only if not any(each in (check.clause, check.name) for check in CHECKS.checks)]
+
 
 async def examine_controller_with(
     request: ControllerRequest, on_finding: Callable[[Finding], None]
@@ -106,8 +111,19 @@ async def _resources(forwarder: Forwarder, version: str) -> list[Any]:
         answer = await forwarder.open("GET", path, {"accept": "application/json"}, b"")
         if answer.status == HTTPStatus.NOT_FOUND:
             return []  # with a body that is no JSON: no kind of this group and version is served
-        document = json.loads(await answer.body())
+        content = await answer.body()
+        if answer.status != HTTPStatus.OK:
+            raise CommandError(f"the API server answers {path} with {answer.status}: {_message(content)}")
+        document = json.loads(content)
     except (NoAnswer, ValueError) as error:
         raise CommandError(f"the API server does not list its resources: {error}") from error
     resources: list[Any] = document.get("resources", [])
     return resources
+
+
+def _message(content: bytes) -> str:
+    """Return the message of a Status, or the beginning of any other body."""
+    try:
+        return str(json.loads(content)["message"])
+    except (ValueError, KeyError, TypeError):
+        return content[:200].decode("utf-8", "replace")

@@ -5,6 +5,7 @@ import shlex
 import signal
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,6 +62,7 @@ class OperatorProcess:
         """
         self.number = number
         self.log = log
+        self._is_killed = False
         try:
             with log.open("ab") as out:
                 self._process = subprocess.Popen(
@@ -91,8 +93,14 @@ class OperatorProcess:
             os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
-        """Kill the process at once, as a power failure would, and wait for its end."""
-        self.send(signal.SIGKILL)
+        """Kill the process and its children at once, as a power failure would, and wait for its end.
+
+        The children are killed also if the process has ended before them, as a shell or `go run` does.
+        """
+        if not self._is_killed:
+            self._is_killed = True  # a later process may have the number of a group that is empty
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def pause(self) -> None:

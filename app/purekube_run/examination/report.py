@@ -1,15 +1,18 @@
 """The report of an examination, with an entry for each check: as a table for the terminal, as JSON, and as JUnit."""
 
 import json
+import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from xml.etree import ElementTree
 
 from purekube_run.examination.verdicts import Check, Finding, Verdict, counts
-from purekube_run.process.command_line import CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 
 _WIDTH: Final = 100
+_NOT_IN_XML: Final = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def line_of(finding: Finding) -> str:
@@ -70,7 +73,18 @@ def as_junit(findings: Sequence[Finding], name: str) -> str:
         else:
             ElementTree.SubElement(case, "system-out").text = text
     ElementTree.indent(suite)
-    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+    # XML has no form for these characters, and an operator's texts may have any.
+    return _NOT_IN_XML.sub("\ufffd", ElementTree.tostring(suite, encoding="unicode", xml_declaration=True)) + "\n"
+
+
+def check_reports(files: Iterable[Path]) -> None:
+    """Raise CommandError if the folder of a report does not exist or cannot be written to.
+
+    An examination takes minutes: its result must not be lost at its end.
+    """
+    for file in files:
+        if file.is_dir() or not os.access(file if file.exists() else file.absolute().parent, os.W_OK):
+            raise CommandError(f"--report {file}: cannot be written", status=USAGE)
 
 
 def write_reports(files: Iterable[Path], findings: Sequence[Finding], about: Mapping[str, Any], name: str) -> None:

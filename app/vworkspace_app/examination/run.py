@@ -105,6 +105,12 @@ class ExaminationRequest:
         return sorted(chosen, key=lambda each: place_of(each.clause))
 
     @property
+    def unknown(self) -> Sequence[str]:
+        """The chosen clauses and names of which the profile has no check and no reason why there is none."""
+        known = {name for each in self.checks for name in (each.clause, each.name)}
+        return [each for each in self.clauses if each not in known | {finding.clause for finding in self.unseen}]
+
+    @property
     def unseen(self) -> Sequence[Finding]:
         """The findings (results) about chosen clauses that cannot be observed from outside.
 

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from kubelab.cluster.definitions import KubelabError, read_definitions
 from purekube.apimachinery.manifest import Manifest
-from purekube_run.examination.controller_case import NEEDS
+from purekube_run.examination.controller_case import NEEDS, edited_spec
 from purekube_run.examination.controller_checks import CHECKS
 from purekube_run.examination.examine_controller import NAMES, ControllerRequest, examine_controller_with
 from purekube_run.examination.operator_process import OperatorCommand
-from purekube_run.examination.report import listed
+from purekube_run.examination.report import check_reports, listed
 from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.arguments import Parameter
@@ -75,8 +75,14 @@ def examine_controller(
         patience_of(timeout),
         keep,
     )
-    if not request.checks:
-        raise CommandError(f"--only {' '.join(only or ())}: no such check; --list prints them", status=USAGE)
+    if unknown := request.unknown:
+        raise CommandError(f"--only {' '.join(unknown)}: no such check; --list prints them", status=USAGE)
+    if request.edited is not None and not edited_spec(request.sample, request.edited):
+        raise CommandError(f"--edited {edited}: its spec is that of --sample", status=USAGE)
+    for option, value in (("--crds", crds), ("--simulate", simulate)):
+        if value and kubeconfig is not None:
+            raise CommandError(f"{option} is for the embedded API server, and --kubeconfig names another", status=USAGE)
+    check_reports(report or ())
     findings, server = run_examination(lambda: examine_controller_with(request, teller(output)))
     about = {"operator": operator, "server": server, "kind": str(first["kind"])}
     return concluded(findings, about, output, report or [])

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.examination.operator_process import OperatorCommand
-from purekube_run.examination.report import as_json, line_of, listed, summary_of, write_reports
+from purekube_run.examination.report import as_json, check_reports, line_of, listed, summary_of, write_reports
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from purekube_run.process.command_line import FAILURE, INTERRUPTED, USAGE, CommandError
 from purekube_run.process.signals import run_until_signal
@@ -81,8 +81,9 @@ def examine_operator(
         cluster_id,
         chart,
     )
-    if not request.checks and not request.unseen:
-        raise CommandError(f"--clause {' '.join(clause or ())}: no such check in profile {profile}", status=USAGE)
+    if unknown := request.unknown:
+        raise CommandError(f"--clause {' '.join(unknown)}: no such check in profile {profile}", status=USAGE)
+    check_reports(report or ())
     findings, server = run_examination(lambda: examine(request, teller(output)))
     about = {"operator": operator, "server": server, "profile": profile.value}
     return concluded(findings, about, output, report or [])

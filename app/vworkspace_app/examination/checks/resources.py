@@ -229,7 +229,7 @@ async def values_secret(c: InstanceCase) -> None:
         if call.path.namespace in (None, c.namespace)
         and call.path.namespace != own
         and not call.query.get("labelSelector")
-        and "PartialObjectMetadata" not in call.content_type
+        and not call.reads_metadata_only
     ]
     holds(not read, "the operator reads Secrets of its tenants", *read[:3])
 
