@@ -4,6 +4,7 @@ A defect changes a few lines of the correct operator as it starts: a decision is
 holds this module.
 """
 
+import asyncio
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -227,6 +228,17 @@ def is_ready_for_an_older_generation() -> None:
 def moves_every_transition_time() -> None:
     former = condition_times._timed
     replace(former, lambda old, want, generation, now: former(None, want, generation, now))
+
+
+@defect("RES-4")
+def moves_no_transition_time() -> None:
+    former = condition_times._timed
+
+    def timed(old: Any, want: Any, generation: int, now: str) -> Any:
+        made = former(old, want, generation, now)
+        return made if old is None else attrs.evolve(made, last_transition_time=old.last_transition_time)
+
+    replace(former, timed)
 
 
 @defect("RES-4")
@@ -537,6 +549,21 @@ def applies_closed_jobs() -> None:
             await former(self, job_id)
         except JobClosed:
             return
+
+    _control("ack", ack)
+
+
+@defect("PULL-1")
+def acknowledges_late() -> None:
+    former = HttpControlPlane.ack
+    late: set[asyncio.Task[None]] = set()
+
+    async def ack(self: HttpControlPlane, job_id: str) -> None:
+        async def later() -> None:
+            await anyio.sleep(2.0)
+            await former(self, job_id)
+
+        late.add(asyncio.create_task(later()))
 
     _control("ack", ack)
 

@@ -12,6 +12,7 @@ import anyio
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, EVENT, HELM_RELEASE
+from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import is_owned_by, shown
 from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import NotTried, holds
@@ -34,10 +35,20 @@ def _outcome(job: JobEntry) -> str:
 
 @check("PULL-1", "the agent polls, and acknowledges a job before anything is applied", needs=NEEDS)
 async def ack_first(c: InstanceCase) -> None:
-    job = c.offer()
-    await c.until("an ack", no_wait(lambda: job.acked_at is not None))
-    await c.required("an instance of the job (PULL-2)", lambda: c.get(_instance(c)))
-    holds(job.acks >= 1, "the job was applied without an ack")
+    acks_at_writes: list[int] = []
+
+    def note(call: RecordedRequest) -> bool:
+        if c.a_write(APPLICATION_INSTANCE, name="shop")(call):
+            acks_at_writes.append(job.acks)
+        return False
+
+    with c.proxy.fault("writes noted", note):
+        job = c.offer()
+        await c.until("an ack", no_wait(lambda: job.acked_at is not None))
+        await c.required("an instance of the job (PULL-2)", lambda: c.get(_instance(c)))
+    if not acks_at_writes:
+        raise NotTried("its stimulus did not come about: a write of the instance")
+    holds(acks_at_writes[0], "the job was applied before its ack")
 
 
 @check("PULL-1", "a job whose ack is answered 409 is not applied", needs=NEEDS)
