@@ -11,16 +11,20 @@ from xml.etree import ElementTree
 import pytest
 
 import kubelab
+from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import flux_crds
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.process.command_line import INTERRUPTED
 from tests.docs.spec_pages import clauses
 from tests.support.commands import COMMAND, Ended, Running, run
 from tests.support.patience import until
+from vworkspace_app.examination.played import ENGINES
 from vworkspace_app.examination.run import CODES, UNSEEN, ExaminationProfile, ExaminationRequest
 from vworkspace_core.api.crd import crd_manifests
 
 GITOPS = f"{COMMAND} run --kubeconfig {{kubeconfig}} --no-agent --cluster-id {{cluster_id}}"
+
+SNAPSHOTS = "snapshot.storage.k8s.io"
 
 ENDING = ("OPS-8", "OPS-11", "OPS-12")
 """The clauses with a check whose Job hangs."""
@@ -116,3 +120,16 @@ def test_a_cluster_that_runs_the_jobs_is_no_fault_of_the_operator(tmp_path: Path
     verdicts = {check["check"]: check["verdict"] for check in json.loads(report.read_text())["checks"]}
     assert verdicts.keys() >= {"external_deletion", "cancel", "delete_running", "deadline"}
     assert set(verdicts.values()) <= {"pass", "not tried"}, "which controller is faster is left open"
+
+
+@pytest.mark.slow
+def test_a_cluster_with_velero_and_without_snapshots_is_no_fault_of_the_operator(tmp_path: Path) -> None:
+    """CONF-1: what a check needs is what it uses."""
+    report = tmp_path / "report.json"
+    engines = [crd for crd in downstream_crds(ENGINES) if SNAPSHOTS not in crd["metadata"]["name"]]
+    with kubelab.serve(crds=(*crd_manifests(), *flux_crds(), *engines)) as server:
+        words = ("--kubeconfig", server.kubeconfig, "--report", report, "--timeout", "5s")
+        examined(*words, "--clause", "OPS-7", "--clause", "OPS-10")
+
+    verdicts = {check["check"]: check["verdict"] for check in json.loads(report.read_text())["checks"]}
+    assert verdicts == {"backup_stays": "pass", "snapshot": "not tried"}

@@ -45,7 +45,8 @@ NEEDS: Final[Mapping[str, str]] = {
     "operations": "the CRD of Operations",
     "clusters": "the CRD of Clusters",
     "played-flux": "Flux played by the examiner (--flux played)",
-    "engines": "the embedded cluster, or CRDs of the engines",
+    "velero": "the embedded cluster, or the CRDs of Velero",
+    "snapshots": "the embedded cluster, or the CRDs of the CSI snapshotter",
     "embedded": "the embedded cluster, since it takes CRDs away",
 }
 """The prerequisites that a check may have, each with the text that `conformance list` prints for it."""

@@ -17,7 +17,7 @@ from kubelab.downstream.crds import downstream_crds
 from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import AlreadyExists, OperatorError
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP
+from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube_run.examination.examination import Examination, cluster_for, open_examination
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
@@ -171,7 +171,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
 
 async def _offers(examination: Examination, request: ExaminationRequest) -> AsyncIterator[str]:
     """Yield the names of the prerequisites of checks that this examination provides: keys of `NEEDS`."""
-    served = {"operations": OPERATION, "clusters": CLUSTER, "engines": VELERO_BACKUP}
+    served = {"operations": OPERATION, "clusters": CLUSTER, "velero": VELERO_BACKUP, "snapshots": VOLUME_SNAPSHOT}
     for name, kind in served.items():
         if await _is_served(examination, kind):
             yield name

@@ -225,7 +225,7 @@ async def engine_object(c: InstanceCase) -> None:
     holds(not edits, "the operator edited the Job", *edits)
 
 
-@check("OPS-7", "deleting a finished backup's Operation keeps the backup", needs=(*NEEDS, "engines"))
+@check("OPS-7", "deleting a finished backup's Operation keeps the backup", needs=(*NEEDS, "velero"))
 async def backup_stays(c: InstanceCase) -> None:
     await c.target(("backup", "velero"))
     where = str(c.examination.values.get("velero_namespace", "velero"))
@@ -320,7 +320,7 @@ async def failed_upgrade(c: InstanceCase) -> None:
     await c.until(f"the release is back at {VERSION}", back)
 
 
-@check("OPS-10", "a snapshot is done when it is ready and bound", needs=(*NEEDS, "engines"))
+@check("OPS-10", "a snapshot is done when it is ready and bound", needs=(*NEEDS, "snapshots"))
 async def snapshot(c: InstanceCase) -> None:
     c.engines.behave(rules=(DownstreamRule(DownstreamOutcome(Ending.STALL), kind="VolumeSnapshot"),))
     await c.target(("backup", "snapshot"))
