@@ -185,8 +185,12 @@ class ClusterUnderTest(ABC):
         if kind.namespaced:
             self._have_namespace(str(metadata(manifest)["namespace"]))
         made = self._do(lambda api: api.create(manifest, kind=kind, field_manager=SOMEBODY))
+        self._created(made, kind)
         self._say(f"somebody creates {ref_of(made, kind)}")
         return self._as_given(kind, made)
+
+    def _created(self, made: Manifest, kind: Kind) -> None:  # noqa: B027 (a cluster in memory ends with the test)
+        """Record an object that the test has created. By default there is nothing to record."""
 
     @overload
     def change(

@@ -7,12 +7,20 @@ import unittest
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 from kubelab.downstream import DownstreamSimulator
 from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
 from kubelab.simulation.running import run_simulator
-from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, leaves_of
+from purekube.apimachinery.errors import (
+    AlreadyExists,
+    KindMissing,
+    NotFound,
+    OperatorError,
+    Stale,
+    leaves_of,
+)
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.ports import KubeApi, PatchType
@@ -73,6 +81,7 @@ class RealCluster(ClusterUnderTest):
         self._replica: ExtensionReplica | None = None
         self._failure: BaseException | None = None
         self._installed: list[ObjectRef] = []
+        self._wide: dict[ObjectRef, str] = {}
         self._logs = keeping_logs(self.log)
 
     def __enter__(self) -> Self:
@@ -231,13 +240,31 @@ class RealCluster(ClusterUnderTest):
 
         Finalizers are removed before, because no controller runs any more.
         """
+        errors = [error for step in self._removals() if (error := _error_of(step)) is not None]
+        if errors:
+            raise errors[0]
+
+    def _removals(self) -> Iterator[Callable[[], None]]:
+        """Yield the steps of the removal. A step that is refused must not keep the others from being taken."""
         for kind in self._names:
-            for ref in self._left(kind):
-                self._free(ref)
+            yield partial(self._free_all, kind)
+        for ref, uid in self._wide.items():
+            yield partial(self._free, ref, uid)
         for ref in self._installed:
-            if not self._is_in_use(ref.name):
-                self._remove(ref)
-        self._remove(ObjectRef(NAMESPACE, None, self.namespace))
+            yield partial(self._uninstall, ref)
+        yield partial(self._remove, ObjectRef(NAMESPACE, None, self.namespace))
+
+    def _free_all(self, kind: Kind) -> None:
+        for ref in self._left(kind):
+            self._free(ref)
+
+    def _uninstall(self, definition: ObjectRef) -> None:
+        if not self._is_in_use(definition.name):
+            self._remove(definition)
+
+    def _created(self, made: Manifest, kind: Kind) -> None:
+        if not kind.namespaced:
+            self._wide[ref_of(made, kind)] = str(metadata(made)["uid"])
 
     def _is_in_use(self, definition: str) -> bool:
         """Report whether other users have objects of a CRD that the test installed.
@@ -260,15 +287,27 @@ class RealCluster(ClusterUnderTest):
             for item in self._do(lambda api: api.list(kind, namespace=where)).items:
                 yield ref_of(item, kind)
 
-    def _free(self, ref: ObjectRef) -> None:
-        free = {"metadata": {"finalizers": None}}
+    def _free(self, ref: ObjectRef, uid: str | None = None) -> None:
+        """Delete an object without its finalizers. With `uid`, leave another object of that name as it is."""
+        live = self._live(ref)
+        if live is None or uid not in (None, metadata(live)["uid"]):
+            return
+        free = {"metadata": {"finalizers": None, "uid": metadata(live)["uid"]}}
         with suppress(NotFound):
             self._do(lambda api: api.patch(ref, free, patch_type=PatchType.MERGE, field_manager=SOMEBODY))
-        self._remove(ref)
+        self._remove(ref, uid)
 
-    def _remove(self, ref: ObjectRef) -> None:
-        with suppress(NotFound):
-            self._do(lambda api: api.delete(ref))
+    def _remove(self, ref: ObjectRef, uid: str | None = None) -> None:
+        with suppress(NotFound, Stale):
+            self._do(lambda api: api.delete(ref, uid=uid))
+
+
+def _error_of(step: Callable[[], None]) -> OperatorError | None:
+    try:
+        step()
+    except OperatorError as error:
+        return error
+    return None
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
