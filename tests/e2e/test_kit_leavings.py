@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
 import kubelab
@@ -25,8 +26,6 @@ def names(server: kubelab.Server, kind: Kind) -> set[str]:
     async def listed() -> set[str]:
         async with KubeApiClient(load_config(server.kubeconfig)) as api:
             return {item["metadata"]["name"] for item in (await api.list(kind)).items}
-
-    import anyio
 
     return anyio.run(listed)
 

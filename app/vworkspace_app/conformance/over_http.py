@@ -5,6 +5,8 @@ them. Jobs are offered by its admin API or, if it has none, by the shell command
 """
 
 import json
+import os
+import signal
 import subprocess
 import uuid
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -43,6 +45,8 @@ class ControlPlaneAt:
     admin_token: str = attrs.field(default="", repr=False)
     enqueue_command: str = ""
     ca: str = attrs.field(default="", repr=False)
+    enqueue_seconds: float = 15.0
+    """The maximum number of seconds for one run of `enqueue_command`. The wait cannot be cancelled."""
 
     @asynccontextmanager
     async def __call__(self) -> AsyncIterator["HttpSubject"]:
@@ -119,7 +123,11 @@ class HttpSubject:
 
     async def _by_command(self, job: Mapping[str, Any]) -> str:
         # In a thread: there a command that does not read all of its standard input causes no broken pipe.
-        done = await anyio.to_thread.run_sync(_shell, self._at.enqueue_command, json.dumps(job).encode())
+        limit, given = self._at.enqueue_seconds, json.dumps(job).encode()
+        try:
+            done = await anyio.to_thread.run_sync(_shell, self._at.enqueue_command, given, limit)
+        except subprocess.TimeoutExpired as error:
+            raise Permanent(f"--enqueue-command did not end within {limit:g} s") from error
         job_id = done.stdout.decode(errors="replace").strip()
         if done.returncode or not job_id or "\n" in job_id:
             what = done.stderr.decode(errors="replace").strip()[-300:]
@@ -153,5 +161,19 @@ class HttpSubject:
         return await self._admin.call(method, path, body)
 
 
-def _shell(command: str, given: bytes) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(command, shell=True, input=given, capture_output=True, check=False)
+def _shell(command: str, given: bytes, seconds: float) -> subprocess.CompletedProcess[bytes]:
+    """Run a command in a shell. If it does not end in time, kill it with its children, and raise TimeoutExpired."""
+    with subprocess.Popen(
+        command,
+        shell=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            out, told = process.communicate(given, seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return subprocess.CompletedProcess(command, process.returncode, out, told)
