@@ -360,8 +360,7 @@ async def deletion_waits(c: InstanceCase) -> None:
     live = await c.get(ref)
     holds(live is not None, "the instance went while its release was still installed")
     holds(await c.get(c.release_ref()) is not None, "the HelmRelease went without Flux")
-    entry = conditions_of(live).get("Deleting", {})
-    holds(entry.get("status") == "True", "no condition Deleting says what it waits for", shown(live))
+    await c.condition(ref, "Deleting", "True")
     c.flux.begin()
     await c.gone(ref, "the instance goes after the uninstall")
 
