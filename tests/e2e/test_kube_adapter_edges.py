@@ -393,6 +393,13 @@ ANSWERS: list[tuple[str, Script, OperatorError]] = [
     ("kind not served, text", answer(404, b"404 page not found\n", "text/plain; charset=utf-8"), KindMissing("")),
     ("kind not served, Status", status(404, "NotFound", "could not find the requested resource"), KindMissing("")),
     ("a proxy's 404", answer(404, b"<html>nope</html>", "text/html"), Unavailable("", status=404)),
+    ("a mesh's 404 without a route", answer(404, b"", None), Unavailable("", status=404)),
+    (
+        "an ingress's 404",
+        answer(404, b"default backend - 404", "text/plain; charset=utf-8"),
+        Unavailable("", status=404),
+    ),
+    ("a gateway's 404", reply({"message": "no Route matched"}, 404), Unavailable("", status=404)),
     ("unauthorized", status(401, "Unauthorized", "Unauthorized"), Unauthorized("")),
     ("forbidden", status(403, "Forbidden", "cannot patch"), Forbidden("")),
     (

@@ -43,6 +43,9 @@ _BODY_EXCERPT = 200
 # Server errors that no retry cures, only another content (S-15 to S-17, W-37).
 _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
 
+# The text of a 404 for a group or resource that is not served (W-38).
+_UNSERVED = "404 page not found"
+
 # conflict with "M"[ with subresource "S"][ using V][ at T]: only the manager is parsed, which is quoted as Go's %q
 # does. The time is in kube-apiserver's code but never appeared in measured answers (S-79); both forms are accepted.
 _CAUSE = re.compile(r'^conflict with ("(?:[^"\\]|\\.)*")')
@@ -176,9 +179,9 @@ def _no_answer(request: KubeRequest, what: str, why: str = "", *, may_have_happe
 def _not_found(request: KubeRequest, response: ServerResponse, said: str) -> OperatorError:
     if response.status is None:
         # The API server's own router answers an unserved group or resource in plain text (W-38; apiserver:
-        # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, reveals nothing about
-        # what the cluster serves.
-        if response.content_type in ("text/plain", ""):
+        # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, the text of an
+        # ingress's default backend or the empty answer of a mesh, reveals nothing about what the cluster serves.
+        if response.content_type == "text/plain" and response.text == _UNSERVED:
             return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
         return Unavailable(said, status=404)
     # The 404 for an unserved resource names no object; the one for a missing namespace names the namespace (S-19).
