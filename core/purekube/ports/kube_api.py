@@ -244,7 +244,7 @@ class KubeApi:
         resource_version: str | None = None,
         propagation: Propagation = Propagation.BACKGROUND,
     ) -> Manifest | None:
-        """Delete the object. Return the object if finalizers keep it; None if it is gone.
+        """Delete the object. Return the object if finalizers or a grace period keep it; None if it is gone.
 
         `propagation` says what happens to its dependents. Raises NotFound if the object does not exist, and Stale if
         its uid or resourceVersion differs from a given one.
@@ -274,13 +274,21 @@ class KubeApi:
 
 
 def left_of(answer: Manifest) -> Manifest | None:
-    """Return the object in the response to a DELETE if finalizers still keep the object. Return None if it is gone.
+    """Return the object in the response to a DELETE if the object still exists. Return None if it is gone.
 
-    The API server answers a DELETE with a Status or with the object. For some built-in kinds the response has the
-    object even if it no longer exists.
+    Finalizers may keep it, or the grace period of a Pod, in which its containers still run. The API server answers a
+    DELETE with a Status or with the object. For some built-in kinds the response has the object even if it no longer
+    exists.
     """
     meta = answer.get("metadata")
-    return answer if get_path(meta, "deletionTimestamp") and get_path(meta, "finalizers") else None
+    # The finalizers of a namespace's content are in its spec (kubernetes: registry/core/namespace/storage/storage.go).
+    is_namespace = (answer.get("apiVersion"), answer.get("kind")) == ("v1", "Namespace")
+    keepers = (
+        get_path(meta, "finalizers"),
+        get_path(meta, "deletionGracePeriodSeconds"),  # 0 for what was deleted at once
+        is_namespace and get_path(answer, "spec", "finalizers"),
+    )
+    return answer if get_path(meta, "deletionTimestamp") and any(keepers) else None
 
 
 def _target(manifest: Manifest, kind: Kind) -> ObjectRef:

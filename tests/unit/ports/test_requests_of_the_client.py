@@ -352,9 +352,24 @@ def test_nobody_is_impersonated_whom_no_server_knows(name: str) -> None:
         ({"deletionTimestamp": "2026-06-01T00:00:00Z", "finalizers": []}, False),
         ({"deletionTimestamp": "2026-06-01T00:00:00Z"}, False),
         ({"finalizers": ["f"]}, False),
+        # A Pod that its kubelet still has to stop, and one that was deleted at once.
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z", "deletionGracePeriodSeconds": 30}, True),
+        ({"deletionTimestamp": "2026-06-01T00:00:00Z", "deletionGracePeriodSeconds": 0}, False),
+        ({"deletionGracePeriodSeconds": 30}, False),
     ],
 )
 def test_an_object_is_left_after_its_delete_where_a_finalizer_keeps_it(meta: dict[str, Any], is_left: bool) -> None:
     answer = {"metadata": meta}
+
+    assert left_of(answer) == (answer if is_left else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "finalizers", "is_left"),
+    [("Namespace", ["kubernetes"], True), ("Namespace", [], False), ("Shop", ["kubernetes"], False)],
+)
+def test_a_namespace_is_left_while_its_content_is_deleted(kind: str, finalizers: list[str], is_left: bool) -> None:
+    meta = {"name": "n", "deletionTimestamp": "2026-06-01T00:00:00Z"}
+    answer = {"apiVersion": "v1", "kind": kind, "metadata": meta, "spec": {"finalizers": finalizers}}
 
     assert left_of(answer) == (answer if is_left else None)
