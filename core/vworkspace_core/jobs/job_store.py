@@ -1,7 +1,7 @@
 """The durable store of the control plane's open jobs, and of tombstones, which are records of closed jobs (PULL-4)."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -18,12 +18,17 @@ class JobRecord:
     state: Mapping[str, Any] = attrs.field(factory=dict, repr=False)
 
 
+UNAPPLIED: Final = "superseded"
+"""The outcome in the tombstone of a job that was superseded before its effect."""
+
+
 @attrs.frozen
 class Tombstone:
     """The record that a closed job of the control plane had its effect, such as an apply (PULL-3, PULL-4).
 
     The job must not be repeated. The record is found by the job's idempotency key. `object_uid` is the uid of the
-    object. `generation` is the generation in the key, the control plane's counter of jobs for the object.
+    object. `generation` is the generation in the key, the control plane's counter of jobs for the object. The outcome
+    UNAPPLIED says that the job had no effect, as a newer one had its effect first: it must not have it later either.
     """
 
     idempotency_key: str

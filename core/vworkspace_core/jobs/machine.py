@@ -44,7 +44,7 @@ from vworkspace_core.jobs.state import (
     restore,
     tombstone_of,
 )
-from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede
+from vworkspace_core.jobs.steps import JobStep, JobStepContext, supersede, superseded_by
 from vworkspace_core.jobs.wire import BadJob
 from vworkspace_core.jobs.work_slot import inspected, take_slot
 
@@ -283,7 +283,22 @@ def _put_back(state: AgentState, before: JobState, taken: JobStep, now: datetime
         if _replaced(other, job):
             ended, asked = supersede(other, job, _context(state, now))
             state, effects = _with(state, ended), (*effects, *asked)
+        elif _is_overtaken(other, job):
+            judged = attrs.evolve(other, result=superseded_by(other, job))
+            kept = (m.PutRecord(other.id, record_of(judged)),) if other.stage is JobStage.ACKING else ()
+            state, effects = _with(state, judged), (*effects, *kept)
     return state, effects
+
+
+def _is_overtaken(job: JobState, by: JobState) -> bool:
+    """Report whether the newer job `by` had its effect before the ack of `job`.
+
+    The result of `job` is final then, but can be sent only after the ack. By that time `by` may be closed. Its
+    tombstone shows that it is the newer one only if both keys have a generation.
+    """
+    waits = job.stage in (JobStage.RECORDING, JobStage.ACKING) and job.result is None
+    unnumbered = job.generation is None or by.generation is None
+    return waits and unnumbered and job.key != by.key and _older(job, by) and not may_have_had_effect(job)
 
 
 def _is_replay(job: JobState) -> bool:

@@ -41,7 +41,7 @@ from purekube.controller.managed_fields import written_annotation
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import Mode
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.jobs.job_store import Tombstone
+from vworkspace_core.jobs.job_store import UNAPPLIED, Tombstone
 from vworkspace_core.jobs.object_status import ended_at
 from vworkspace_core.jobs.result import EXPIRED, SUCCEEDED, JobOutcome, JobResult, Reason
 from vworkspace_core.jobs.scope import ApplyTask, DeleteTask, JobScope, RotateTask, Task, may_touch, namespace_refusal
@@ -216,10 +216,12 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
     match holder.task:
         case ApplyTask(manifest=manifest):
             return seen.tombstone is not None or _shows_key(seen.live, holder.key, manifest)
+        case DeleteTask() if seen.live is None:
+            return seen.tombstone is not None and seen.tombstone.outcome != UNAPPLIED
         case DeleteTask():
             # A tombstone with this object's uid is not a delete's, since the object still exists. An apply may have had
             # the same key, since keys count generations of intent.
-            return seen.tombstone is not None and (seen.live is None or _uid(seen.live) != seen.tombstone.object_uid)
+            return seen.tombstone is not None and _uid(seen.live) != seen.tombstone.object_uid
         case RotateTask():
             return seen.tombstone is not None
 
@@ -227,9 +229,13 @@ def _is_replay(holder: SlotHolder, seen: Inspection) -> bool:
 def _replayed(holder: SlotHolder, seen: Inspection) -> JobResult:
     """Return the result noop for a job whose effect has happened before, through an earlier job with the same key.
 
-    The result's message says so if that effect was on another object.
+    The result's message says so if that effect was on another object. If the earlier job was superseded before its
+    effect, this one is superseded too.
     """
     ref, uid = holder.task.ref, seen.tombstone.object_uid if seen.tombstone is not None else ""
+    if seen.tombstone is not None and seen.tombstone.outcome == UNAPPLIED:
+        message = f"a later request for {ref} came first: ask under a key of its own"
+        return JobResult.failed(Reason.SUPERSEDED, message)
     if seen.tombstone is not None and seen.tombstone.outcome == JobOutcome.NOOP and (ended := ended_at(seen.live)):
         return _already_ended(holder.task, ended)
     if ref is None or holder.generation is not None or not uid or uid == _uid(seen.live):

@@ -17,7 +17,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, text_or_empty
 from purekube.controller.backoff import Retry
 from vworkspace_core.control_plane.outbox import generation_in
 from vworkspace_core.control_plane.untrusted_json import flaws
-from vworkspace_core.jobs.job_store import JobRecord, Tombstone
+from vworkspace_core.jobs.job_store import UNAPPLIED, JobRecord, Tombstone
 from vworkspace_core.jobs.payload_security import Security, decrypted, opened
 from vworkspace_core.jobs.plan import EffectIntent
 from vworkspace_core.jobs.result import JobOutcome, JobResult, Reason
@@ -259,12 +259,19 @@ def may_have_had_effect(job: JobState) -> bool:
     return job.had_effect or job.intent is not None
 
 
+def _is_superseded(job: JobState) -> bool:
+    return job.result is not None and job.result.error.startswith(f"{Reason.SUPERSEDED}: ")
+
+
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
     """Return the tombstone (record of what a closed job has done) to store for the job, closed at `closed_at`.
 
     Return None for a job that wrote nothing, and so may be requested again. A delete that found no object gets a
-    tombstone too: if it were repeated, it could delete a later object of the same name (PULL-4).
+    tombstone too: if it were repeated, it could delete a later object of the same name (PULL-4). So does a superseded
+    job whose key has no generation, as nothing else would show that it is older than what has replaced it.
     """
+    if job.key and not job.had_effect and job.generation is None and _is_superseded(job):
+        return Tombstone(job.key, UNAPPLIED, closed_at=closed_at)
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):
         return None

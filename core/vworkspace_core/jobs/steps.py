@@ -179,10 +179,14 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
     replaced the state for which the job waits. The job's tombstone (record of a closed job) is stored if its own write
     may have happened (PULL-4). `at` has the time and the limits on jobs.
     """
-    job = attrs.evolve(job, had_effect=may_have_had_effect(job))
+    return settle(attrs.evolve(job, had_effect=may_have_had_effect(job)), superseded_by(job, by), at)
+
+
+def superseded_by(job: JobState, by: JobState) -> JobResult:
+    """Return the failed result of `job` because the newer job `by` had its effect first."""
     newer = f"generation {by.generation}" if by.generation is not None else "a later request"
     about = f" for {job.ref}" if job.ref is not None else ""
-    return settle(job, JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first"), at)
+    return JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first")
 
 
 def close(job: JobState, at: JobStepContext) -> m.CloseRecord:

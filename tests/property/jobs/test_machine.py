@@ -819,6 +819,51 @@ def test_a_twin_that_looks_while_the_first_is_being_closed_does_not_roll_back_PU
     assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
 
 
+def newer_while_ack_is_slow(world: World) -> JobEntry:
+    """Let a request come first that was made after one whose ack takes long. Return the earlier one."""
+    earlier = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    enqueue(world, idempotency_key="hash-2", chart="6.7.0")
+    world.fetch()
+    while True:
+        fast = [at for at, effect in enumerate(world.pending) if effect != m.SendAck(earlier.id)]
+        if not fast:
+            return earlier
+        world.perform(fast[0])
+
+
+def test_a_request_that_was_superseded_unapplied_is_not_carried_out_under_a_new_id_PULL_4() -> None:
+    world = World()
+    earlier = newer_while_ack_is_slow(world)
+    world.settle()
+    assert outcome(earlier)[1].startswith("Superseded: a later request")
+
+    again = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    world.settle()
+
+    assert outcome(again) == (
+        "failed",
+        f"Superseded: a later request for ApplicationInstance org-myteam/{NAME} came first: ask under a key of its own",
+    )
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+
+
+@pytest.mark.parametrize("crashes", [False, True])
+def test_a_request_whose_ack_is_slow_is_not_carried_out_after_a_later_one_has_settled_PULL_4(crashes: bool) -> None:
+    world = World()
+    earlier = newer_while_ack_is_slow(world)
+    slow = world.pending.pop()
+    world.report(live_of(world), READY)
+    drain(world)
+    if crashes:
+        world.start()
+    else:
+        world.pending.append(slow)
+    world.settle()
+
+    assert outcome(earlier)[1].startswith("Superseded: a later request")
+    assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
+
+
 def test_one_key_on_two_objects_has_one_effect() -> None:
     world = World()
     jobs = [enqueue(world, name=name, idempotency_key="hash-1") for name in ("one", "two")]

@@ -12,7 +12,7 @@ from tests.support.builders import NAMESPACE
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
-from vworkspace_core.jobs.job_store import Tombstone
+from vworkspace_core.jobs.job_store import UNAPPLIED, Tombstone
 from vworkspace_core.jobs.plan import (
     AlreadyApplied,
     EffectIntent,
@@ -74,6 +74,10 @@ WRITTEN = {"name", "namespace", "labels", "annotations", "finalizers", "uid", "r
 
 def stone(uid: str = "u1", generation: int = 5) -> Tombstone:
     return Tombstone(KEY, "succeeded", uid, generation)
+
+
+UNAPPLIED_STONE = Tombstone(KEY, UNAPPLIED)
+OUTRUN = FinishJob(JobResult.failed("Superseded", f"a later request for {REF} came first: ask under a key of its own"))
 
 
 def superseded(newer: int, own: int = 5) -> FinishJob:
@@ -141,6 +145,10 @@ def test_a_key_without_a_generation_keeps_the_one_on_the_object() -> None:
         (delete_turn(), seen(live(uid="u2"), tombstone=stone("u1")), NOOP),
         (delete_turn(), seen(None, tombstone=stone("u1")), NOOP),
         (delete_turn(), seen(live(uid="u1"), tombstone=stone("u1")), PlanDelete("u1", 3)),
+        (apply_turn(generation=None), seen(live(), tombstone=UNAPPLIED_STONE), OUTRUN),
+        (apply_turn(generation=None), seen(tombstone=UNAPPLIED_STONE), OUTRUN),
+        (delete_turn(generation=None), seen(live(), tombstone=UNAPPLIED_STONE), OUTRUN),
+        (delete_turn(generation=None), seen(tombstone=UNAPPLIED_STONE), FinishJob(SUCCEEDED)),
         (apply_turn(task=RotateTask(), generation=None), seen(namespace=None), PlanRotate()),
         (apply_turn(task=RotateTask(), generation=None), seen(namespace=None, tombstone=stone("")), NOOP),
         (apply_turn(task=RotateTask(), generation=None, expired=True), seen(namespace=None), FinishJob(EXPIRED)),

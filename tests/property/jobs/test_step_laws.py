@@ -10,6 +10,7 @@ from tests.property.jobs.test_machine import drain, enqueue, enqueue_delete, liv
 from tests.support.job_world import World
 from tests.support.jobs import CLUSTER_ID, instance
 from vworkspace_core.jobs.awaiting_status import RECHECK
+from vworkspace_core.jobs.job_store import UNAPPLIED
 from vworkspace_core.jobs.plan import EffectIntent
 from vworkspace_core.jobs.scope import JobScope
 from vworkspace_core.jobs.state import JobStage, JobState, accept, tombstone_of
@@ -104,7 +105,7 @@ def test_what_was_terminating_is_looked_at_again_where_nobody_told_that_it_went_
 
 
 @pytest.mark.parametrize("began", [False, True])
-def test_a_superseded_job_is_remembered_if_its_effect_began_PULL_4(began: bool) -> None:
+def test_a_superseded_job_is_remembered_whether_or_not_its_effect_began_PULL_4(began: bool) -> None:
     world = World()
     enqueue(world, idempotency_key="hash-1")
     world.fetch()
@@ -115,4 +116,6 @@ def test_a_superseded_job_is_remembered_if_its_effect_began_PULL_4(began: bool) 
         job, job, JobStepContext(world.state.scope, world.clock.now(), world.clock.now(), timedelta(0))
     )
 
-    assert (tombstone_of(ended) is not None) == began
+    tombstone = tombstone_of(ended)
+    assert tombstone is not None
+    assert tombstone.outcome == ("failed" if began else UNAPPLIED)
