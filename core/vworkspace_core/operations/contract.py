@@ -271,7 +271,7 @@ def _never(_operation: Operation) -> bool:
     return False
 
 
-def _no_time(_operation: Operation) -> int:
+def _no_time(_operation: Operation, _objects: Objects) -> int:
     return 0
 
 
@@ -305,8 +305,8 @@ class Engine:
         change starts another pass. `desired` returns the object to create, in `namespace` if it is not the
         Operation's, and `observe` interprets its status.
         `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
-        `needs_seconds` returns a longer deadline that the parameters require. `blocks_end` reports for an engine
-        without an object whether the run still affects the target, so that its end has to wait.
+        `needs_seconds` returns a longer deadline that the parameters or the engine object require. `blocks_end` reports
+        for an engine without an object whether the run still affects the target, so that its end has to wait.
     Reads in addition to the engine object:
         `extra_reads` names objects that are read live before a status is believed. `diagnostics` names lists that are
         read if the object is missing or explains nothing, and `final_status` derives from them how a vanished run
@@ -332,7 +332,7 @@ class Engine:
     namespace: Callable[[OperationSettings], str] | None = None
     initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
-    needs_seconds: Callable[[Operation], int] = _no_time
+    needs_seconds: Callable[[Operation, Objects], int] = _no_time
     blocks_end: Callable[[Operation, Objects], bool] = _end_is_free
     extra_reads: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _no_extra_reads
     diagnostics: Callable[[Operation, Objects], tuple[Listing, ...]] = _no_diagnostics

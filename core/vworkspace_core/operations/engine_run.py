@@ -36,7 +36,7 @@ def decide_running(operation: Operation, observed: OperationObserved, context: O
         return with_status(Decision(requeue=Requeue.SLOW), operation, wanted_status, context)
     run = _Run(operation, engine, observed, context)
     decision = run.decide()
-    deadline = lifecycle.deadline_of(operation, engine, context)
+    deadline = lifecycle.deadline_of(operation, engine, context, observed.objects)
     # Requeue exactly at the deadline (OPS-12), or earlier if the engine requests it.
     if deadline is None or deadline <= context.now:
         return decision
@@ -84,7 +84,7 @@ class _Run:
 
     @property
     def is_over(self) -> bool:
-        return lifecycle.is_over(self.operation, self.engine, self.context)
+        return lifecycle.is_over(self.operation, self.engine, self.context, self.observed.objects)
 
     @property
     def after_stop(self) -> str:

@@ -23,7 +23,7 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import missing_right_of, not_installed, not_permitted, velero_is_elsewhere
 from vworkspace_core.operations.context import OperationContext, OperationObserved
-from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
+from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Objects, Progress
 from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.settings import OperationSettings
 from vworkspace_core.operations.status import WantedStatus
@@ -31,11 +31,12 @@ from vworkspace_core.operations.status import WantedStatus
 _TRUE, _FALSE = ConditionStatus.TRUE, ConditionStatus.FALSE
 
 
-def deadline_of(operation: Operation, engine: Engine, context: OperationContext) -> datetime | None:
+def deadline_of(operation: Operation, engine: Engine, context: OperationContext, objects: Objects) -> datetime | None:
     """Return the time at which the operator ends the run if it has not ended before.
 
     Return None if the run has not started, or if it has no deadline and only a cancellation ends it (OPS-10, OPS-12).
-    The deadline comes from the Operation's spec, or else from the settings in `context` or from `engine`.
+    The deadline comes from the Operation's spec, or else from the settings in `context` or from `engine`, which may
+    read it from its object in `objects`.
     """
     if operation.status.started_at is None:
         return None
@@ -44,13 +45,13 @@ def deadline_of(operation: Operation, engine: Engine, context: OperationContext)
         if engine.recurring(operation):
             return None
         usual = context.settings.timeout_seconds.get(engine.name, engine.timeout_seconds)
-        seconds = max(usual, engine.needs_seconds(operation))
+        seconds = max(usual, engine.needs_seconds(operation, objects))
     return datetime.fromisoformat(operation.status.started_at) + timedelta(seconds=seconds)
 
 
-def is_over(operation: Operation, engine: Engine, context: OperationContext) -> bool:
+def is_over(operation: Operation, engine: Engine, context: OperationContext, objects: Objects) -> bool:
     """Report whether the deadline of the Operation's run (see `deadline_of`) has passed; False if it has none."""
-    deadline = deadline_of(operation, engine, context)
+    deadline = deadline_of(operation, engine, context, objects)
     return deadline is not None and context.now >= deadline
 
 

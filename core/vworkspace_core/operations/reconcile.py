@@ -61,7 +61,7 @@ def needs_live_view(operation: Operation, observed: OperationObserved, context: 
         return True
     if known is None and target_ref(operation) not in observed.objects:
         return True
-    if lifecycle.is_over(operation, engine, context):
+    if lifecycle.is_over(operation, engine, context, observed.objects):
         return True
     if known is not None and own_object(operation, observed.objects) is None:
         return True

@@ -27,11 +27,14 @@ from tests.support.operation_worlds import (
     TARGET,
     TEMPLATES,
     approval_for,
+    as_created,
+    at,
     hook,
     observed,
     operation,
     recorded,
     released,
+    started,
     target_manifest,
 )
 from tests.support.strategies import json_values
@@ -50,6 +53,7 @@ from vworkspace_core.operations.engines.helm_hook_job import (
 )
 from vworkspace_core.operations.pods import job_problems, restricted_problems
 from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
+from vworkspace_core.operations.reconcile import reconcile_operation
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.templates import load_template
 
@@ -83,6 +87,35 @@ def unpacked(secret: Manifest) -> Any:
 def forged(secret: Manifest, **change: Any) -> Manifest:
     """What a tenant who may write Secrets makes of Helm's record."""
     return {**secret, "data": packed(gzip.compress(json.dumps({**unpacked(secret), **change}).encode()))}
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "seconds"),
+    [
+        (7200, None, 7260),
+        (600, None, 3600),
+        (None, None, 3600),
+        ("7200", None, 3600),
+        (True, None, 3600),
+        (10**18, None, 31_536_000),
+        (7200, 900, 900),
+    ],
+)
+def test_a_hook_that_its_chart_gives_more_time_is_not_stopped_after_an_hour_OPS_12(
+    given: Any, own: int | None, seconds: int
+) -> None:
+    asked = {} if own is None else {"timeoutSeconds": own}
+    one, made = started(OF, **asked)
+    assert made is not None
+    job = as_created(made)
+    job["spec"]["activeDeadlineSeconds"] = given
+    seen = observed(OF, objects={made.ref: job})
+
+    # It has run for half a minute.
+    early, late = (reconcile_operation(one, seen, at(moment)) for moment in (seconds - 31.0, seconds - 30.0))
+
+    assert early.deletes == ()
+    assert [delete.ref for delete in late.deletes] == [made.ref]
 
 
 # --- whose hook it is -------------------------------------------------------------------------------------------------

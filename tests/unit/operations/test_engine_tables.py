@@ -104,7 +104,7 @@ def test_an_engine_promises_nothing_that_it_does_not_say() -> None:
     assert bare.check(one, target, context) is None
     assert bare.looks_up(one, target, SETTINGS) == ()
     assert bare.initial_outputs(one, target, {}) == {}
-    assert (bare.recurring(one), bare.needs_seconds(one), bare.blocks_end(one, {})) == (False, 0, False)
+    assert (bare.recurring(one), bare.needs_seconds(one, {}), bare.blocks_end(one, {})) == (False, 0, False)
     assert (bare.extra_reads(one, {}), bare.diagnostics(one, {}), bare.final_status(one, {})) == ((), (), None)
     assert bare.remedy(one, EngineStatus(Progress.RUNNING, "R"), SETTINGS) == ""
     assert (bare.install, bare.after_stop, bare.templates, bare.demo) == ("", "", (), None)

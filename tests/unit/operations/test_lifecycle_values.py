@@ -94,22 +94,22 @@ BASE = WantedStatus(
 def test_a_run_has_the_deadline_of_its_spec_or_of_its_engine_OPS_12(
     spec: dict[str, Any], usual: int | None, recurring: bool, needs: int, seconds: int | None
 ) -> None:
-    engine = attrs.evolve(JOBS, recurring=lambda one: recurring, needs_seconds=lambda one: needs)
+    engine = attrs.evolve(JOBS, recurring=lambda one: recurring, needs_seconds=lambda one, objects: needs)
     settings = attrs.evolve(SETTINGS, timeout_seconds={} if usual is None else {"job": usual, "velero": 1})
     context = attrs.evolve(CONTEXT, settings=settings)
     one = running(**spec)
 
     expected = None if seconds is None else NOW - timedelta(minutes=30) + timedelta(seconds=seconds)
-    assert deadline_of(one, engine, context) == expected
-    assert deadline_of(running(OperationStatus(), **spec), engine, context) is None
+    assert deadline_of(one, engine, context, {}) == expected
+    assert deadline_of(running(OperationStatus(), **spec), engine, context, {}) is None
     if expected is None:
-        assert not is_over(one, engine, context)
+        assert not is_over(one, engine, context, {})
         return
     table: list[tuple[float, bool]] = [(-1, False), (0, True), (1, True)]
     for shift, over in table:
         at: OperationContext = attrs.evolve(context, now=expected + timedelta(seconds=shift))
-        assert is_over(one, engine, at) is over
-        assert not is_over(running(OperationStatus(), **spec), engine, at)
+        assert is_over(one, engine, at, {}) is over
+        assert not is_over(running(OperationStatus(), **spec), engine, at, {})
 
 
 # --- statuses ---------------------------------------------------------------------------------------------------------

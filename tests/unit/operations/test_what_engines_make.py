@@ -388,7 +388,7 @@ def test_the_end_of_a_job_that_is_gone_is_read_from_its_events_OPS_8(
 
 def deadline(parameters: dict[str, Any]) -> int:
     one: Operation = operation(parameters={"image": "x", **parameters})
-    return ENGINES["job"].needs_seconds(one)
+    return ENGINES["job"].needs_seconds(one, {})
 
 
 def test_a_job_ends_by_its_own_deadline_before_the_operation_does_OPS_12() -> None:

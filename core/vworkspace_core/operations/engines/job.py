@@ -259,7 +259,7 @@ def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, A
     return _ACTIVE if status.get("active") else _PENDING, {}
 
 
-def _needs_seconds(operation: Operation) -> int:
+def _needs_seconds(operation: Operation, _objects: Objects) -> int:
     """Return the deadline in the Job's parameters plus 60 seconds, so that the Job ends first.
 
     Return 0 if the parameters have no deadline.
