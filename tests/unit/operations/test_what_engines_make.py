@@ -12,6 +12,7 @@ from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.operations.contract import EngineContext, EngineRefusal, EngineStatus, Listing, Progress
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
+from vworkspace_core.operations.preconditions import Start, UnmetPrecondition, start_or_unmet
 
 RUNNING, SUCCEEDED, FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
@@ -435,3 +436,38 @@ def test_a_command_runs_in_one_container_without_rights_OPS_8() -> None:
     assert container(env=twice)["env"] == [{"name": "A", "value": "3"}, {"name": "B", "value": "2"}]
     assert "env" not in container(env={})
     assert "envFrom" not in container(envFrom=[])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "is_due"),
+    [
+        ("0 0 31 2 *", False),
+        ("0 0 30 2 *", False),
+        ("0 0 30,31 02 *", False),
+        ("0 0 30/1 2/11 */1", False),
+        ("0 0 31 2,4,6,9,11 *", False),
+        ("0 0 20-10 * *", False),
+        ("0 0 * 12-1 *", False),
+        ("9-3 0 * * *", False),
+        ("0 0 * * 5-1", False),
+        ("0 0 20-10 * 1", False),
+        ("0 0 29 2 *", True),
+        ("0 0 31 2/2 *", True),
+        ("0 0 31 2 1", True),
+        ("0 0 31 2 */2", True),
+        ("0 0 1-31 2 *", True),
+        ("0 0 * * 0", True),
+        ("0 0 */1 * *", True),
+        ("@monthly", True),
+    ],
+)
+def test_a_schedule_that_is_never_due_is_refused_as_volsync_would_sync_all_the_time_OPS_10(
+    schedule: str, is_due: bool
+) -> None:
+    one = operation("backup.volsync", parameters={**NEEDED, "schedule": schedule})
+    seen = start_or_unmet(one, observed("backup.volsync"), CONTEXT)
+
+    assert isinstance(seen, Start) is is_due, seen
+    if isinstance(seen, UnmetPrecondition):
+        assert (seen.reason, seen.accepted) == ("ValidationFailed", False)
+        assert schedule in seen.message

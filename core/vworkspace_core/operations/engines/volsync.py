@@ -12,6 +12,7 @@ from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation, OperationType
+from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     DemoOperation,
@@ -19,6 +20,7 @@ from vworkspace_core.operations.contract import (
     EngineContext,
     EngineController,
     EngineObject,
+    EngineRefusal,
     EngineStatus,
     EngineTemplate,
     Objects,
@@ -186,6 +188,45 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], has_results: bool) -> di
     return outputs
 
 
+# The most days that each month can have.
+_DAYS: Final = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
+
+
+def _check(operation: Operation, _target: ApplicationInstance, _context: EngineContext) -> EngineRefusal | None:
+    """Refuse a schedule without any day. For VolSync its next sync is always due (statemachine/machine.go, shouldSync),
+    so that sync would follow sync, and each would push a good backup out of `retain`.
+    """
+    schedule = str(parameters_of(operation).get("schedule", "@daily"))
+    if schedule.startswith("@") or _has_a_day(schedule):
+        return None
+    message = f"spec.parameters.schedule: {schedule!r} is never due: no such day exists, or a range is reversed"
+    return EngineRefusal(OperationReason.VALIDATION_FAILED, message)
+
+
+def _has_a_day(schedule: str) -> bool:
+    """Report whether a schedule of five fields is due on any day."""
+    minutes, hours, days, months, weekdays = schedule.split()
+    if not all(_numbers(field, 59) for field in (minutes, hours, weekdays)):
+        return False
+    # Of two restricted fields of days, one that matches is enough (robfig/cron 3.0.1: spec.go, dayMatches). `*/2`
+    # restricts, `*/1` does not.
+    if weekdays not in ("*", "*/1") and days not in ("*", "*/1"):
+        return bool(_numbers(days, 31) and _numbers(months, 12))
+    return any(day <= _DAYS[month] for month in _numbers(months, 12) for day in _numbers(days, 31))
+
+
+def _numbers(field: str, largest: int) -> set[int]:
+    """Return the numbers that one field of cron selects, none for a reversed range. `*` counts from 1."""
+    numbers: set[int] = set()
+    for part in field.split(","):
+        numeral, _, step = part.partition("/")
+        first, _, last = numeral.partition("-")
+        start = 1 if first == "*" else int(first)
+        end = int(last) if last else largest if step or first == "*" else start
+        numbers |= set(range(start, end + 1, int(step or 1)))
+    return numbers
+
+
 _RETAIN_COUNT: Final[ParameterSchema] = {"type": "integer", "minimum": 0, "maximum": 100_000}
 _RETAIN: Final = record(
     (),
@@ -203,6 +244,7 @@ ENGINE: Final = Engine(
     kinds=_KINDS,
     desired=_desired,
     observe=_observe,
+    check=_check,
     tables={"ReplicationSource, ReplicationDestination": TABLE},
     timeout_seconds=4 * 3600,
     recurring=_is_recurring,
