@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.errors import NotFound, OperatorError, Permanent
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import (
@@ -42,15 +42,17 @@ from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.approvals import DEFAULT_BINDINGS, Claims, UsedApprovals, UsedApprovalStore
 from vworkspace_core.operations.builtin import builtin_templates
-from vworkspace_core.operations.conflicts import conflict_order_of, first_ahead
+from vworkspace_core.operations.conflicts import conflict_order_of, first_ahead, may_begin_sync
 from vworkspace_core.operations.context import (
     OperationContext,
     OperationObserved,
     lookups,
     may_start,
+    needs_siblings,
     observe_operation_live,
     operations_on,
     siblings_live,
+    siblings_of,
 )
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, LOOKED_UP_KINDS, engine_kinds
 from vworkspace_core.operations.identity import target_ref
@@ -273,7 +275,11 @@ class OperationReconciler:
             if self.informers.find(lookup.kind, lookup.namespace) is not None:
                 objects[lookup] = await self._held(lookup)
         namespace = self.informers.store(NAMESPACE).get(None, operation.metadata.namespace)
-        return OperationObserved(namespace, {ref: live for ref, live in objects.items() if live is not None})
+        held = {ref: live for ref, live in objects.items() if live is not None}
+        if not needs_siblings(operation, context):
+            return OperationObserved(namespace, held)
+        known = self.informers.store(OPERATION).indexed(OPEN_ON, str(target))
+        return OperationObserved(namespace, held, siblings=tuple(siblings_of(operation, known, context)))
 
     async def _held(self, ref: ObjectRef) -> Manifest | None:
         """Return an object from the caches, or None if it does not exist.
@@ -301,7 +307,22 @@ class OperationReconciler:
     def keys_of_operation(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the changed Operation, and waiting Operations on the same target that may start after the change."""
         yield change.ref
+        yield from self._scheduled_on_target_of(change)
         yield from (ref for ref, is_next in self._waiting_for(change) if is_next)
+
+    def _scheduled_on_target_of(self, change: CacheChange) -> Iterator[ObjectRef]:
+        """Yield the other Operations with a schedule on the changed Operation's target, which may have to postpone it.
+
+        Yield nothing if the change does not affect that.
+        """
+        target, gone = target_in(change.object), change.type is ChangeType.DELETED
+        before, now = _run_state(change.old_object), _run_state(None if gone else change.object)
+        if target is None or (before == now and not gone):
+            return
+        for manifest in self.informers.store(OPERATION).indexed(OPEN_ON, str(target)):
+            ref = ref_of(manifest, OPERATION)
+            if ref != change.ref and get_path(manifest, "spec", "parameters", "schedule") is not None:
+                yield ref
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the waiting Operations on the changed Operation's target that cannot start after the change either.
@@ -418,10 +439,13 @@ def _makes_room(change: CacheChange) -> bool:
     return any(before) and before != _run_state(None if gone else change.object)
 
 
-def _run_state(manifest: Manifest | None) -> tuple[bool, bool]:
-    """Return whether an Operation is running, and whether it waits only for conflicting Operations.
+def _run_state(manifest: Manifest | None) -> tuple[bool, bool, bool]:
+    """Return whether an Operation is running, whether it waits only for conflicting Operations, and whether a run may
+    begin by its schedule.
 
-    Both are False if the Operation is missing or malformed.
+    All are False if the Operation is missing or malformed.
     """
     operation = None if manifest is None else _read(manifest)
-    return conflict_order_of(operation) if isinstance(operation, Operation) else (False, False)
+    if not isinstance(operation, Operation):
+        return (False, False, False)
+    return (*conflict_order_of(operation), may_begin_sync(operation))

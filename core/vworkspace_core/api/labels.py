@@ -40,6 +40,8 @@ Applications in the listed namespaces may include the annotated namespace in the
 CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
 CANCEL: Final = "ops.vworkspace.io/cancel"
+POSTPONED: Final = "ops.vworkspace.io/postponed"
+"""An annotation of an engine object whose schedule the operator replaced for the time of a conflicting Operation."""
 
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"

@@ -203,5 +203,10 @@ class Operation:
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
 """The reason of the condition Running while a recurring Operation waits for its next sync.
 
+The sync is postponed before an Operation that conflicts with it starts.
+"""
+POSTPONED: Final = "VolSyncPostponed"
+"""The reason of the condition Running while the next sync of a recurring Operation is postponed.
+
 Such an Operation does not block other Operations.
 """

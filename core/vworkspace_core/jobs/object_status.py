@@ -7,7 +7,7 @@ from purekube.apimachinery.manifest import Manifest, get_path, text_or_empty
 from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL
-from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Phase
+from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, TERMINAL_PHASES, Phase
 from vworkspace_core.api.own_status import OWN_STATUS
 
 _BEGUN: Final[frozenset[str]] = frozenset({Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED})
@@ -70,7 +70,7 @@ def is_recurring(live: Manifest) -> bool:
 def waits_for_schedule(live: Manifest) -> bool:
     """Report whether `live` is a recurring Operation between two runs, which only waits for its next scheduled time."""
     running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
-    idle = (running.get("status"), running.get("reason")) == ("True", BETWEEN_SYNCS)
+    idle = running.get("status") == "True" and running.get("reason") in (BETWEEN_SYNCS, POSTPONED)
     return bool(idle and is_recurring(live))
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.labels import cancellation_requested
-from vworkspace_core.api.operation import BETWEEN_SYNCS, TERMINAL_PHASES, Operation, OperationType, Phase
+from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, TERMINAL_PHASES, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.status import condition_of
@@ -52,7 +52,32 @@ def is_running(operation: Operation) -> bool:
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = condition_of(operation, Type.RUNNING)
-    return running is None or running.reason != BETWEEN_SYNCS
+    return running is None or running.reason not in (BETWEEN_SYNCS, POSTPONED)
+
+
+def may_begin_sync(operation: Operation) -> bool:
+    """Report whether an Operation waits for its schedule, by which its next run may begin at any time."""
+    running = condition_of(operation, Type.RUNNING)
+    return operation.status.phase is Phase.RUNNING and running is not None and running.reason == BETWEEN_SYNCS
+
+
+def first_to_postpone(operation: Operation, siblings: Iterable[Operation]) -> Operation | None:
+    """Return a conflicting Operation whose next scheduled run has to be postponed before `operation` starts, or None.
+
+    `siblings` are the other Operations on the same target.
+    """
+    due = (one for one in siblings if may_begin_sync(one) and conflicting(operation.spec.type, one.spec.type))
+    return min(due, key=order_of, default=None)
+
+
+def has_to_postpone(operation: Operation, siblings: Iterable[Operation]) -> bool:
+    """Report whether the next scheduled run of `operation` must not begin now.
+
+    It must not while one of `siblings`, the other Operations on the same target, conflicts with it and runs, or would
+    start now.
+    """
+    others = (one for one in siblings if conflicting(operation.spec.type, one.spec.type))
+    return any(is_running(one) or _contends(one) for one in others)
 
 
 def conflict_order_of(operation: Operation) -> tuple[bool, bool]:

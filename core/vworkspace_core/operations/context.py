@@ -32,10 +32,10 @@ class OperationObserved(Snapshot):
     """The cluster state on which a decision about an Operation is based.
 
     `objects` has the target (an ApplicationInstance), the engine object (such as a Job), and the objects that the
-    engine's `looks_up` names. `siblings` are the other Operations on the same target; they are not read once the run
-    has begun. `missing_places` are the namespaces that the decision needs and that do not exist. `claims` has the data,
-    such as a key, for checking approval claims (signed proofs that a person approved the Operation). The reconcile pass
-    sets it after reading; before that it is None.
+    engine's `looks_up` names. `siblings` are the other Operations on the same target; once the run has begun, they are
+    read only for an Operation with a schedule. `missing_places` are the namespaces that the decision needs and that do
+    not exist. `claims` has the data, such as a key, for checking approval claims (signed proofs that a person approved
+    the Operation). The reconcile pass sets it after reading; before that it is None.
     """
 
     siblings: tuple[Operation, ...] = ()
@@ -138,6 +138,12 @@ async def siblings_live(api: KubeApi, operation: Operation, context: OperationCo
     return tuple(siblings_of(operation, items, context))
 
 
+def needs_siblings(operation: Operation, context: OperationContext) -> bool:
+    """Report whether the decision about a run that has begun depends on the other Operations on its target."""
+    engine = context.engine_of(operation)
+    return operation.status.phase is Phase.RUNNING and engine is not None and engine.recurring(operation)
+
+
 def may_start(operation: Operation) -> bool:
     """Report whether the Operation has not started, and is neither cancelled nor being deleted."""
     meta = operation.metadata
@@ -185,7 +191,7 @@ async def observe_operation_live(
             limit=listing.limit,
         )
     siblings = () if known is None else tuple(siblings_of(operation, known, context))
-    if known is None and may_start(operation):
+    if known is None and (may_start(operation) or needs_siblings(operation, context)):
         siblings = await siblings_live(api, operation, context)
     places = frozenset(filter(None, missing_places))
     return OperationObserved(

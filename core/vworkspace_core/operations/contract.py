@@ -5,6 +5,7 @@ interprets that object's status. The life cycle of an Operation (`operations.lif
 """
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, TypeAlias, assert_never
@@ -275,6 +276,10 @@ def _no_time(_operation: Operation, _objects: Objects) -> int:
     return 0
 
 
+def _nothing_to_postpone(_operation: Operation, _live: Manifest, _now: datetime, _wanted: bool) -> Manifest | None:
+    return None
+
+
 def _no_extra_reads(_operation: Operation, _objects: Objects) -> tuple[ObjectRef, ...]:
     return ()
 
@@ -305,6 +310,7 @@ class Engine:
         change starts another pass. `desired` returns the object to create, in `namespace` if it is not the
         Operation's, and `observe` interprets its status.
         `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
+        `postpone` returns the patch of its object by which no further run begins, or the schedule counts again.
         `needs_seconds` returns a longer deadline that the parameters or the engine object require. `blocks_end` reports
         for an engine without an object whether the run still affects the target, so that its end has to wait.
     Reads in addition to the engine object:
@@ -332,6 +338,7 @@ class Engine:
     namespace: Callable[[OperationSettings], str] | None = None
     initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
     recurring: Callable[[Operation], bool] = _never
+    postpone: Callable[[Operation, Manifest, datetime, bool], Manifest | None] = _nothing_to_postpone
     needs_seconds: Callable[[Operation, Objects], int] = _no_time
     blocks_end: Callable[[Operation, Objects], bool] = _end_is_free
     extra_reads: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _no_extra_reads

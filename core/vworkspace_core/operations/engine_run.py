@@ -10,13 +10,14 @@ from typing import assert_never
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
-from purekube.controller.decision import Create, Decision, Requeue
+from purekube.controller.decision import Create, Decision, MergePatch, Requeue
 from purekube.controller.ownership import locked
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineRef, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations import lifecycle
+from vworkspace_core.operations.conflicts import has_to_postpone
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
 from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_created_by_operation
@@ -100,7 +101,8 @@ class _Run:
             return self._judged()
         if self.engine_object is not None:
             decision = self._judged()
-            return attrs.evolve(decision, patches=lifecycle.unlock(self.operation, self.observed))
+            patches = lifecycle.unlock(self.operation, self.observed) or decision.patches
+            return attrs.evolve(decision, patches=patches)
         return self._gone(known) if known.uid else self._created()
 
     def _told(self, decision: Decision, wanted_status: WantedStatus) -> Decision:
@@ -128,8 +130,26 @@ class _Run:
             return self._timed_out(status)
         if self.is_cancelled:
             return self._cancelled(status)
-        decision = Decision(requeue=Requeue.at_latest(status.requeue_after))
+        decision = Decision(patches=self._postponement(), requeue=Requeue.at_latest(status.requeue_after))
         return self._told(decision, lifecycle.progress_status(self.operation, status))
+
+    def _postponement(self) -> tuple[MergePatch, ...]:
+        """Return the patch that postpones the next scheduled run, or takes that back, as a tuple.
+
+        The patch names the resourceVersion that was read. It therefore fails if a run has begun in the meantime.
+        """
+        operation, observed = self.operation, self.observed
+        if self.engine_object is None or not self.engine.recurring(operation):
+            return ()
+        ref, live = self.engine_object
+        meta = metadata(live)
+        if meta.get("deletionTimestamp") or any(failure.ref == ref for failure in observed.failures):
+            return ()
+        patch = self.engine.postpone(operation, live, self.context.now, has_to_postpone(operation, observed.siblings))
+        if patch is None:
+            return ()
+        version = {"resourceVersion": meta.get("resourceVersion"), **metadata(patch)}
+        return (MergePatch(ref, {**patch, "metadata": version}),)
 
     def _with_remedy(self, status: EngineStatus) -> EngineStatus:
         """Return `status` with the remedy of the engine added to its message, if the engine has one for this status."""

@@ -28,7 +28,7 @@ from vworkspace_core.api.remedies import (
     velero_is_elsewhere,
 )
 from vworkspace_core.operations.approvals import Flaw, Redemption
-from vworkspace_core.operations.conflicts import first_ahead
+from vworkspace_core.operations.conflicts import first_ahead, first_to_postpone
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
 from vworkspace_core.operations.identity import is_ready, name_taken, target_of, why_not_ready
@@ -94,6 +94,8 @@ def start_or_unmet(
     for obj in objects:
         if unmet := _taken(known, obj.ref):
             return unmet
+    if unmet := _sync_may_begin(known):
+        return unmet
     return Start(known.engine, known.target, objects, _redemption(known))
 
 
@@ -209,6 +211,18 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
     if ahead is None:
         return None
     message = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
+    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, message)
+
+
+def _sync_may_begin(case: _Case) -> UnmetPrecondition | None:
+    """Return the unmet precondition that a conflicting Operation has not postponed its next scheduled run yet.
+
+    This check is the last: only for an Operation that would start is the schedule postponed.
+    """
+    due = first_to_postpone(case.operation, case.observed.siblings)
+    if due is None:
+        return None
+    message = f"waits until the next run of Operation {due.metadata.name} ({due.spec.type}) is postponed"
     return UnmetPrecondition(Reason.CONFLICTING_OPERATION, message)
 
 

@@ -1,9 +1,11 @@
 """The life of an Operation on the in-memory API server, story by story (OPS-1, OPS-5, OPS-7, OPS-8, OPS-11, OPS-12)."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from kubelab.downstream.volsync_controller import next_run
 from purekube.apimachinery.manifest import ObjectRef, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
@@ -460,6 +462,48 @@ def test_a_recurring_backup_excludes_only_while_it_syncs_OPS_5_OPS_10() -> None:
     world.pass_time(10**7)
     world.settle(recurring)
     assert world.phase(recurring) is Phase.RUNNING, "it has no deadline"
+
+
+@pytest.mark.parametrize("end", ["succeeds", "is cancelled", "is deleted"])
+def test_no_scheduled_sync_begins_while_a_restore_of_the_claim_runs_OPS_5_OPS_10(end: str) -> None:
+    """It would save what is half restored, and push the last good backup out of the repository."""
+    world = Cluster("backup.volsync", restore="volsync")
+    recurring = world.submit(
+        "backup.volsync", "nightly", parameters={**GOOD["backup.volsync"], "schedule": "0 3 * * *"}
+    )
+    world.settle(recurring)
+    source, _ = world.engine_object(recurring)
+    line = {"type": "Synchronizing", "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}
+    waiting = {"conditions": [{**line, "status": "False", "reason": "WaitingForSchedule"}]}
+    world.write_status(source, {**waiting, "lastSyncTime": "2026-06-01T12:00:00Z"})
+    world.settle(recurring)
+    world.pass_time(1)
+    restore = world.submit("restore.volsync", "restore")
+
+    world.settle(restore)
+    assert world.condition(restore, "Blocked") == ("True", "ConflictingOperation")
+    world.settle(recurring)
+    _, live = world.engine_object(recurring)
+    assert next_run(live["spec"]["trigger"]["schedule"], moment("2026-06-01T12:00:00Z")) > world.now + timedelta(300)
+    assert world.condition(recurring, "Running") == ("True", "VolSyncPostponed")
+    world.settle(restore)
+    assert world.phase(restore) is Phase.RUNNING
+    world.settle(recurring)
+    assert world.engine_object(recurring)[1] == live
+
+    if end == "succeeds":
+        finish(world, restore)
+    elif end == "is cancelled":
+        world.edit(restore, CANCEL)
+    else:
+        world.remove(restore)
+    world.settle(restore)
+    world.settle(restore)
+    world.settle(recurring)
+    _, live = world.engine_object(recurring)
+    assert live["spec"]["trigger"] == {"schedule": "0 3 * * *"}
+    assert not metadata(live).get("annotations")
+    assert world.condition(recurring, "Running") == ("True", "VolSyncWaitingForSchedule")
 
 
 def test_a_worker_with_an_old_copy_never_creates_a_second_object_OPS_1() -> None:

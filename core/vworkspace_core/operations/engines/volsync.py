@@ -6,12 +6,15 @@ when no sync can be running. VolSync retries a failed sync until the deadline en
 """
 
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
+from purekube.apimachinery.timestamps import time_or_none
+from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import BETWEEN_SYNCS, LogsRef, Operation, OperationType
+from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
@@ -92,6 +95,9 @@ TABLE: Final = (
 """The engine's table: what VolSync's status means for the run. The first row that matches counts."""
 
 
+_POSTPONED: Final = Row(
+    "", _RUNNING, POSTPONED, "recurring: its next sync waits for another Operation on the same target"
+)
 _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)
 
 
@@ -122,6 +128,38 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     return (EngineObject(kind, manifest),)
 
 
+def _is_postponed(live: Manifest) -> bool:
+    return get_path(live, "metadata", "annotations", labels.POSTPONED) == "true"
+
+
+def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool) -> Manifest | None:
+    """Return the patch by which no sync begins in the next months, or by which the given schedule counts again.
+
+    Return None if nothing is to be changed. VolSync computes the time of the next sync from the present schedule and
+    the end of the last sync, whenever it looks (statemachine/machine.go, doCleanupState). `paused` is no way: it lets a
+    sync begin, which then takes its snapshot at once. A missed sync is made up afterwards.
+    """
+    if wanted == _is_postponed(live):
+        return None
+    status = live.get("status") or {}
+    if not wanted:
+        schedule = parameters_of(operation)["schedule"]
+        return {"metadata": {"annotations": {labels.POSTPONED: None}}, "spec": {"trigger": {"schedule": schedule}}}
+    if _row(operation, status).reason != BETWEEN_SYNCS:
+        return None
+    patch: dict[str, Any] = {"metadata": {"annotations": {labels.POSTPONED: "true"}}}
+    last = time_or_none(status.get("lastSyncTime"))
+    if last is not None and now - last < _LONGEST_PAUSE:
+        # Two days before, as a schedule is read in the time zone of VolSync.
+        day = last - timedelta(days=2)
+        patch["spec"] = {"trigger": {"schedule": f"0 0 {day.day} {day.month} *"}}
+    return patch
+
+
+_LONGEST_PAUSE: Final = timedelta(days=300)
+"""The age of the last sync beyond which a date of its year does not postpone the next one: it would be made up for."""
+
+
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     engine_object = own_object(operation, objects)
     if engine_object is None:
@@ -129,6 +167,8 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     ref, live = engine_object
     status = live.get("status") or {}
     row = _row(operation, status)
+    if row.reason == BETWEEN_SYNCS and _is_postponed(live):
+        row = _POSTPONED
     return EngineStatus(
         row.progress,
         row.reason,
@@ -248,6 +288,7 @@ ENGINE: Final = Engine(
     tables={"ReplicationSource, ReplicationDestination": TABLE},
     timeout_seconds=4 * 3600,
     recurring=_is_recurring,
+    postpone=_postpone,
     templates=(
         EngineTemplate(
             OperationType.BACKUP,
