@@ -6,6 +6,7 @@ import datetime
 import gzip
 import ipaddress
 import json
+import os
 import ssl
 import stat
 import sys
@@ -19,11 +20,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from lightkube.core.exceptions import ConfigError
 
 from purekube.apimachinery.errors import Permanent, Unauthorized, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_http import KubeApiClient, load_config
+from purekube_http.authorization import ExecPlugin
+from tests.support.patience import PATIENCE
 from tests.support.scripted_server import Request, Wire, answer, reply, status, wire
 
 TOKEN = "sekret-t0ken"
@@ -281,6 +285,23 @@ async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_it
 
 
 @pytest.mark.anyio
+async def test_a_plugin_that_never_answers_is_stopped_and_named(tmp_path: Path) -> None:
+    content = plugin(tmp_path, f"#!/bin/sh\necho $$ > {tmp_path / 'pid'}\nexec sleep 600\n")
+    command = load_config(written(tmp_path, content)).user.exec
+    assert command is not None
+    source = ExecPlugin(command, limit=2.0)
+
+    with (
+        anyio.fail_after(PATIENCE),
+        pytest.raises(ConfigError, match=r"plugin gave no answer in 2 s"),
+    ):
+        await source.current()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+@pytest.mark.anyio
 async def test_requests_that_need_a_token_together_run_the_plugin_once(tmp_path: Path) -> None:
     content = plugin(tmp_path, COUNTING.format(python=sys.executable, count=str(tmp_path / "count")))
 
@@ -409,6 +430,45 @@ async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path
                 await api.get(RELEASE)
             trusted.write_bytes(new.read_bytes())
             assert await api.get(RELEASE) == FOUND
+
+
+@pytest.mark.anyio
+async def test_a_rotated_client_certificate_is_shown_without_a_restart(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (authority, server), (second, _) = certificate(tmp_path / "old"), certificate(tmp_path / "new")
+    context = tls(server)
+    context.verify_mode = ssl.CERT_REQUIRED
+    for file in (authority, second):
+        context.load_verify_locations(file)
+    shown: list[int] = []
+
+    async def note(request: Request, writer: asyncio.StreamWriter) -> None:
+        shown.append(int(writer.get_extra_info("peercert")["serialNumber"], 16))
+        await reply(FOUND)(request, writer)
+
+    def rotate(name: str) -> int:
+        pem = (tmp_path / name / "server.pem").read_bytes()
+        key, mark, rest = pem.partition(b"-----BEGIN CERTIFICATE")
+        (tmp_path / "client.crt").write_bytes(mark + rest)
+        (tmp_path / "client.key").write_bytes(key)
+        return x509.load_pem_x509_certificate(pem).serial_number
+
+    first = rotate("old")
+    async with wire(note, tls=context) as peer:
+        clusters = [{"name": "main", "cluster": {"server": peer.url, "certificate-authority": "old/ca.crt"}}]
+        content = {
+            **user(**{"client-certificate": "client.crt", "client-key": "client.key"}),
+            "clusters": clusters,
+        }
+        async with KubeApiClient(load_config(written(tmp_path, content)), credential_max_age=0.0) as api:
+            await api.get(RELEASE)
+            (tmp_path / "client.crt").write_bytes(b"-----BEGIN CERT")  # a rotation seen half-way
+            await api.get(RELEASE)
+            following = rotate("new")
+            await api.get(RELEASE)
+
+    assert shown == [first, first, following]
 
 
 @pytest.mark.anyio

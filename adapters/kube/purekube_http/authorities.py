@@ -44,10 +44,73 @@ def _context(config: SingleConfig, user: User) -> ssl.SSLContext:
 
         return verify_cluster(cluster, user, config.abs_file, trust_env=False)
     if user.client_cert or user.client_cert_data:
-        pairs = ((user.client_cert_data, user.client_cert), (user.client_key_data, user.client_key))
-        certificate, key = (FileStr(data) if data else config.abs_file(path or "") for data, path in pairs)
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(*_client_files(config, user))
     return context
+
+
+def _client_files(config: SingleConfig, user: User) -> tuple[str, str]:
+    """Return the files of the client certificate and its key. Data in the kubeconfig is written to temporary files."""
+    pairs = ((user.client_cert_data, user.client_cert), (user.client_key_data, user.client_key))
+    certificate, key = (FileStr(data) if data else config.abs_file(path or "") for data, path in pairs)
+    return str(certificate), str(key)
+
+
+def client_certificate(
+    config: SingleConfig, context: ssl.SSLContext | None, max_age: float
+) -> "ClientCertificate | None":
+    """Return the client certificate of the configuration, which `context` shows to the server.
+
+    Return None if no file has it or `context` is None. The files are checked for changes at most once in `max_age`
+    seconds.
+    """
+    user = config.user or User()
+    if context is None or not user.client_cert or user.client_cert_data:
+        return None
+    certificate, key = map(Path, _client_files(config, user))
+    return ClientCertificate(certificate, key, context, max_age=max_age)
+
+
+class ClientCertificate:
+    """The client certificate of a TLS context, which is loaded again when its file changes.
+
+    lightkube reads the files only once, so that a short-lived certificate would expire with the process.
+    """
+
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        context: ssl.SSLContext,
+        *,
+        max_age: float = MAX_AGE,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._files = certificate, key
+        self._context = context
+        self._max_age = max_age
+        self._monotonic = monotonic
+        self._looked_at = monotonic()
+        self._stamp = _modified(certificate)
+
+    def refresh(self) -> bool:
+        """Load the certificate again if its file has changed, and report whether it did.
+
+        The file is checked at most once in `max_age` seconds. Half-written files are read again at the next check.
+        """
+        if self._monotonic() - self._looked_at < self._max_age:
+            return False
+        self._looked_at = self._monotonic()
+        stamp = _modified(self._files[0])
+        if stamp in (None, self._stamp):
+            return False
+        try:
+            # A certificate without its key would take the old one from the context.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(*self._files)
+            self._context.load_cert_chain(*self._files)
+        except (OSError, ssl.SSLError):
+            return False
+        self._stamp = stamp
+        return True
 
 
 def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
@@ -80,7 +143,7 @@ class AuthorityFile:
         self._max_age = max_age
         self._monotonic = monotonic
         self._looked_at = monotonic()
-        self._stamp = self._modified()
+        self._stamp = _modified(path)
 
     def refresh(self) -> None:
         """Trust the authorities in the file if it has changed. The file is checked at most once in `max_age` seconds.
@@ -90,7 +153,7 @@ class AuthorityFile:
         if self._monotonic() - self._looked_at < self._max_age:
             return
         self._looked_at = self._monotonic()
-        stamp = self._modified()
+        stamp = _modified(self._path)
         if stamp in (None, self._stamp):
             return
         try:
@@ -99,9 +162,11 @@ class AuthorityFile:
             return  # half written: the stamp stays the same, so that the next refresh reads it again
         self._stamp = stamp
 
-    def _modified(self) -> tuple[int, int] | None:
-        try:
-            stat = self._path.stat()
-        except OSError:
-            return None
-        return stat.st_mtime_ns, stat.st_ino
+
+def _modified(path: Path) -> tuple[int, int] | None:
+    """Return what changes with the content of a file, or None if there is no file."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino

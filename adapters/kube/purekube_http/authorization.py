@@ -4,6 +4,8 @@ Client certificates are part of the TLS context (`authorities`). No error messag
 """
 
 import base64
+import os
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Protocol
 
 import anyio
 import attrs
+import msgspec
 from lightkube.config.models import User, UserExec
 from lightkube.core import exceptions
 
@@ -20,6 +23,9 @@ MAX_AGE = 60.0
 client-go waits as long (`transport/token_source.go`, `period`).
 """
 
+
+PLUGIN_LIMIT = 60.0
+"""The seconds after which a credential plugin is stopped."""
 
 _ANSWER = "the credential plugin's answer"
 
@@ -123,13 +129,15 @@ class TokenFile:
 class ExecPlugin:
     """A source that runs an exec credential plugin, which prints a token.
 
-    The plugin runs at the first request and after a 401, but only once for requests that need a token together.
+    The plugin runs at the first request and after a 401, but only once for requests that need a token together. It is
+    stopped after `limit` seconds. lightkube would wait for ever for a plugin that waits itself, such as for a login,
+    and every later request with it.
     """
 
-    def __init__(self, command: UserExec) -> None:
-        from lightkube.config.client_adapter import ExecAuth  # brings an HTTP client, which is slow to import
-
-        self._auth = ExecAuth(command)
+    def __init__(self, command: UserExec, *, limit: float = PLUGIN_LIMIT) -> None:
+        self._command = command
+        self._limit = limit
+        self._bearer = ""
         self._running = anyio.Lock()
 
     async def current(self) -> str:
@@ -138,37 +146,38 @@ class ExecPlugin:
         Run the plugin if it has not run yet.
         """
         async with self._running:
-            return await self._flow(refused=False)
+            return self._bearer or await self._run()
 
     async def renewed(self, refused: str) -> str:
         """Return the header's value with a new token. Run the plugin, unless it has replaced the token in `refused`
         already.
         """
         async with self._running:
-            present = await self._flow(refused=False)
-            return await self._flow(refused=True) if present == refused else present
+            present = self._bearer or await self._run()
+            return await self._run() if present == refused else present
 
-    async def _flow(self, *, refused: bool) -> str:
-        """Return the Authorization header that lightkube's authentication flow sets. The flow runs the plugin.
-
-        With `refused`, tell the flow that the API server answered 401, so that it gets a new token.
-        """
-        import httpx2
-
-        flow = self._auth.async_auth_flow(httpx2.Request("GET", "https://plugin"))
+    async def _run(self) -> str:
+        """Run the plugin, and return the Authorization header with the token that it prints."""
+        command = [self._command.command, *(self._command.args or ())]
+        env = {**os.environ, **{variable.name: variable.value for variable in self._command.env or ()}}
         try:
-            request = await anext(flow)
-            if refused:
-                request = await flow.asend(httpx2.Response(401))
+            with anyio.fail_after(self._limit):
+                ended = await anyio.run_process(command, env=env, stdin=subprocess.DEVNULL, check=False)
+        except TimeoutError:
+            raise exceptions.ConfigError(
+                f"credential plugin {command[0]} gave no answer in {self._limit:g} s"
+            ) from None
         except OSError as error:
             raise exceptions.ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
-        except (ValueError, KeyError, TypeError):  # lightkube parses the plugin's output without checks
+        if ended.returncode:
+            said = ended.stderr.decode(errors="replace")
+            raise exceptions.ConfigError(f"credential plugin {command[0]} returned {ended.returncode}: {said}")
+        try:
+            token = str(msgspec.json.decode(ended.stdout)["status"]["token"])
+        except (ValueError, KeyError, TypeError):
             raise exceptions.ConfigError(f"{_ANSWER} holds no token") from None
-        finally:
-            await flow.aclose()
-        bearer = str(request.headers["Authorization"])
-        sendable(bearer.removeprefix("Bearer "), _ANSWER)
-        return bearer
+        self._bearer = f"Bearer {sendable(token, _ANSWER)}"
+        return self._bearer
 
 
 def sendable(token: str, origin: str) -> str:

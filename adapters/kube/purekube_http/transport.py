@@ -20,7 +20,7 @@ from lightkube.config.models import User
 from yarl import URL
 
 from purekube.apimachinery.errors import Permanent
-from purekube_http.authorities import authority_file, tls_context
+from purekube_http.authorities import authority_file, client_certificate, tls_context
 from purekube_http.authorization import AuthorizationSource, authorization_of
 
 Observe = Callable[[str, str, float], None]
@@ -90,6 +90,7 @@ class ConnectionPool:
         self._server = _address(config)
         self._context = tls_context(config)
         self._authorities = authority_file(config, self._context, credential_max_age)
+        self._certificate = client_certificate(config, self._context, credential_max_age)
         self._authorization: AuthorizationSource = authorization_of(config.user or User(), credential_max_age)
         self._connections = connections
         self._keep = keep
@@ -97,6 +98,7 @@ class ConnectionPool:
         self._observe = observe
         self._before_write = before_write
         self._session: aiohttp.ClientSession | None = None
+        self._former: list[aiohttp.ClientSession] = []
 
     async def send(
         self,
@@ -115,6 +117,10 @@ class ConnectionPool:
         """
         if self._authorities is not None:
             self._authorities.refresh()
+        if self._certificate is not None and self._certificate.refresh() and self._session is not None:
+            # Idle connections have shown the old certificate. Requests under way end on theirs.
+            self._former.append(self._session)
+            self._session = None
         if body is not None:
             self._before_write()
         authorization = await self._authorization.current()
@@ -128,8 +134,9 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """Close every connection, even those in use."""
-        if self._session is not None:
-            await self._session.close()
+        for session in (*self._former, self._session):
+            if session is not None:
+                await session.close()
 
     async def _exchange(
         self,

@@ -129,7 +129,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
 
 
 def _is_postponed(live: Manifest) -> bool:
-    return get_path(live, "metadata", "annotations", labels.POSTPONED) == "true"
+    return bool(get_path(live, "metadata", "annotations", labels.POSTPONED) == "true")
 
 
 def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool) -> Manifest | None:
