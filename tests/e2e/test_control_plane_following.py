@@ -113,6 +113,30 @@ def test_a_changed_token_url_or_authority_counts_with_the_next_call_PULL_8() -> 
     assert heard == [("wrong", False), ("one", True), *[("two", True)] * 5], "registration has its own token"
 
 
+def test_settings_that_change_twice_while_calls_begin_break_no_call_PULL_8() -> None:
+    async def body() -> None:
+        servers = [ControlPlaneServer() for _ in range(3)]
+        for number, server in enumerate(servers):
+            server.tokens.add(CLUSTER, f"token-{number}")
+        async with served(servers[0]) as one, served(servers[1]) as two, served(servers[2]) as three:
+            urls = (one, two, three)
+            now = ControlPlaneEndpoint(one, "token-0")
+            async with ReloadingControlPlane(lambda: now) as control:
+                await control.fetch(CLUSTER, 0)
+
+                async def fetch_from(number: int) -> None:
+                    nonlocal now
+                    now = ControlPlaneEndpoint(urls[number], f"token-{number}")
+                    await control.fetch(CLUSTER, 0)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(fetch_from, 1)
+                    group.start_soon(fetch_from, 2)
+        assert [len(server.requests) for server in servers] == [1, 1, 1]
+
+    run(body)
+
+
 def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
     async def body() -> None:
         server = ControlPlaneServer()

@@ -140,13 +140,16 @@ class ReloadingControlPlane:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[HttpControlPlane]:
         used, retired = self._for(self._endpoint())
-        if retired is not None and retired.users == 0:
-            await _close(retired)
+        idle = retired if retired is not None and retired.users == 0 else None
         used.users += 1
         try:
+            # Nothing is awaited before the call: meanwhile the settings could change again, and another call would
+            # close these connections, or the new token would be sent to the former address.
             yield used.control
         finally:
             used.users -= 1
+            if idle is not None:
+                await _close(idle)
             if used.users == 0 and used is not self._connections:
                 await _close(used)
 
