@@ -7,6 +7,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
+from purekube.apimachinery.meta import is_abandoned
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import NAMESPACE
@@ -168,8 +169,10 @@ async def observe_operation_live(
     """
     meta = operation.metadata
     reading = LiveReads(api, missing=set(not_served))
+    # What may not be read must not hold an Operation that its owner has given up.
+    reading.lenient = meta.deletion_timestamp is not None and is_abandoned(meta)
     namespace = await reading.get(ObjectRef(NAMESPACE, None, meta.namespace))
-    reading.lenient = namespace_is_terminating(namespace)
+    reading.lenient = reading.lenient or namespace_is_terminating(namespace)
     await reading.add(target_ref(operation))
     target = reading.objects.get(target_ref(operation))
     missing_places: set[str | None] = set()

@@ -213,7 +213,11 @@ def _waiting(
 
 def _abandoned(operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
     meta = operation.metadata
-    message = "nothing that was started is left"
+    known = operation.status.engine_ref
+    message = "nothing was started"
+    if known is not None:
+        where = f"{known.namespace}/{known.name}".removeprefix("/")
+        message = f"{known.kind} {where} was not found, or may not be read"
     if engine_object is not None:
         going = bool(metadata(engine_object[1]).get("deletionTimestamp"))
         message = f"{engine_object[0]} {'is being deleted already' if going else 'is left to itself'}"

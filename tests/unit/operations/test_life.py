@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from kubelab.downstream.volsync_controller import next_run
-from purekube.apimachinery.manifest import ObjectRef, metadata
+from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
+from purekube.ports import KubeRequest, Send
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
 from tests.support.operation_worlds import GOOD, NS, SIMULATED, claim_for
 from vworkspace_core.api.operation import Phase
@@ -462,6 +464,29 @@ def test_a_recurring_backup_excludes_only_while_it_syncs_OPS_5_OPS_10() -> None:
     world.pass_time(10**7)
     world.settle(recurring)
     assert world.phase(recurring) is Phase.RUNNING, "it has no deadline"
+
+
+def test_an_abandoned_operation_goes_although_its_run_may_not_be_read_any_more_OPS_11() -> None:
+    world, ref = started("runCommand.job")
+    made, _ = world.engine_object(ref)
+
+    async def hidden(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.kind == JOB:
+            raise Forbidden(f'User "u" cannot {request.verb} resource "jobs" in API group "batch"')
+        return await proceed(request)
+
+    world.api = world.api.through(hidden)
+    world.admin, admin = world.admin.through(hidden), world.admin
+    world.remove(ref)
+    with pytest.raises(Forbidden):
+        world.settle(ref)
+    world.edit(ref, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
+    world.settle(ref)
+
+    world.admin = admin
+    assert world.get(ref) is None
+    assert world.get(made) is not None
+    assert world.events.events[-1].note.endswith(f"{made} was not found, or may not be read")
 
 
 @pytest.mark.parametrize("end", ["succeeds", "is cancelled", "is deleted"])

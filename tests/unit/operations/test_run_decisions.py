@@ -452,7 +452,7 @@ def test_an_abandoned_run_is_left_to_itself_OPS_11() -> None:
         assert len(decide(run(**abandon), seen(made)).patches) == 1
 
     for observed, text in (
-        (seen(), "nothing that was started is left"),
+        (seen(), f"Job {NS}/{NAME} was not found, or may not be read"),
         (seen(job()), f"Job {NS}/{NAME} is left to itself"),
         (seen(job(deletionTimestamp="now")), f"Job {NS}/{NAME} is being deleted already"),
         (seen(held, namespace=TERMINATING), f"Job {NS}/{NAME} is left to itself"),
