@@ -187,6 +187,9 @@ _WAITS_OF_BOXES: Final = frozenset({"WaitingForGate", "MissingKind", "Denied"})
 They are values of `GraphReason`, which is not imported because that would slow the start of the command `status`.
 """
 
+_FAILING_SYNC: Final = frozenset({"VolSyncMoverFailed", "VolSyncError"})
+"""The reasons of the condition Running while the sync of an Operation fails and is tried again."""
+
 _OF_CLUSTERS: Final[Sequence[Rule]] = (
     (_C.AUTHENTICATED, "False", OverviewState.STALLED),
     (_C.JOBS_BLOCKED, "True", OverviewState.STALLED),
@@ -245,6 +248,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             reason, message = _reason_and_message(condition)
             if kind == OPERATOR_BOX and type_ == "RolledOut":
                 state = _OF_ROLLOUTS.get(reason, state)
+            if state is OverviewState.RUNNING and reason in _FAILING_SYNC and _is_recurring(manifest):
+                state = OverviewState.DEGRADED
             summary = Summary(ref, state, reason, message, since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
@@ -288,6 +293,11 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
     revision = str(get_path(manifest, "status", "revision") or "")
     moved, total = (get_path(manifest, "status", "rollout", each) for each in ("moved", "total"))
     return revision, revision if moved == total else f"{moved}/{total}"
+
+
+def _is_recurring(manifest: Manifest) -> bool:
+    """Report whether the Operation has a schedule. It has no deadline then that would end it as failed."""
+    return get_path(manifest, "spec", "parameters", "schedule") is not None
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:

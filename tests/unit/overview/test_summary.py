@@ -15,6 +15,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.overview.actions import PlannedAction, retry
 from vworkspace_core.overview.remedy import help_for
+from vworkspace_core.overview.severity import needs_person, severity_of
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
@@ -187,6 +188,23 @@ def test_the_first_rule_that_holds_names_the_state_SEE_1(
 ) -> None:
     summary = summary_of(kind, with_conditions(kind, *conditions))
     assert (summary.state, summary.reason) == (state, reason)
+
+
+@pytest.mark.parametrize("reason", ["VolSyncMoverFailed", "VolSyncError", "VolSyncSyncInProgress"])
+@pytest.mark.parametrize("parameters", [{"schedule": "@daily"}, {}])
+def test_a_backup_with_a_schedule_that_fails_again_and_again_needs_a_person_SEE_1(
+    reason: str, parameters: dict[str, str]
+) -> None:
+    """It has no deadline that would end it as failed."""
+    found = with_conditions(
+        OPERATION, condition("Running", "True", reason), condition("Succeeded", "True", "EngineSucceeded")
+    )
+    found["spec"] = {**found["spec"], "parameters": parameters}
+
+    fails = bool(parameters) and reason != "VolSyncSyncInProgress"
+    summary = summary_of(OPERATION, found)
+    assert (summary.state, summary.reason) == (OverviewState.DEGRADED if fails else OverviewState.RUNNING, reason)
+    assert needs_person(severity_of(summary.state), is_helpable=summary.is_helpable) is fails
 
 
 def test_what_is_said_of_an_older_generation_is_not_ready_SEE_1() -> None:
