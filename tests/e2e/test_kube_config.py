@@ -287,9 +287,10 @@ async def test_a_plugin_is_asked_once_and_again_when_the_server_does_not_know_it
 @pytest.mark.anyio
 async def test_a_plugin_that_never_answers_is_stopped_and_named(tmp_path: Path) -> None:
     content = plugin(tmp_path, f"#!/bin/sh\necho $$ > {tmp_path / 'pid'}\nexec sleep 600\n")
-    command = load_config(written(tmp_path, content)).user.exec
-    assert command is not None
-    source = ExecPlugin(command, limit=2.0)
+    account = load_config(written(tmp_path, content)).user
+    assert account is not None
+    assert account.exec is not None
+    source = ExecPlugin(account.exec, limit=2.0)
 
     with (
         anyio.fail_after(PATIENCE),
