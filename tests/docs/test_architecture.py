@@ -56,7 +56,7 @@ LOOSE = {
     "purekube": {"lazy_door.py"},
     "vworkspace_core": set(),
     "purekube_run": set(),
-    "vworkspace_app": {"__main__.py", "completion.py", "missing_packages.py"},
+    "vworkspace_app": {"__main__.py", "arguments.py", "completion.py", "missing_packages.py", "verbs.py"},
     "kubelab": {"__main__.py", "clock.py", "command.py", "entropy.py", "inprocess.py", "plugin.py", "server.py"},
     "vworkspace_fake": set(),
 }
