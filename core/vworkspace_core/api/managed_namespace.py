@@ -1,10 +1,9 @@
 """The check whether this operator is responsible for an object, by the object's cluster and namespace (RES-5)."""
 
-from typing import Protocol
-
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
-from purekube.apimachinery.meta import Condition, ObjectMeta
+from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import bounded_name
+from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
@@ -16,6 +15,7 @@ from vworkspace_core.api.labels import (
     namespace_is_managed,
     namespace_is_terminating,
 )
+from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason as Reason
 from vworkspace_core.api.remedies import cluster_command, open_namespace_remedy
@@ -50,50 +50,26 @@ def is_labelled_for(manifest: Manifest, cluster_id: str) -> bool:
     return get_path(labels, CLUSTER_ID) in (None, "", bounded_name(cluster_id))
 
 
-class _Status(Protocol):
-    @property
-    def conditions(self) -> tuple[Condition, ...]: ...
+def meant_for_another_cluster(meta: ObjectMeta, cluster_id: str) -> bool:
+    """Report whether the object's label names a cluster other than this operator's, whose id is `cluster_id`.
 
-
-class Claimable(Protocol):
-    """An object of one of the operator's own kinds, whose status shows which operator wrote it."""
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """The object's metadata."""
-        ...
-
-    @property
-    def status(self) -> _Status:
-        """The object's status."""
-        ...
-
-
-class _OfCluster(Protocol):
-    @property
-    def cluster_id(self) -> str: ...
-
-
-def meant_for_another_cluster(meta: ObjectMeta, settings: _OfCluster) -> bool:
-    """Report whether the object's label names a cluster other than this operator's.
-
-    The answer is False if the object has no such label. `settings` has the id of this operator's cluster.
+    The answer is False if the object has no such label.
     """
-    return cluster_id_of(meta) not in (None, bounded_name(settings.cluster_id))
+    return cluster_id_of(meta) not in (None, bounded_name(cluster_id))
 
 
-def claimed_by_another_operator(source: Claimable, settings: _OfCluster) -> bool:
+def claimed_by_another_operator(source: ApplicationInstance | Operation, cluster_id: str) -> bool:
     """Report whether another cluster's operator may own the object `source`, so that this operator must not write its
     status (RES-5).
 
     It may if the object's label names another cluster and the status has conditions. The answer is False, however, if
     this operator itself wrote one of them: the condition Blocked with the reason WrongCluster.
     """
-    if not meant_for_another_cluster(source.metadata, settings):
+    if not meant_for_another_cluster(source.metadata, cluster_id):
         return False
     conditions = {condition.type: condition for condition in source.status.conditions}
     mark = conditions.get(Type.BLOCKED)
-    own_mark = mark is not None and mark.reason == Reason.WRONG_CLUSTER and f'"{settings.cluster_id}"' in mark.message
+    own_mark = mark is not None and mark.reason == Reason.WRONG_CLUSTER and f'"{cluster_id}"' in mark.message
     return bool(conditions) and not own_mark
 
 

@@ -137,7 +137,7 @@ def _belongs_to_another_operator(source: ApplicationInstance, observed: Instance
     """
     live = _live_release(source, observed)
     applied_here = live is not None and is_labelled_for(live, context.settings.cluster_id)
-    return not applied_here and claimed_by_another_operator(source, context.settings)
+    return not applied_here and claimed_by_another_operator(source, context.settings.cluster_id)
 
 
 def _live_release(source: ApplicationInstance, observed: InstanceObserved) -> Manifest | None:

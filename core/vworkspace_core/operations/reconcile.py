@@ -86,7 +86,9 @@ def approval_to_redeem(
     meta = operation.metadata
     if meta.deletion_timestamp is not None or cancellation_requested(meta) or not is_managed(meta):
         return None
-    if operation.status.phase not in (None, Phase.PENDING) or claimed_by_another_operator(operation, context.settings):
+    if operation.status.phase not in (None, Phase.PENDING) or claimed_by_another_operator(
+        operation, context.settings.cluster_id
+    ):
         return None
     outcome = start_or_unmet(operation, observed, context)
     if (
@@ -121,7 +123,7 @@ def _belongs_to_another_operator(operation: Operation, observed: OperationObserv
     The answer is False if the run began in this cluster. The cluster label of the engine object (such as a Job) shows
     where it began, or that of the target if there is no engine object.
     """
-    if not claimed_by_another_operator(operation, context.settings):
+    if not claimed_by_another_operator(operation, context.settings.cluster_id):
         return False
     if operation.status.started_at is None:
         return True

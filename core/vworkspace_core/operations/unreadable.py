@@ -75,7 +75,11 @@ def decide_unreadable_operation(
     if stub.metadata.deletion_timestamp is not None:
         known = context if source.has_spec else attrs.evolve(context, engines={})
         return decide_deletion(stub, observed, known) if FINALIZER in stub.metadata.finalizers else Decision()
-    if not is_managed(stub.metadata) or claimed_by_another_operator(stub, context.settings) or not source.has_status:
+    if (
+        not is_managed(stub.metadata)
+        or claimed_by_another_operator(stub, context.settings.cluster_id)
+        or not source.has_status
+    ):
         return Decision()
     if stub.status.phase in TERMINAL_PHASES:
         return tidy(stub, observed, context)

@@ -129,10 +129,10 @@ def _belongs_to_another(manifest: Manifest, meta: ObjectMeta, settings: WebhookS
     cls = class_of(manifest)
     if cls not in (ApplicationInstance, Operation):
         return True
-    if not meant_for_another_cluster(meta, settings):
+    if not meant_for_another_cluster(meta, settings.cluster_id):
         return False
     try:
-        return claimed_by_another_operator(structure(cls, manifest), settings)
+        return claimed_by_another_operator(structure(cls, manifest), settings.cluster_id)
     except ValidationProblems:
         return False
 

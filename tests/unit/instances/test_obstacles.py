@@ -310,7 +310,7 @@ def test_an_object_with_a_status_of_another_operator_is_theirs(
     labels = {MANAGED_BY: "control-plane", CLUSTER_ID: cluster}
     manifest = {**with_meta(instance_manifest(), labels=labels), "status": {"conditions": conditions}}
 
-    assert claimed_by_another_operator(read_application_instance(manifest), SETTINGS) is claimed
+    assert claimed_by_another_operator(read_application_instance(manifest), SETTINGS.cluster_id) is claimed
 
 
 # --- names and accounts -------------------------------------------------------------------------------------------
