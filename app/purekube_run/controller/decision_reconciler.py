@@ -11,8 +11,9 @@ from typing import Final, Generic
 import attrs
 import structlog
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import OperatorError
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.controller.decision import Decision
 from purekube.controller.execute import OnWrite, PassRules, S, V
@@ -90,10 +91,7 @@ def is_reconciling(written: Manifest | None, before: Iterable[Condition]) -> boo
     """
     if written is None:
         return any(condition.type == _RECONCILING and condition.status is ConditionStatus.TRUE for condition in before)
-    conditions = get_path(written, "status", "conditions") or ()
-    return any(
-        condition["type"] == _RECONCILING and condition["status"] == ConditionStatus.TRUE for condition in conditions
-    )
+    return condition_of(written, _RECONCILING).get("status") == ConditionStatus.TRUE
 
 
 async def nothing_to_do(key: ObjectRef) -> ReconcileResult:

@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, metadata
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -53,11 +54,7 @@ def wake_when_served(runners: Callable[[], Iterable[InformerRunner]]) -> Callabl
 
 def is_established(definition: Manifest) -> bool:
     """Report whether a CRD has the condition Established, so that the API server serves its kind."""
-    conditions = get_path(definition, "status", "conditions") or ()
-    return any(
-        get_path(condition, "type") == "Established" and get_path(condition, "status") == "True"
-        for condition in conditions
-    )
+    return condition_of(definition, "Established").get("status") == "True"
 
 
 def is_served(kind: Kind, definitions: ObjectStore) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import WatchEventType
-from vworkspace_app.demo.narrator import Sighting, Spectator, condition
+from vworkspace_app.demo.narrator import Sighting, Spectator
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
@@ -79,7 +80,7 @@ def _condition_reason(seen: Sighting) -> str:
 
     The order of importance is Failed, Cancelled, Succeeded, Blocked, Running.
     """
-    entries = (condition(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
+    entries = (condition_of(seen.object, kind) for kind in ("Failed", "Cancelled", "Succeeded", "Blocked", "Running"))
     return next((str(entry["reason"]) for entry in entries if entry.get("status") == "True"), "")
 
 
@@ -97,7 +98,7 @@ def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
 def _cells(manifest: Manifest | None) -> tuple[str, Text, str]:
     if manifest is None:
         return "", Text("—", style="dim"), ""
-    ready = condition(manifest, "Ready")
+    ready = condition_of(manifest, "Ready")
     status = str(ready.get("status", "—"))
     generation = str(get_path(manifest, "metadata", "generation"))
     return generation, Text(status, style=_COLOURS.get(status, "dim")), str(ready.get("reason", ""))

@@ -20,6 +20,7 @@ from kubelab.cluster.access import write_kubeconfig
 from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
 from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import DEPLOYMENT, EVENT, INGRESS, NAMESPACE, SERVICE
@@ -34,7 +35,7 @@ from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from vworkspace_app.demo.demo_world import open_group
-from vworkspace_app.demo.narrator import Narrator, Sighting, Spectator, Wanted, condition, gone
+from vworkspace_app.demo.narrator import Narrator, Sighting, Spectator, Wanted, gone
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.manager.telemetry import Components, components_of_extensions
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -168,7 +169,7 @@ class BoxTeller(Narrator[BoxScene]):
         replicas = get_path(made.object, "spec", "replicas")
         stage.check("a number of the spec stays a number", wanted=2, actual=replicas)
         blocked = await self.see(_ready(self.shop, "False", "Deployment"), "who is waited for")
-        stage.step("·", blocked.at, f"Ready=False: {condition(blocked.object, 'Ready')['message']}")
+        stage.step("·", blocked.at, f"Ready=False: {condition_of(blocked.object, 'Ready')['message']}")
         await self._through(SERVICE, _GATES[0], _replicas_ready(2), "2")
         await self._through(INGRESS, _GATES[1], _has_address, "3")
         await self._all_ready()
@@ -237,7 +238,7 @@ class BoxTeller(Narrator[BoxScene]):
         since = self.mark
         await self.edit(self.child(DEPLOYMENT), {"spec": {"replicas": 7}})
         told = await self.see(_ready(self.shop, "False", "spec.replicas"), "waiting for the conflict to be told", since)
-        ready = condition(told.object, "Ready")
+        ready = condition_of(told.object, "Ready")
         stage.step("·", told.at, f"Ready=False/{ready['reason']}: {ready['message']}")
         stage.check("the conflict is told", wanted="FieldConflict", actual=ready["reason"])
         live = await self.live(self.child(DEPLOYMENT))
@@ -255,7 +256,7 @@ class BoxTeller(Narrator[BoxScene]):
         entries when it writes its status, and the API server refuses a command from before: then the next message has
         the command with the new index.
         """
-        message = condition(told.object, "Ready")["message"]
+        message = condition_of(told.object, "Ready")["message"]
         patch = json.loads(message.split("-p '", 1)[1].split("'", 1)[0])
         try:
             await self.world.admin.patch(
@@ -350,7 +351,7 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
     """
 
     def holds(live: Manifest) -> bool:
-        found, present = condition(live, "Ready"), get_path(live, "metadata", "generation")
+        found, present = condition_of(live, "Ready"), get_path(live, "metadata", "generation")
         is_current = found.get("observedGeneration") == present and present >= generation
         return is_current and found.get("status") == status and about in str(found.get("message"))
 
@@ -359,7 +360,7 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
 
 def _has_other_message(seen: Sighting, former: str) -> bool:
     """Report whether a change of the parent has another message about the taken field than `former`."""
-    message = str(condition(seen.object, "Ready").get("message"))
+    message = str(condition_of(seen.object, "Ready").get("message"))
     return seen.type is not WatchEventType.DELETED and "spec.replicas" in message and message != former
 
 

@@ -23,6 +23,7 @@ import attrs
 
 from kubelab.downstream.kinds import WORKFLOW_TEMPLATE
 from kubelab.flux.storage import release_document
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import NotFound, Unavailable
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import (
@@ -46,7 +47,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.demo_world import start_operator
-from vworkspace_app.demo.narrator import PATIENCE, WATCHED, Spectator, TooSlow, condition, conditions, phase_is
+from vworkspace_app.demo.narrator import PATIENCE, WATCHED, Spectator, TooSlow, conditions, phase_is
 from vworkspace_app.demo.operations_scene import OperationRequest
 from vworkspace_app.demo.scene import NAME, WANTED, Application
 from vworkspace_app.demo.stage import Stage
@@ -404,7 +405,7 @@ async def _obstacle(world: ClusterWorld) -> str:
     instance = await find(world.admin, world.application.ref())
     if instance is None:
         return "the instance is not there"
-    ready = condition(instance, "Ready")
+    ready = condition_of(instance, "Ready")
     return f"the instance says Ready={ready.get('status')}, {ready.get('reason')}: {ready.get('message')}"
 
 

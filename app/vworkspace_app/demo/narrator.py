@@ -12,6 +12,7 @@ import anyio
 import attrs
 
 from kubelab.simulation.running import reflect
+from purekube.apimachinery.conditions import condition_of, conditions_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import KubeApi, WatchEvent, WatchEventType
@@ -122,23 +123,14 @@ class _Notebook:
 Wanted = Callable[[Sighting], bool]
 
 
-def condition(manifest: Manifest, kind: str) -> dict[str, Any]:
-    """Return the status condition of type `kind` of an object, or {} if there is none."""
-    entries = get_path(manifest, "status", "conditions") or ()
-    return next((dict(entry) for entry in entries if entry.get("type") == kind), {})
-
-
 def conditions(manifest: Manifest) -> dict[str, str]:
     """Return the conditions of an object by type, each as `status/reason`, such as `True/Succeeded`."""
-    return {
-        entry["type"]: f"{entry['status']}/{entry['reason']}"
-        for entry in get_path(manifest, "status", "conditions") or ()
-    }
+    return {entry["type"]: f"{entry['status']}/{entry['reason']}" for entry in conditions_of(manifest)}
 
 
 def condition_summary(manifest: Manifest) -> str:
     """Return the object's conditions as one line of text: Ready, and all others that are True."""
-    by_type = {entry["type"]: entry for entry in get_path(manifest, "status", "conditions") or ()}
+    by_type = {entry["type"]: entry for entry in conditions_of(manifest)}
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 
@@ -175,7 +167,7 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
     def wanted(sighting: Sighting) -> bool:
         if sighting.kind != APPLICATION_INSTANCE:
             return False
-        entry = condition(sighting.object, kind)
+        entry = condition_of(sighting.object, kind)
         if get_path(sighting.object, "status", "observedGeneration") != get_path(
             sighting.object, "metadata", "generation"
         ):

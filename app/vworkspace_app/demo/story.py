@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
@@ -15,7 +16,6 @@ from vworkspace_app.demo.narrator import (
     Sighting,
     StoryWorld,
     appeared,
-    condition,
     condition_summary,
     conditions,
     event,
@@ -264,7 +264,7 @@ class StoryRunner(Narrator[PlayedWorld]):
             "·",
             asked.at,
             f"status: {condition_summary(asked.object)}",
-            {"Deleting": condition(asked.object, "Deleting")},
+            {"Deleting": condition_of(asked.object, "Deleting")},
         )
         order = []
         for kind, name in ((HELM_RELEASE, NAME), (OCI_REPOSITORY, source), (APPLICATION_INSTANCE, NAME)):
@@ -295,7 +295,7 @@ def _is_before(job: JobEntry, created: Manifest, clocks_differ: timedelta) -> bo
 
 
 def _deleting(sighting: Sighting) -> bool:
-    return sighting.kind == APPLICATION_INSTANCE and condition(sighting.object, "Deleting").get("status") == "True"
+    return sighting.kind == APPLICATION_INSTANCE and condition_of(sighting.object, "Deleting").get("status") == "True"
 
 
 async def run_story(world: PlayedWorld, stage: Stage) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.timestamps import time_or_none
 from purekube.boxes.rollouts.reasons import CONDITIONS as BOX_CONDITIONS
@@ -188,10 +189,7 @@ class ConditionCounts:
     def _conditions(self, manifest: Manifest) -> Iterator[tuple[ConditionLabels, float | None]]:
         if self.managed and get_path(manifest, "metadata", "labels", MANAGED_BY) != MANAGED_BY_VALUE:
             return
-        conditions = get_path(manifest, "status", "conditions")
-        for condition in conditions if isinstance(conditions, list) else ():
-            if not isinstance(condition, Mapping):
-                continue
+        for condition in conditions_of(manifest):
             kind, status, reason = (str(condition.get(field)) for field in ("type", "status", "reason"))
             if kind in self.types and status in _STATUSES:
                 labels = (kind, status, reason if reason in self.reasons else _OTHER)

@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.errors import NotFound, OperatorError, Permanent
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
@@ -382,11 +383,8 @@ class OperationReconciler:
     def awaiting_approval(self) -> Iterator[ObjectRef]:
         """Yield every Operation that waits for an approval, or for the secret by which approvals are checked."""
         for manifest in self.informers.store(OPERATION).indexed(OPEN, EVERYWHERE):
-            conditions = get_path(manifest, "status", "conditions") or ()
-            if any(
-                get_path(condition, "status") == "True" and get_path(condition, "reason") in _WAIT_FOR_SECRET
-                for condition in conditions
-            ):
+            true = (condition for condition in conditions_of(manifest) if condition.get("status") == "True")
+            if any(condition.get("reason") in _WAIT_FOR_SECRET for condition in true):
                 meta = manifest["metadata"]
                 yield ObjectRef(OPERATION, meta["namespace"], meta["name"])
 

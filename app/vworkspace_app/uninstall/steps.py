@@ -24,6 +24,7 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.errors import NotFound, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.meta import ABANDON, ObjectMeta, is_abandoned
@@ -270,9 +271,9 @@ def _holders(leases: Iterable[Manifest]) -> str:
 
 def _deletion_message(manifest: Manifest) -> str:
     """Return the message of an object's condition about its deletion, or a hint if there is none."""
-    for condition in get_path(manifest, "status", "conditions") or ():
-        if get_path(condition, "type") in ("Deleting", "Running") and get_path(condition, "status") == "True":
-            return str(get_path(condition, "message"))
+    for condition in conditions_of(manifest):
+        if condition.get("type") in ("Deleting", "Running") and condition.get("status") == "True":
+            return str(condition.get("message"))
     return "it says nothing: is the operator running?"
 
 

@@ -6,12 +6,13 @@ transitions of a condition have the same time, whatever the clock does, since th
 that condition (PULL-6).
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.timestamps import exact_time, time_or_none
 
@@ -45,6 +46,17 @@ class Transition:
 
     previous: Condition | None
     condition: Condition
+
+
+def conditions_of(manifest: Manifest | None) -> list[Mapping[str, Any]]:
+    """Return the conditions in an object's status, in order. Malformed ones are left out."""
+    conditions = get_path(manifest, "status", "conditions")
+    return [each for each in conditions if isinstance(each, Mapping)] if isinstance(conditions, list | tuple) else []
+
+
+def condition_of(manifest: Manifest | None, condition_type: str) -> Mapping[str, Any]:
+    """Return the condition of a type in an object's status, or an empty mapping if the object has no such condition."""
+    return next((each for each in conditions_of(manifest) if each.get("type") == condition_type), {})
 
 
 def progressing(reason: str, message: str, retrying: str = "") -> tuple[DesiredCondition, ...]:

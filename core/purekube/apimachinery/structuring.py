@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 
 from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.converters import FAST, TOLERANT
 from purekube.apimachinery.fields import camel
-from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
 
@@ -91,8 +92,7 @@ def read_own_conditions(manifest: Manifest, types: Container[str] | None = None)
     """Read an object's status conditions of the types in `types`, or of all types if that is None. Malformed ones are
     left out. Never raises.
     """
-    conditions = get_path(manifest, "status", "conditions")
-    readable = map(_condition, conditions if isinstance(conditions, list) else ())
+    readable = map(_condition, conditions_of(manifest))
     return tuple(condition for condition in readable if condition and (types is None or condition.type in types))
 
 

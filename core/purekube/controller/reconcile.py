@@ -20,8 +20,9 @@ from enum import StrEnum
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.errors import Forbidden, NotFound, OperatorError, Unavailable, first_refusal
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.controller.decision import SLOW_SECONDS, Decision, Requeue, RequeuePace, requeue_for
 from purekube.controller.execute import (
     STATUS,
@@ -214,6 +215,5 @@ def _requeue_of_stopped(decision: Decision, error: OperatorError) -> Requeue:
 
 def _message_of(decision: Decision) -> str:
     """Return, for the log line, the message of the first condition that is True in the decision's status."""
-    conditions = get_path(decision.status, "status", "conditions") or ()
-    messages = (get_path(condition, "message") for condition in conditions if get_path(condition, "status") == "True")
+    messages = (each.get("message") for each in conditions_of(decision.status) if each.get("status") == "True")
     return next((message for message in messages if message), "it is tried again; the status says why")

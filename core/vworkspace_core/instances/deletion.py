@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import ABANDON, is_abandoned
@@ -32,7 +33,7 @@ from vworkspace_core.api.remedies import merge_command, missing_right_of, not_in
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
-from vworkspace_core.instances.observed_release import condition_of, message_of
+from vworkspace_core.instances.observed_release import message_of
 from vworkspace_core.instances.ownership import orphaning_patch
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 

@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.timestamps import format_time
@@ -70,16 +71,6 @@ class ReleaseTimeouts:
     source_grace: float
     source_wait: float
     stuck_ready: float
-
-
-def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of type `kind` of an object, or an empty mapping if the object has no such condition."""
-    conditions = get_path(manifest, "status", "conditions")
-    if isinstance(conditions, list):
-        for candidate in conditions:
-            if isinstance(candidate, dict) and candidate.get("type") == kind:
-                return candidate
-    return {}
 
 
 @attrs.frozen

@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of, conditions_of
 from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.observed_release import (
     ObservedRelease,
     ReleaseRequest,
     ReleaseTimeouts,
-    condition_of,
     deployed_as_wanted,
     failure_is_ours,
     is_first_pass,
@@ -130,11 +130,7 @@ def classify(
     # api/v2/helmrelease_types.go, the default of the field `status`).
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return ClassifiedRelease(ReleaseState.PENDING, WAITING)
-    conditions = {
-        condition.get("type", ""): condition
-        for condition in status.get("conditions") or ()
-        if isinstance(condition, dict)
-    }
+    conditions = {condition.get("type", ""): condition for condition in conditions_of(release)}
     generation = get_path(release, "metadata", "generation") or 0
     return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 
@@ -426,9 +422,7 @@ def _observed_since(origin: Manifest) -> str | None:
 
     The result is RFC 3339 text, or None if Flux has not begun.
     """
-    conditions = [
-        condition for condition in get_path(origin, "status", "conditions") or () if isinstance(condition, Mapping)
-    ]
+    conditions = conditions_of(origin)
     if not conditions:
         return str(get_path(origin, "metadata", "creationTimestamp") or "")
     times = [

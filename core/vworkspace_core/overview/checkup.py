@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
 from vworkspace_core.api.advice import advice_for
@@ -260,8 +261,7 @@ def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_a
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     if any("--no-agent" in (get_path(container, "args") or ()) for container in containers):
         return False
-    conditions = get_path(cluster, "status", "conditions") or ()
-    is_denied = any(get_path(condition, "reason") == ClusterReason.NO_AGENT for condition in conditions)
+    is_denied = any(condition.get("reason") == ClusterReason.NO_AGENT for condition in conditions_of(cluster))
     return not (is_denied and (is_alive or deployment is None))
 
 
@@ -284,7 +284,7 @@ def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield CheckFinding("control plane", CheckResult.UNKNOWN, told)
         return
-    by_type = {str(get_path(each, "type")): each for each in get_path(cluster, "status", "conditions") or ()}
+    by_type = {str(each.get("type")): each for each in conditions_of(cluster)}
     for type_, point, verdict in _ABOUT_THE_CONNECTION:
         if (condition := by_type.get(type_)) is not None:
             yield _of_condition(point, condition, verdict)

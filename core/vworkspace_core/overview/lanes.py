@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import time_at
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.reasons import InstanceReason
-from vworkspace_core.instances.observed_release import condition_of
 from vworkspace_core.overview.origin import applied_at, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, urgency
 from vworkspace_core.overview.summary import OverviewState, Summary

@@ -7,6 +7,7 @@ from typing import Final, TypeAlias
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import time_at
@@ -241,10 +242,10 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     ref = ref_of(manifest, kind)
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
-        condition = _condition(manifest, type_)
+        condition = condition_of(manifest, type_)
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
             if type_ == _I.RECONCILING and _waits(kind, manifest):
-                type_, state, condition = _I.READY, OverviewState.WAITING, _condition(manifest, _I.READY)
+                type_, state, condition = _I.READY, OverviewState.WAITING, condition_of(manifest, _I.READY)
             reason, message = _reason_and_message(condition)
             if kind == OPERATOR_BOX and type_ == "RolledOut":
                 state = _OF_ROLLOUTS.get(reason, state)
@@ -255,7 +256,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
             return _with_cells(_mispinned(_newer(helped, overlooked), manifest), manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
-        why = _condition(manifest, "Serving") if kind == OPERATOR_BOX else None
+        why = condition_of(manifest, "Serving") if kind == OPERATOR_BOX else None
         message = _reason_and_message(why)[1] or overlooked
         going = Summary(ref, OverviewState.DELETING, message=message, since=_since(why), remedies=commands_in(message))
         return _with_cells(attrs.evolve(going, is_helpable=bool(going.remedies)), manifest)
@@ -305,7 +306,7 @@ def _waits(kind: Kind, manifest: Manifest) -> bool:
 
     An instance waits if Flux waits for its values; an object of a box waits for a condition, a kind or a right.
     """
-    ready = _condition(manifest, _I.READY)
+    ready = condition_of(manifest, _I.READY)
     reasons = BEFORE_RECONCILING if kind == APPLICATION_INSTANCE else _WAITS_OF_BOXES
     return get_path(ready, "status") == "False" and str(get_path(ready, "reason")) in reasons
 
@@ -333,7 +334,7 @@ def summary_of_child(kind: Kind, manifest: Manifest) -> Summary:
     state = (
         OverviewState.DELETING if get_path(manifest, "metadata", "deletionTimestamp") else _OF_READINESS[answer.state]
     )
-    said = _condition(manifest, "Ready")
+    said = condition_of(manifest, "Ready")
     if answer.reason == OverviewState.SUSPENDED:
         state = OverviewState.SUSPENDED
     elif state is OverviewState.PROGRESSING and (_failed_at_its_generation(said, manifest) or _is_retried(manifest)):
@@ -377,7 +378,7 @@ def _mispinned(summary: Summary, manifest: Manifest) -> Summary:
     """Return the summary, changed to Degraded if it says Ready, but the object is pinned to a revision that its box
     does not have.
     """
-    reason, message = _reason_and_message(pinned := _condition(manifest, "Revision"))
+    reason, message = _reason_and_message(pinned := condition_of(manifest, "Revision"))
     if summary.state is not OverviewState.READY or reason != BoxReason.NO_SUCH_REVISION:
         return summary
     command = f"vworkspace-operator box rollout history {message.partition(',')[0].rpartition('-')[0]}"
@@ -392,13 +393,6 @@ def _overlooked(manifest: Manifest) -> str:
     if not isinstance(generation, int) or not isinstance(observed, int) or observed >= generation:
         return ""
     return f"generation {generation} has not been looked at yet; what is told is of {observed}"
-
-
-def _condition(manifest: Manifest, type_: str) -> Manifest | None:
-    conditions = get_path(manifest, "status", "conditions")
-    if not isinstance(conditions, list):
-        return None
-    return next((each for each in conditions if get_path(each, "type") == type_), None)
 
 
 def _reason_and_message(condition: Manifest | None) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of, text_or_empty
 from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import time_at
@@ -74,7 +75,7 @@ def entries_of(kind: Kind, manifest: Manifest) -> Iterator[TimelineEntry]:
     ):
         if (at := time_at(manifest, *path)) is not None:
             yield TimelineEntry(at, what, severity, ref=ref)
-    for condition in _conditions(manifest):
+    for condition in conditions_of(manifest)[:_MOST_CONDITIONS]:
         if (at := time_at(condition, "lastTransitionTime")) is not None:
             entry = _of_condition(ref, condition, at)
             if entry.severity is not Severity.QUIET:  # "Stalled is False" would bury what matters
@@ -91,13 +92,8 @@ def last_transition(manifest: Manifest) -> datetime | None:
 
     If none has changed, return when the object was created.
     """
-    times = [time_at(condition, "lastTransitionTime") for condition in _conditions(manifest)]
+    times = [time_at(condition, "lastTransitionTime") for condition in conditions_of(manifest)[:_MOST_CONDITIONS]]
     return max((at for at in times if at is not None), default=time_at(manifest, "metadata", "creationTimestamp"))
-
-
-def _conditions(manifest: Manifest) -> list[Any]:
-    conditions = get_path(manifest, "status", "conditions")
-    return conditions[:_MOST_CONDITIONS] if isinstance(conditions, list) else []
 
 
 def _of_condition(ref: ObjectRef, condition: Any, at: datetime) -> TimelineEntry:

@@ -25,6 +25,7 @@ from kubelab.downstream.controller import (
     with_condition,
 )
 from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.durations import go_duration
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import (
@@ -106,10 +107,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _reason(view: ObjectView) -> str:
-    for item in view.status.get("conditions") or ():
-        if item.get("type") == _SYNCHRONIZING:
-            return str(item.get("reason"))
-    return ""
+    return str(condition_of(view.live, _SYNCHRONIZING).get("reason") or "")
 
 
 def _is_due(view: ObjectView) -> bool:

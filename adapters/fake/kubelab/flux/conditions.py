@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.timestamps import format_time
 
@@ -31,12 +32,6 @@ SOURCE_VERIFIED: Final = "SourceVerified"
 # conditions/setter.go, lexicographicLess: the order matters, since a summary may copy the first condition.
 _FIRST: Final = {STALLED: 0, RECONCILING: 1, READY: 2}
 _MAX_MESSAGE: Final = 32768
-
-
-def conditions_of(manifest: Manifest) -> Sequence[FluxCondition]:
-    """Return the conditions of the object `manifest` in their stored order; empty if it has none."""
-    conditions = get_path(manifest, "status", "conditions")
-    return conditions if isinstance(conditions, Sequence) else ()
 
 
 def condition(manifest: Manifest, type_: str) -> FluxCondition | None:
@@ -129,7 +124,7 @@ def merge_conditions(
     """
     generation = int(get_path(latest, "metadata", "generation") or 0)
     known = {item["type"]: item for item in before}
-    merged: list[FluxCondition] = list(conditions_of(latest))
+    merged: list[FluxCondition] = conditions_of(latest)
     for item in after:
         # Conditions that this pass did not change keep what others wrote meanwhile (conditions/patch.go, Apply).
         if known.get(item["type"]) != item:

@@ -11,7 +11,6 @@ from kubelab.flux.conditions import (
     RECONCILING,
     STALLED,
     condition,
-    conditions_of,
     merge_conditions,
     status_of,
     with_condition,
@@ -19,6 +18,7 @@ from kubelab.flux.conditions import (
 )
 from kubelab.model.records import decode, encode
 from kubelab.simulation.effects import PassStep, PostEvent, Sleep, get_object, patch_object
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.timestamps import format_time
@@ -75,10 +75,10 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
     The changes are those from `before` to `after`, two states of the object in a pass, and `now` is their time. The
     patch has the resourceVersion of `latest`. After a conflict the object must be read again.
     """
-    if list(conditions_of(before)) == list(conditions_of(after)):
+    if conditions_of(before) == conditions_of(after):
         return None
     merged = merge_conditions(latest, conditions_of(before), conditions_of(after), now)
-    if merged == list(conditions_of(latest)):
+    if merged == conditions_of(latest):
         return None
     # Only the conditions are sent with a lock; in the rest of the status the last writer wins (patch/patch.go,
     # patchStatusConditions and patchStatus).

@@ -8,12 +8,13 @@ import attrs
 
 from kubelab.flux.artifacts import short_release_name
 from kubelab.flux.behaviour import Action, HelmTarget
-from kubelab.flux.conditions import READY, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, FluxCondition, conditions_of
+from kubelab.flux.conditions import READY, RELEASED, REMEDIATED, STALLED, TEST_SUCCESS, FluxCondition
 from kubelab.flux.draft import Draft
 from kubelab.flux.questions import LoadReleases, StoreReleases
 from kubelab.flux.release_history import Snapshot
 from kubelab.flux.storage import StoredRelease, replace
 from kubelab.simulation.effects import PassStep
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 

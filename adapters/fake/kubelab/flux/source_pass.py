@@ -20,12 +20,12 @@ from kubelab.flux.conditions import (
     STALLED,
     STORAGE_OPERATION_FAILED,
     condition,
-    conditions_of,
     status_of,
     summarize,
 )
 from kubelab.flux.draft import REQUESTED_AT, Draft
 from kubelab.simulation.effects import REQUEUE, ControllerResult, PassStep, done, failed, get_object
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import SECRET

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import STALLED
+from purekube.apimachinery.conditions import STALLED, condition_of
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, OperatorError, Permanent
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.controller.decision import Decision, Failure
@@ -98,7 +98,8 @@ def refusal_of(decision: Decision, failures: Sequence[Failure]) -> str:
     `decision` is the last decision of the dry run, and `failures` are its writes that the API server did not accept.
     """
     refused = next((failure for failure in failures if _is_final(failure.error)), None)
-    stalled = _stalled(decision.status)
+    condition = condition_of(decision.status, STALLED)
+    stalled = condition if condition.get("status") == "True" else None
     if refused is None:
         return str(stalled["message"]) if stalled and stalled["reason"] in _HOPELESS else ""
     return str(stalled["message"]) if stalled else f"{refused.verb} {refused.ref}: {refused.error.message}"
@@ -113,8 +114,3 @@ def _is_final(error: OperatorError) -> bool:
     """Report whether the API server would refuse the same write again after `error`, so that a retry is useless."""
     is_terminating = isinstance(error, Forbidden) and error.namespace_terminating
     return isinstance(error, Conflict | Invalid | Forbidden | Permanent) and not is_terminating
-
-
-def _stalled(status: Manifest | None) -> Mapping[str, Any] | None:
-    conditions = get_path(status, "status", "conditions") or ()
-    return next((each for each in conditions if each["type"] == STALLED and each["status"] == "True"), None)

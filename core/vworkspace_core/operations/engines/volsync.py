@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION_SOURCE
 from purekube.apimachinery.timestamps import time_or_none
@@ -197,10 +198,7 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
 
 
 def _synchronizing(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    conditions = (
-        condition for condition in status.get("conditions") or () if get_path(condition, "type") == "Synchronizing"
-    )
-    return next(conditions, {})
+    return condition_of({"status": status}, "Synchronizing")
 
 
 def _message(row: Row, status: Mapping[str, Any]) -> str:

@@ -11,6 +11,7 @@ import attrs
 
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import PrinterColumn
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.durations import age, human_duration
 from purekube.apimachinery.manifest import Manifest, get_path
 
@@ -78,8 +79,7 @@ def _job(manifest: Manifest, now: datetime) -> list[Any]:
 def _job_status(manifest: Manifest) -> str:
     # kubernetes: printers/internalversion/printers.go, printJob: the end of a Job is shown even while it is deleted.
     before, after = ("Complete", "Failed"), ("Suspended", "FailureTarget", "SuccessCriteriaMet")
-    conditions = get_path(manifest, "status", "conditions") or []
-    true = {condition.get("type") for condition in conditions if condition.get("status") == "True"}
+    true = {condition.get("type") for condition in conditions_of(manifest) if condition.get("status") == "True"}
     deleted = ("Terminating",) if get_path(manifest, "metadata", "deletionTimestamp") else ()
     shown = [word for word in before if word in true] + [*deleted, *(word for word in after if word in true)]
     return next(iter(shown), "Running")
