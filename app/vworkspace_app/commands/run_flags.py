@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, TypeAlias
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.settings import load
-from vworkspace_app.settings.loading import CONFIG_VARIABLE, with_flags, with_flags_of
+from vworkspace_app.settings.loading import CONFIG_VARIABLE, with_flags_of
 from vworkspace_app.settings.loading import print_config as text_of
 from vworkspace_app.settings.table import SETTINGS
 
@@ -24,7 +24,7 @@ WatchNamespaces: TypeAlias = Annotated[
 ]
 
 
-@with_flags
+@with_flags_of(SETTINGS)
 def run(
     *,
     config: Annotated[

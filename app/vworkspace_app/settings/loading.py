@@ -177,16 +177,11 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def with_flags(command: F) -> F:
-    """Return `command` with a flag for each setting in its signature, in place of `**flags`.
+def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
+    """Return a decorator that puts a flag for each setting of `rows` in a command's signature, in place of `**flags`.
 
     A flag that the user does not give has the value None.
     """
-    return with_flags_of(SETTINGS)(command)
-
-
-def with_flags_of(rows: Iterable[Setting]) -> Callable[[F], F]:
-    """Return a decorator like `with_flags`, but only with flags for the settings `rows`."""
     chosen = tuple(rows)
     return lambda command: _given_flags(command, chosen)
 

@@ -126,6 +126,11 @@ def metadata(manifest: Manifest) -> Mapping[str, Any]:
     return meta if type(meta) is dict or isinstance(meta, Mapping) else {}
 
 
+def is_terminating(live: Manifest | None) -> bool:
+    """Report whether the object exists and its deletion has been requested."""
+    return live is not None and bool(metadata(live).get("deletionTimestamp"))
+
+
 def with_preconditions(manifest: Manifest, live: Manifest | None) -> dict[str, Any]:
     """Return `manifest` with the uid and resourceVersion of `live`, so that an apply changes only that state (RUN-4).
 

@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from purekube.apimachinery.manifest import ObjectRef, metadata
+from purekube.apimachinery.manifest import ObjectRef, is_terminating, metadata
 from purekube.controller.decision import Decision, Delete, Snapshot
 from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import NodeKnowledge, PruneTime, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text, stored_identity
-from purekube.graph.removal import BeforeDelete, Held, RemovalStep, is_terminating, no_patch_before, removal_step
+from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
 from purekube.graph.required_objects import WantedNode, evaluate
 from purekube.graph.states import NodeState, Observation, earliest_requeue
 

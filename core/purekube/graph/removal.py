@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, is_terminating, metadata
 from purekube.controller.decision import Decision, Delete, MergePatch, Snapshot
 from purekube.controller.ownership import is_locked, unlocking
 from purekube.graph.judge import deletion_state
@@ -119,11 +119,6 @@ def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: Be
         if prune_candidate.ref in behind
     )
     return RemovalStep(effects, tuple(going))
-
-
-def is_terminating(live: Manifest) -> bool:
-    """Report whether the object's deletion has been requested."""
-    return bool(metadata(live).get("deletionTimestamp"))
 
 
 def _observation(owner: Owner, ref: ObjectRef, live: Manifest, met: Setback | None) -> Observation:

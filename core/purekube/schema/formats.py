@@ -82,10 +82,6 @@ def _is_date(value: str) -> bool:
     return True
 
 
-def _is_uri(value: str) -> bool:
-    return is_url(value)
-
-
 def _is_email(value: str) -> bool:
     # net/mail's ParseAddress takes a display name and a comment, too; without re.ASCII all other scripts are atoms. One
     # pattern for all of it would try each way to part a name: its time would double with each character.
@@ -240,7 +236,7 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "password": lambda value: True,
     "rgbcolor": _is_rgb_colour,
     "ssn": _like(r"[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}"),
-    "uri": _is_uri,
+    "uri": is_url,
     "uuid": _uuid(""),
     "uuid3": _uuid("3"),
     "uuid4": _uuid("4"),

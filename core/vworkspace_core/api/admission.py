@@ -135,7 +135,7 @@ def admit(
     if old is not None and same_spec(manifest, old):
         return ()
     problems = validate_strict(manifest)
-    return _unique((*problems, *_judge(manifest, old, settings)))
+    return first_of((*problems, *_judge(manifest, old, settings)))
 
 
 def stored_problems(
@@ -153,8 +153,8 @@ def stored_problems(
     try:
         value = structure(cls, manifest)
     except ValidationProblems as error:
-        return _unique((*error.problems, *_judge_parts(cls, manifest, settings)))
-    return _unique(tuple(_judge_value(value, old, settings)))
+        return first_of((*error.problems, *_judge_parts(cls, manifest, settings)))
+    return first_of(_judge_value(value, old, settings))
 
 
 def same_spec(manifest: Manifest, old: Manifest) -> bool:
@@ -212,10 +212,6 @@ def _readable(cls: type[Any], old: Manifest | None) -> Any:
         return None
 
 
-def _unique(problems: tuple[Problem, ...]) -> tuple[Problem, ...]:
-    return first_of(problems)
-
-
 def check_application_instance(
     instance: ApplicationInstance, old: ApplicationInstance | None = None, settings: AdmissionSettings = _DEFAULTS
 ) -> tuple[Problem, ...]:
@@ -223,7 +219,7 @@ def check_application_instance(
 
     With `old`, the instance before an update, the rules on immutable fields are checked too.
     """
-    return _unique(tuple(_application_instance(instance, old, settings)))
+    return first_of(_application_instance(instance, old, settings))
 
 
 def _application_instance(
@@ -254,7 +250,7 @@ def check_operation(
     helm Operation must not contain secrets (RES-7). The parameters' schema, which the template defines, is checked
     elsewhere (OPS-2).
     """
-    return _unique(tuple(_operation(operation, old, settings)))
+    return first_of(_operation(operation, old, settings))
 
 
 def _operation(operation: Operation, old: Operation | None, settings: AdmissionSettings) -> Iterator[Problem]:

@@ -89,11 +89,6 @@ def object_changed(job: JobState, live: Manifest | None, at: JobStepContext) -> 
     return _consider(job, live, at) if live is not None and _is_after(job, live) else (job, ())
 
 
-def is_terminating(live: Manifest | None) -> bool:
-    """Report whether the object exists and is being deleted."""
-    return live is not None and bool(metadata(live).get("deletionTimestamp"))
-
-
 def _is_gone(job: JobState, live: Manifest | None) -> bool:
     return live is None or job.applied is None or metadata(live).get("uid") != job.applied.uid
 

@@ -12,6 +12,7 @@ from typing import Final, assert_never
 
 import attrs
 
+from purekube.apimachinery.manifest import is_terminating
 from purekube.apimachinery.timestamps import has_come, shifted
 from purekube.controller.backoff import LogLevel, LogNote, Tick
 from vworkspace_core.api.kinds import OPERATION
@@ -22,7 +23,6 @@ from vworkspace_core.jobs.awaiting_status import (
     applied,
     give_up,
     inspect,
-    is_terminating,
     object_changed,
     on_status_read,
     out_of_time,

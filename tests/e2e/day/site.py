@@ -35,7 +35,7 @@ from purekube.ports import PatchType
 from purekube_run.controller.election import Elector, Fence
 from purekube_run.controller.manager import Election
 from vworkspace_app.__main__ import run_command
-from vworkspace_app.commands.shared.session import SITE, Work
+from vworkspace_app.commands.shared.session import SITE, CommandContext, Work
 from vworkspace_app.install.names import NAME
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import operator_settings
@@ -193,7 +193,7 @@ class _Wanted:
 
 
 @attrs.frozen
-class _Session:
+class _Session(CommandContext):
     """What a command stands on: its work goes to the loop of the story."""
 
     desk: Desk

@@ -6,6 +6,7 @@ from typing import Any
 import attrs
 import pytest
 
+from purekube.apimachinery.manifest import is_terminating
 from purekube.controller.backoff import Retry, Tick
 from tests.support.builders import condition
 from tests.support.jobs import operation, with_status
@@ -33,7 +34,7 @@ from tests.unit.jobs.test_exact_steps import (
 from vworkspace_core.api import labels
 from vworkspace_core.api.operation import BETWEEN_SYNCS
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.awaiting_status import is_terminating, runs_on
+from vworkspace_core.jobs.awaiting_status import runs_on
 from vworkspace_core.jobs.job_stages import advance
 from vworkspace_core.jobs.job_store import JobRecord
 from vworkspace_core.jobs.plan import EffectIntent, Inspection

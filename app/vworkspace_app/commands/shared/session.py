@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
@@ -24,25 +24,15 @@ Work = Callable[[KubeApiClient], Awaitable[T]]
 """A function that does the work of a command with a client of the API server."""
 
 
-class CommandContext(Protocol):
-    """The environment in which commands run: the connection to a cluster, and the clock. Tests replace it."""
+class CommandContext:
+    """The environment of commands: the cluster of a kubeconfig, and this machine's clock. Tests replace it."""
 
     def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         """Call `work` with a client of the kubeconfig's cluster, and return its result.
 
         Raises the errors of the connection and of `work`.
         """
-        ...
 
-    def now(self) -> datetime:
-        """Return the present time in UTC."""
-        ...
-
-
-class _Outside:
-    """The environment outside tests: the cluster of a kubeconfig, and this machine's clock."""
-
-    def run(self, kubeconfig: Path | None, work: Work[T]) -> T:
         async def main() -> T:
             async with KubeApiClient(load_config(kubeconfig)) as api:
                 return await work(api)
@@ -50,10 +40,11 @@ class _Outside:
         return anyio.run(main)
 
     def now(self) -> datetime:
+        """Return the present time in UTC."""
         return datetime.now(UTC)
 
 
-_OUTSIDE: Final = _Outside()
+_OUTSIDE: Final = CommandContext()
 SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
 """The environment that commands use in the present context. If unset, they use the real cluster and clock."""
 

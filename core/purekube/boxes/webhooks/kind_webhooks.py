@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, get_path, is_terminating
 from purekube.apimachinery.problems import Place, Problem, index
 from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
 from purekube.boxes.definition import crd_of
@@ -79,7 +79,7 @@ class BoxAdmission:
         """Return a problem for each rule that the object `new` breaks. `old` is the object that it replaces, None on
         create.
         """
-        return () if _is_going(new) else tuple(self._broken(self._defaulted(new), old and self._defaulted(old)))
+        return () if is_terminating(new) else tuple(self._broken(self._defaulted(new), old and self._defaulted(old)))
 
     def _defaulted(self, manifest: Manifest) -> Manifest:
         return manifest if self.schema is None else apply_defaults(self.schema, manifest)
@@ -104,7 +104,7 @@ class BoxAdmission:
         patch: Patch = []
         problems: list[Problem] = []
         made: dict[str, Any] = {}
-        for one in () if _is_going(new) else self.mutations:
+        for one in () if is_terminating(new) else self.mutations:
             if get_path(new, *one.path) is not None:
                 continue
             try:
@@ -115,10 +115,6 @@ class BoxAdmission:
             if value is not ABSENT:
                 patch += _added(new, made, one.path, value)
         return patch, tuple(problems)
-
-
-def _is_going(manifest: Manifest) -> bool:
-    return get_path(manifest, "metadata", "deletionTimestamp") is not None
 
 
 def _added(manifest: Manifest, made: dict[str, Any], path: Sequence[str], value: Any) -> Patch:
