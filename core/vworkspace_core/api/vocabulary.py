@@ -40,7 +40,7 @@ class VocabularyEntry:
 
 
 def _rows(types: type[StrEnum], reasons: type[StrEnum], text: str) -> tuple[VocabularyEntry, ...]:
-    """Read rows such as `Running=True EngineStarted +the engine: The engine is at work.`, with `foreign` after the plus.
+    """Read rows such as `Running=True EngineStarted +the engine: The engine is at work.`, with `foreign` after `+`.
 
     Further lines of a row are indented.
     """
