@@ -314,7 +314,7 @@ def test_a_default_that_breaks_a_rule_or_has_undeclared_fields_is_a_problem() ->
     assert whole(f=ruled({**sized, "default": {"n": 4}}, "self.n > self.m"))
 
 
-KEYED: dict[str, Any] = {
+NAMED: dict[str, Any] = {
     "type": "array",
     "items": {"type": "object", "properties": {"k": STRING, "v": STRING}, "required": ["k"]},
     "x-kubernetes-list-type": "map",
@@ -328,9 +328,9 @@ SET: dict[str, Any] = {"type": "array", "items": STRING, "x-kubernetes-list-type
     [
         (SET, ["x", "y"], "self + ['z', 'x', 'z'] == ['x', 'y', 'z'] && size(self + self) == 2"),
         (SET, ["x", "y"], "(self + ['z'])[2] == 'z' && (self + ['z']) + ['x'] == ['z', 'y', 'x']"),
-        (KEYED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}, {'k': 'c'}]).map(e, e.k) == ['a', 'b', 'c']"),
-        (KEYED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}])[0].v == '1'"),
-        (KEYED, [{"k": "a"}], "size(self + self + [{'k': 'a', 'v': '2'}]) == 1"),
+        (NAMED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}, {'k': 'c'}]).map(e, e.k) == ['a', 'b', 'c']"),
+        (NAMED, [{"k": "a"}, {"k": "b"}], "(self + [{'k': 'a', 'v': '1'}])[0].v == '1'"),
+        (NAMED, [{"k": "a"}], "size(self + self + [{'k': 'a', 'v': '2'}]) == 1"),
     ],
 )
 def test_a_sum_of_sets_or_map_lists_is_their_union_as_in_api_servers(schema: Any, value: Any, rule: str) -> None:
