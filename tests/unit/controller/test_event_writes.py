@@ -138,7 +138,7 @@ def test_a_link_is_told_whole_or_not_at_all() -> None:
         ("äöüß", 7, "äö…"),
         ("äöüß", 6, "ä…"),
         ("", 3, ""),
-        ("\ud800", 3, "?"),
+        ("\ud800", 6, "\\ud800"),
     ],
 )
 def test_a_note_is_cut_between_two_characters(text: str, longest: int, note: str) -> None:
