@@ -1,8 +1,9 @@
-"""The TLS context of a kubeconfig, and its file of certificate authorities (CA file), reloaded when it changes."""
+"""The TLS context of a kubeconfig, and its files, the client certificate and the CA file, reloaded when they change."""
 
 import ssl
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from lightkube.config.kubeconfig import SingleConfig
@@ -55,118 +56,78 @@ def _client_files(config: SingleConfig, user: User) -> tuple[str, str]:
     return str(certificate), str(key)
 
 
-def client_certificate(
-    config: SingleConfig, context: ssl.SSLContext | None, max_age: float
-) -> "ClientCertificate | None":
-    """Return the client certificate of the configuration, which `context` shows to the server.
+def client_certificate(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "RotatedFile | None":
+    """Return the file of the client certificate, which `context` shows to the server.
 
-    Return None if no file has it or `context` is None. The files are checked for changes at most once in `max_age`
-    seconds.
+    Return None if no file has it or `context` is None. The file is checked for changes at most once in `max_age`
+    seconds. lightkube reads it only once, so that a short-lived certificate would expire with the process.
     """
     user = config.user or User()
     if context is None or not user.client_cert or user.client_cert_data:
         return None
-    certificate, key = map(Path, _client_files(config, user))
-    return ClientCertificate(certificate, key, context, max_age=max_age)
+    certificate, key = _client_files(config, user)
+
+    def load() -> None:
+        # A certificate without its key would take the old one from the context.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key)
+
+    return RotatedFile(Path(certificate), load, max_age=max_age)
 
 
-class ClientCertificate:
-    """The client certificate of a TLS context, which is loaded again when its file changes.
-
-    lightkube reads the files only once, so that a short-lived certificate would expire with the process.
-    """
-
-    def __init__(
-        self,
-        certificate: Path,
-        key: Path,
-        context: ssl.SSLContext,
-        *,
-        max_age: float = MAX_AGE,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._files = certificate, key
-        self._context = context
-        self._max_age = max_age
-        self._monotonic = monotonic
-        self._looked_at = monotonic()
-        self._stamp = _modified(certificate)
-
-    def refresh(self) -> bool:
-        """Load the certificate again if its file has changed, and report whether it did.
-
-        The file is checked at most once in `max_age` seconds. Half-written files are read again at the next check.
-        """
-        if self._monotonic() - self._looked_at < self._max_age:
-            return False
-        self._looked_at = self._monotonic()
-        stamp = _modified(self._files[0])
-        if stamp in (None, self._stamp):
-            return False
-        try:
-            # A certificate without its key would take the old one from the context.
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(*self._files)
-            self._context.load_cert_chain(*self._files)
-        except (OSError, ssl.SSLError):
-            return False
-        self._stamp = stamp
-        return True
-
-
-def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "AuthorityFile | None":
-    """Return the configured CA file, which adds its new authorities to `context` when the file changes.
-
-    Return None if no file is configured or `context` is None. The file is checked for changes at most once in `max_age`
-    seconds.
-    """
-    path = config.cluster.certificate_auth
-    return AuthorityFile(Path(config.abs_file(path)), context, max_age=max_age) if path and context else None
-
-
-class AuthorityFile:
-    """The CA file of a TLS context. When the file changes, its new authorities are trusted in addition to the old ones.
+def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age: float) -> "RotatedFile | None":
+    """Return the configured CA file. When it changes, `context` trusts its new authorities in addition to the old ones.
 
     The old authorities stay trusted until the process ends, so that servers with old and new certificates are accepted
-    during a rotation. lightkube reads the file only once.
+    during a rotation. Return None if no file is configured or `context` is None. The file is checked for changes at
+    most once in `max_age` seconds. lightkube reads it only once.
     """
+    if not config.cluster.certificate_auth or context is None:
+        return None
+    path = Path(config.abs_file(config.cluster.certificate_auth))
+    return RotatedFile(path, partial(context.load_verify_locations, path), max_age=max_age)
+
+
+class RotatedFile:
+    """A file of a TLS context, which `load` reads into the context again when the file changes."""
 
     def __init__(
         self,
         path: Path,
-        context: ssl.SSLContext,
+        load: Callable[[], None],
         *,
         max_age: float = MAX_AGE,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._path = path
-        self._context = context
+        self._load = load
         self._max_age = max_age
         self._monotonic = monotonic
         self._looked_at = monotonic()
-        self._stamp = _modified(path)
+        self._stamp = self._modified()
 
-    def refresh(self) -> None:
-        """Trust the authorities in the file if it has changed. The file is checked at most once in `max_age` seconds.
+    def refresh(self) -> bool:
+        """Load the file again if it has changed, and report whether that happened.
 
-        A half-written file is read again at the next check.
+        The file is checked at most once in `max_age` seconds. A half-written file is read again at the next check.
         """
         if self._monotonic() - self._looked_at < self._max_age:
-            return
+            return False
         self._looked_at = self._monotonic()
-        stamp = _modified(self._path)
+        stamp = self._modified()
         if stamp in (None, self._stamp):
-            return
+            return False
         try:
-            self._context.load_verify_locations(self._path)
+            self._load()
         except (OSError, ssl.SSLError):
-            return  # half written: the stamp stays the same, so that the next refresh reads it again
+            return False
         self._stamp = stamp
+        return True
 
-
-def _modified(path: Path) -> tuple[int, int] | None:
-    """Return what changes with the content of a file, or None if there is no file."""
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino
+    def _modified(self) -> tuple[int, int] | None:
+        """Return what changes with the content of the file, or None if there is no file."""
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return None
+        return stat.st_mtime_ns, stat.st_ino

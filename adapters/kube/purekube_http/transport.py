@@ -98,7 +98,7 @@ class ConnectionPool:
         self._observe = observe
         self._before_write = before_write
         self._session: aiohttp.ClientSession | None = None
-        self._former: list[aiohttp.ClientSession] = []
+        self._former: aiohttp.ClientSession | None = None
 
     async def send(
         self,
@@ -118,9 +118,11 @@ class ConnectionPool:
         if self._authorities is not None:
             self._authorities.refresh()
         if self._certificate is not None and self._certificate.refresh() and self._session is not None:
-            # Idle connections have shown the old certificate. Requests under way end on theirs.
-            self._former.append(self._session)
-            self._session = None
+            # Idle connections have shown the old certificate. Requests under way end on theirs, at the latest when the
+            # next certificate comes: their sessions must not add up.
+            former, self._former, self._session = self._former, self._session, None
+            if former is not None:
+                await former.close()
         if body is not None:
             self._before_write()
         authorization = await self._authorization.current()
@@ -134,7 +136,7 @@ class ConnectionPool:
 
     async def close(self) -> None:
         """Close every connection, even those in use."""
-        for session in (*self._former, self._session):
+        for session in (self._former, self._session):
             if session is not None:
                 await session.close()
 
