@@ -112,14 +112,18 @@ def _unwanted(work: NodeEvaluation, held: Held, desired: Mapping[str, WantedNode
     Objects of a node that could not be evaluated or has a closed gate are left out.
     """
     items = [item for node in desired.values() for item in node.items]
-    refs = {_place(item.ref) for item in items}
+    refs = {item.ref for item in items}
+    rest = [(ref, live) for ref, live in held if ref not in refs]
+    if not rest:
+        return []
+    places = {_place(ref) for ref in refs}
     wanted = {stored_identity(item.ref, item.live) for item in items if item.live is not None}
     unknown = {label_text(node_id) for node_id, node in desired.items() if node.knowledge is NodeKnowledge.UNKNOWN}
     unknown |= {label_text(node_id) for node_id in work.held}
     return [
         (ref, live)
-        for ref, live in held
-        if _place(ref) not in refs
+        for ref, live in rest
+        if _place(ref) not in places
         and stored_identity(ref, live) not in wanted
         and _is_known(work.owner.node_of(live), unknown)
     ]
