@@ -38,7 +38,7 @@ from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.codec import read_operation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_NAMESPACE, FIELD_MANAGER, FINALIZER, OPERATION_UID, is_managed
-from vworkspace_core.api.operation import Operation, Phase
+from vworkspace_core.api.operation import Operation, Phase, has_schedule
 from vworkspace_core.api.own_status import OWN_STATUS, Unreadable, readable
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.approvals import DEFAULT_BINDINGS, Claims, UsedApprovals, UsedApprovalStore
@@ -322,7 +322,7 @@ class OperationReconciler:
             return
         for manifest in self.informers.store(OPERATION).indexed(OPEN_ON, str(target)):
             ref = ref_of(manifest, OPERATION)
-            if ref != change.ref and get_path(manifest, "spec", "parameters", "schedule") is not None:
+            if ref != change.ref and has_schedule(manifest):
                 yield ref
 
     def keys_behind(self, change: CacheChange) -> Iterator[ObjectRef]:

@@ -22,7 +22,7 @@ from vworkspace_app.simulation.instance_laws import BY_US, JobLaws
 from vworkspace_app.simulation.settled_laws import TERMINAL, deadline_of
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED
+from vworkspace_core.api.operation import IDLE_REASONS
 from vworkspace_core.operations.approvals import parameters_digest
 from vworkspace_core.operations.engines import engine_kinds
 
@@ -150,7 +150,7 @@ class OperationLaws:
 
     def _note_running(self, ref: ObjectRef, live: Manifest) -> None:
         uid, running = live["metadata"]["uid"], condition_of(live, "Running")
-        if get_path(live, "status", "phase") == "Running" and running.get("reason") not in (BETWEEN_SYNCS, POSTPONED):
+        if get_path(live, "status", "phase") == "Running" and running.get("reason") not in IDLE_REASONS:
             target = str(get_path(live, "spec", "targetRef", "name"))
             self._running[uid] = _Running(ref, target, str(live["spec"]["type"]))
         else:

@@ -16,7 +16,7 @@ from purekube.apimachinery.fields import (
     schema_field,
 )
 from purekube.apimachinery.formats import Form
-from purekube.apimachinery.manifest import same_json
+from purekube.apimachinery.manifest import Manifest, get_path, same_json
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
@@ -200,13 +200,16 @@ class Operation:
     status: OperationStatus = attrs.field(factory=OperationStatus)
 
 
+def has_schedule(manifest: Manifest) -> bool:
+    """Report whether an Operation, as JSON, has a schedule. It then runs until it is stopped, without a deadline."""
+    return get_path(manifest, "spec", "parameters", "schedule") is not None
+
+
 BETWEEN_SYNCS: Final = "VolSyncWaitingForSchedule"
-"""The reason of the condition Running while a recurring Operation waits for its next sync.
-
-The sync is postponed before an Operation that conflicts with it starts.
+"""The reason of the condition Running while a recurring Operation waits for its next sync, which may begin any time."""
+SYNC_POSTPONED: Final = "VolSyncPostponed"
+"""The reason of the condition Running while the next sync of a recurring Operation is postponed, because an Operation
+that conflicts with it runs or would start now.
 """
-POSTPONED: Final = "VolSyncPostponed"
-"""The reason of the condition Running while the next sync of a recurring Operation is postponed.
-
-Such an Operation does not block other Operations.
-"""
+IDLE_REASONS: Final = frozenset({BETWEEN_SYNCS, SYNC_POSTPONED})
+"""The reasons of the condition Running while no sync of a recurring Operation is under way (OPS-5)."""

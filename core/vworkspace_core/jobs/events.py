@@ -21,7 +21,7 @@ from vworkspace_core.api.labels import cluster_name
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.api.own_status import OWN_STATUS
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
-from vworkspace_core.jobs.object_status import conditions_of
+from vworkspace_core.jobs.object_status import own_conditions_of
 from vworkspace_core.jobs.steps import condition_body
 
 _A_DAY: Final = timedelta(days=1)
@@ -52,7 +52,8 @@ def reported_conditions(live: Manifest) -> dict[str, tuple[str, ...]]:
     type.
     """
     return {
-        str(condition["type"]): (*_condition_is(condition), began_at(condition)) for condition in conditions_of(live)
+        str(condition["type"]): (*_condition_is(condition), began_at(condition))
+        for condition in own_conditions_of(live)
     }
 
 
@@ -69,7 +70,7 @@ def _condition_is(condition: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _changed(before: ReportedConditions, live: Manifest) -> Iterator[Mapping[str, Any]]:
-    for condition in conditions_of(live):
+    for condition in own_conditions_of(live):
         if before.get(str(condition["type"]), ())[:2] != _condition_is(condition):
             yield condition
 
@@ -84,7 +85,7 @@ def condition_events(before: ReportedConditions | None, live: Manifest, now: dat
         return tuple(_transition_event(live, condition, before, now) for condition in _changed(before, live))
     return tuple(
         _transition_event(live, condition, {}, now)
-        for condition in conditions_of(live)
+        for condition in own_conditions_of(live)
         if _changed_recently(condition, now)
     )
 
@@ -156,7 +157,7 @@ def _of_cluster(kind: str, key: str, cluster_id: str, cluster: Manifest | None, 
     Without a Cluster object (`cluster` is None), the event has the name that the object would have.
     """
     live = CLUSTER.manifest(cluster_name(cluster_id)) if cluster is None else cluster
-    return event_body(kind, key, now, live, conditions_of(live), clusterId=cluster_id)
+    return event_body(kind, key, now, live, own_conditions_of(live), clusterId=cluster_id)
 
 
 def event_body(
@@ -245,7 +246,7 @@ def _phase_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str,
     meta, phase = metadata(live), phase_in(live)
     where = "/".join(str(meta.get(name)) for name in ("namespace", "name", "uid"))
     ended = (
-        next((condition for condition in conditions_of(live) if condition["type"] == phase), {})
+        next((condition for condition in own_conditions_of(live) if condition["type"] == phase), {})
         if at == "finishedAt"
         else {}
     )
@@ -258,4 +259,4 @@ def _phase_event(live: Manifest, kind: str, at: str, now: datetime) -> dict[str,
         "message": shown(str(ended.get("message") or "")) or None,
     }
     beside = {name: value for name, value in details.items() if value is not None}
-    return event_body(kind, f"operation/{where}/{kind}", now, live, conditions_of(live), operation=beside)
+    return event_body(kind, f"operation/{where}/{kind}", now, live, own_conditions_of(live), operation=beside)

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.conditions import conditions_of
 from purekube.apimachinery.manifest import Manifest, get_path, text_or_empty
 from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import CANCEL
-from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, TERMINAL_PHASES, Phase
+from vworkspace_core.api.operation import IDLE_REASONS, TERMINAL_PHASES, Phase, has_schedule
 from vworkspace_core.api.own_status import OWN_STATUS
 
 _BEGUN: Final[frozenset[str]] = frozenset({Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED})
@@ -23,14 +24,14 @@ _OBSTACLES: Final = (
 """The conditions, as type and status, that say what an object waits for, the most informative first."""
 
 
-def conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
+def own_conditions_of(live: Manifest) -> Iterator[Mapping[str, Any]]:
     """Yield the well-formed conditions of the object `live` in order.
 
     Conditions of the operator's own types that another field manager edited are left out.
     """
-    conditions, held = get_path(live, "status", "conditions"), OWN_STATUS.held_conditions(live)
-    for condition in conditions if isinstance(conditions, list | tuple) else ():
-        if isinstance(condition, Mapping) and isinstance(condition.get("type"), str) and condition["type"] not in held:
+    held = OWN_STATUS.held_conditions(live)
+    for condition in conditions_of(live):
+        if isinstance(condition.get("type"), str) and condition["type"] not in held:
             yield condition
 
 
@@ -43,7 +44,7 @@ def phase_of(live: Manifest) -> str:
         return (
             "phase" not in OWN_STATUS.held_fields(live) and text_or_empty(get_path(live, "status", "phase"))
         ) or "Pending"
-    true = {condition["type"] for condition in conditions_of(live) if condition.get("status") == "True"}
+    true = {condition["type"] for condition in own_conditions_of(live) if condition.get("status") == "True"}
     for name in ("Deleting", "Blocked", "Stalled", "Suspended"):
         if name in true:
             return name
@@ -57,20 +58,20 @@ def summary_of(live: Manifest) -> str:
 
     Secrets in the message are redacted.
     """
-    texts = {str(condition["type"]): text_or_empty(condition.get("message")) for condition in conditions_of(live)}
+    texts = {str(condition["type"]): text_or_empty(condition.get("message")) for condition in own_conditions_of(live)}
     desired = (phase_of(live), "Ready") if live.get("kind") != "Operation" else (phase_of(live), "Blocked", "Accepted")
     return shown(next((texts[name] for name in desired if texts.get(name)), ""))
 
 
 def is_recurring(live: Manifest) -> bool:
     """Report whether the object `live` is an Operation with a schedule, which runs until it is stopped (OPS-10)."""
-    return live.get("kind") == OPERATION.kind and get_path(live, "spec", "parameters", "schedule") is not None
+    return live.get("kind") == OPERATION.kind and has_schedule(live)
 
 
 def waits_for_schedule(live: Manifest) -> bool:
     """Report whether `live` is a recurring Operation between two runs, which only waits for its next scheduled time."""
-    running = next((condition for condition in conditions_of(live) if condition["type"] == "Running"), {})
-    idle = running.get("status") == "True" and running.get("reason") in (BETWEEN_SYNCS, POSTPONED)
+    running = next((condition for condition in own_conditions_of(live) if condition["type"] == "Running"), {})
+    idle = running.get("status") == "True" and running.get("reason") in IDLE_REASONS
     return bool(idle and is_recurring(live))
 
 
@@ -108,7 +109,7 @@ def is_called_off(live: Manifest) -> bool:
 
 def unsettled_reason(live: Manifest) -> str:
     """Return `<Reason>: <message>` of the condition that says for what the object `live` waits; empty without one."""
-    conditions = {str(condition["type"]): condition for condition in conditions_of(live)}
+    conditions = {str(condition["type"]): condition for condition in own_conditions_of(live)}
     for name, bad in _OBSTACLES:
         condition = conditions.get(name, {})
         if condition.get("status") == bad and condition.get("reason"):

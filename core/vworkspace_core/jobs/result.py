@@ -29,7 +29,7 @@ from purekube.apimachinery.manifest import Manifest, get_path, text_or_empty
 from purekube.apimachinery.secret_material import shown
 from vworkspace_core.api.labels import RETRY, request_mark
 from vworkspace_core.api.own_status import OWN_STATUS
-from vworkspace_core.jobs.object_status import conditions_of, is_recurring
+from vworkspace_core.jobs.object_status import is_recurring, own_conditions_of
 
 LONGEST_ERROR: Final = 1024
 """The longest error text in a result, in characters; Flux's messages can be whole logs (REC-5 row 4)."""
@@ -204,7 +204,7 @@ class _Current:
 
     def __init__(self, live: Manifest, generation: int) -> None:
         overall = _number(get_path(live, "status", "observedGeneration"))
-        self._all = {str(condition["type"]): condition for condition in conditions_of(live)}
+        self._all = {str(condition["type"]): condition for condition in own_conditions_of(live)}
         self._valid = {
             name: condition
             for name, condition in self._all.items()

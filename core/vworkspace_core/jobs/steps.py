@@ -15,7 +15,13 @@ from purekube.apimachinery.secret_material import shown
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.backoff import LONGEST_RETRY, Backoff, LogLevel, LogNote, Retry
 from vworkspace_core.jobs import messages as m
-from vworkspace_core.jobs.object_status import can_still_start, conditions_of, phase_of, summary_of, unsettled_reason
+from vworkspace_core.jobs.object_status import (
+    can_still_start,
+    own_conditions_of,
+    phase_of,
+    summary_of,
+    unsettled_reason,
+)
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
 from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, may_have_had_effect, tombstone_of
@@ -30,7 +36,7 @@ def progress(live: Manifest, now: datetime) -> dict[str, Any]:
     """
     return {
         "phase": phase_of(live),
-        "conditions": [condition_body(condition) for condition in conditions_of(live)],
+        "conditions": [condition_body(condition) for condition in own_conditions_of(live)],
         "message": summary_of(live),
         "timestamp": format_time(now),
     }

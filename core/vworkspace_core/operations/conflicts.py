@@ -10,7 +10,7 @@ from typing import Final
 
 from purekube.apimachinery.meta import ConditionStatus
 from vworkspace_core.api.labels import cancellation_requested
-from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, TERMINAL_PHASES, Operation, OperationType, Phase
+from vworkspace_core.api.operation import BETWEEN_SYNCS, IDLE_REASONS, TERMINAL_PHASES, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.status import condition_of
@@ -52,7 +52,7 @@ def is_running(operation: Operation) -> bool:
     if operation.status.phase is not Phase.RUNNING:
         return False
     running = condition_of(operation, Type.RUNNING)
-    return running is None or running.reason not in (BETWEEN_SYNCS, POSTPONED)
+    return running is None or running.reason not in IDLE_REASONS
 
 
 def may_begin_sync(operation: Operation) -> bool:

@@ -15,6 +15,7 @@ from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.readiness import State, readiness
 from vworkspace_core.api.crd import DEPLOYED, SUSPENDED, WANTED, cell
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.api.operation import has_schedule
 from vworkspace_core.api.own_status import unmanaged
 from vworkspace_core.api.reasons import (
     BEFORE_RECONCILING,
@@ -249,7 +250,7 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
             reason, message = _reason_and_message(condition)
             if kind == OPERATOR_BOX and type_ == "RolledOut":
                 state = _OF_ROLLOUTS.get(reason, state)
-            if state is OverviewState.RUNNING and reason in _FAILING_SYNC and _is_recurring(manifest):
+            if state is OverviewState.RUNNING and reason in _FAILING_SYNC and has_schedule(manifest):
                 state = OverviewState.DEGRADED
             summary = Summary(ref, state, reason, message, since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
@@ -294,11 +295,6 @@ def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
     revision = str(get_path(manifest, "status", "revision") or "")
     moved, total = (get_path(manifest, "status", "rollout", each) for each in ("moved", "total"))
     return revision, revision if moved == total else f"{moved}/{total}"
-
-
-def _is_recurring(manifest: Manifest) -> bool:
-    """Report whether the Operation has a schedule. It has no deadline then that would end it as failed."""
-    return get_path(manifest, "spec", "parameters", "schedule") is not None
 
 
 def _waits(kind: Kind, manifest: Manifest) -> bool:

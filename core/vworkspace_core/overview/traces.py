@@ -18,7 +18,7 @@ from purekube.apimachinery.secret_material import shown
 from purekube.controller.ownership import controller_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
-from vworkspace_core.jobs.object_status import conditions_of
+from vworkspace_core.jobs.object_status import own_conditions_of
 from vworkspace_core.jobs.scope import DeleteTask, TraceContext, job_context
 from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
@@ -284,7 +284,7 @@ def _phase(manifest: Manifest) -> str:
 
     The reason may be about an older generation.
     """
-    reasons = {condition.get("type"): str(condition.get("reason") or "") for condition in conditions_of(manifest)}
+    reasons = {condition.get("type"): str(condition.get("reason") or "") for condition in own_conditions_of(manifest)}
     return reasons.get("Ready") or reasons.get("Reconciling") or ""
 
 

@@ -19,11 +19,11 @@ from vworkspace_core.jobs.events import (
 )
 from vworkspace_core.jobs.object_status import (
     can_still_start,
-    conditions_of,
     ended_at,
     has_started,
     is_called_off,
     is_recurring,
+    own_conditions_of,
     phase_of,
     summary_of,
     unsettled_reason,
@@ -76,9 +76,9 @@ def test_an_object_has_one_word_and_the_message_that_explains_it(found: Any, pha
 def test_conditions_that_are_malformed_are_left_out() -> None:
     ready = condition("Ready", "True", "R")
 
-    assert list(conditions_of(live("x", {}, {"type": 5}, ready))) == [ready]
-    assert list(conditions_of({**instance(), "status": {"conditions": "x"}})) == []
-    assert list(conditions_of({**instance(), "status": {"conditions": (ready,)}})) == [ready]
+    assert list(own_conditions_of(live("x", {}, {"type": 5}, ready))) == [ready]
+    assert list(own_conditions_of({**instance(), "status": {"conditions": "x"}})) == []
+    assert list(own_conditions_of({**instance(), "status": {"conditions": (ready,)}})) == [ready]
 
 
 OBSTACLES = [

@@ -15,7 +15,7 @@ from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION
 from purekube.apimachinery.timestamps import time_or_none
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import BETWEEN_SYNCS, POSTPONED, LogsRef, Operation, OperationType
+from vworkspace_core.api.operation import BETWEEN_SYNCS, SYNC_POSTPONED, LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
@@ -97,7 +97,7 @@ TABLE: Final = (
 
 
 _POSTPONED: Final = Row(
-    "", _RUNNING, POSTPONED, "recurring: its next sync waits for another Operation on the same target"
+    "", _RUNNING, SYNC_POSTPONED, "recurring: its next sync waits for another Operation on the same target"
 )
 _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)
 
