@@ -129,11 +129,12 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
 def audit_flags(log: Path, policy: str) -> list[str]:
     """Return flags of kube-apiserver for an audit log in the file `log`, after writing the audit policy.
 
-    `policy` is YAML, which is written to a file in the same folder.
+    `policy` is YAML, which is written to a file in the same folder. The log may grow to a terabyte: without a size
+    kube-apiserver begins a new file after 100 MB, and a reader of this one misses the rest.
     """
     beside = log.with_name("policy.yaml")
     beside.write_text(policy, encoding="utf-8")
-    return [f"--audit-log-path={log}", f"--audit-policy-file={beside}"]
+    return [f"--audit-log-path={log}", f"--audit-policy-file={beside}", "--audit-log-maxsize=1000000"]
 
 
 @contextmanager

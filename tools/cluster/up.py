@@ -17,7 +17,14 @@ import yaml
 
 from kubelab.http.authority import certificates_for
 from kubelab.http.serving import kubeconfig
-from purekube_kit.kube_apiserver import Assets, apiserver_command, etcd_command, free_ports, write_credentials
+from purekube_kit.kube_apiserver import (
+    Assets,
+    apiserver_command,
+    audit_flags,
+    etcd_command,
+    free_ports,
+    write_credentials,
+)
 from tools.cluster.build import Say, build, module_folder
 from tools.cluster.components import ALWAYS, COMPONENTS, LOOPBACK, Component, Site, answers
 from tools.cluster.front import Addresses, serving
@@ -134,8 +141,7 @@ def _start_api(processes: Processes, programs: Path, folder: Path, audit: str) -
     url, authority = f"https://{LOOPBACK}:{port}", certificates.authority
     flags = [flag for flag in apiserver_command(assets, folder, port, client) if "admission-plugins" not in flag]
     if audit:
-        (folder / "policy.yaml").write_text(audit, encoding="utf-8")
-        flags += [f"--audit-log-path={folder / 'audit.log'}", f"--audit-policy-file={folder / 'policy.yaml'}"]
+        flags += audit_flags(folder / "audit.log", audit)
     ready = lambda: answers(f"{url}/readyz", authority=authority.decode(), token=token)  # noqa: E731
     processes.start(Command("kube-apiserver", flags, ready))
     _write_private(folder / "kubeconfig", kubeconfig(url, token, authority=authority))
