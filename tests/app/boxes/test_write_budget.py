@@ -14,22 +14,48 @@ async def write(api: KubeApi, name: str) -> None:
     await api.create(CONFIG_MAP.manifest(name, "default"), kind=CONFIG_MAP, field_manager="test")
 
 
+def budgets(clock: VirtualClock) -> tuple[KubeApi, KubeApi]:
+    """Two boxes, which may write ten times a second each while the other one does, and a hundred times alone."""
+    kube, shared = InProcessKube(ApiServer(now=clock.now)), dict[str, float]()
+    first, second = (WriteBudget(clock, name, shared, per_second=10, burst=20) for name in ("first", "second"))
+    return kube.through(first), kube.through(second)
+
+
+async def seconds_of_writes(clock: VirtualClock, api: KubeApi, prefix: str, count: int) -> float:
+    begun = clock.monotonic()
+    for number in range(count):
+        await write(api, f"{prefix}-{number}")
+    return clock.monotonic() - begun
+
+
 def test_writes_of_a_box_are_paced_after_a_burst_and_delay_neither_its_reads_nor_other_boxes_PH_10() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        kube = InProcessKube(ApiServer(now=clock.now))
-        busy, other = (kube.through(WriteBudget(clock, per_second=10, burst=20)) for _ in range(2))
+        busy, other = budgets(clock)
+        await write(other, "first")
+        assert await seconds_of_writes(clock, busy, "burst", 20) < 0.01
         begun = clock.monotonic()
-        for number in range(20):
+        for number in range(30):
+            await write(other, f"other-{number}")
             await write(busy, f"busy-{number}")
-        assert clock.monotonic() < begun + 0.01
-        for number in range(20, 50):
-            await write(busy, f"busy-{number}")
-        paced = clock.monotonic()
-        assert 2.9 < paced - begun < 3.1
+        assert 2.9 < clock.monotonic() - begun < 3.1
 
+        paced = clock.monotonic()
         await write(other, "other")
         await busy.get(ObjectRef(CONFIG_MAP, "default", "other"))
         assert clock.monotonic() == paced
+
+    run(main)
+
+
+def test_a_box_writes_ten_times_as_fast_while_no_other_box_writes_PH_10() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        busy, other = budgets(clock)
+        await write(other, "other")
+        await clock.sleep(1.5)
+        assert 0.7 < await seconds_of_writes(clock, busy, "alone", 100) < 0.9
+        await write(other, "again")
+        assert 0.9 < await seconds_of_writes(clock, busy, "shared", 10) < 1.1
 
     run(main)

@@ -232,8 +232,9 @@ class BoxState:
     @property
     def needs_judgement(self) -> bool:
         """Report whether the rollout can only continue after a dry run over the parents (objects of the box's kind)."""
-        is_open = bool(self.waiting) or self.foresight is Foresight.REFUSED
-        return self.phase is AppliedBoxState.SERVED and self.foresight is not Foresight.SOUND and is_open
+        if self.phase is not AppliedBoxState.SERVED or self.foresight is Foresight.SOUND:
+            return False
+        return self.foresight is Foresight.REFUSED or bool(self.waiting)
 
     @cached_property
     def step(self) -> RolloutStep:
