@@ -230,7 +230,8 @@ class Assignments:
         This is the revision to which an annotation pins the parent, or else the recorded revision, or else the revision
         of new parents.
         """
-        chosen = (meta.annotations.get(PIN), BroughtTo.of(meta).revision)
+        recorded, _, _ = meta.annotations.get(BROUGHT_TO, "").partition(" ")
+        chosen = (meta.annotations.get(PIN), recorded)
         return next((name for name in chosen if name in self.names), self.newcomers)
 
     def told(self, meta: ObjectMeta) -> tuple[str, str]:
