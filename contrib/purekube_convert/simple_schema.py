@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import attrs
@@ -17,7 +18,15 @@ _TYPES: Final[Mapping[str, Mapping[str, Any]]] = {
     "float": {"type": "number"},
     "object": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
-_MARKER: Final = re.compile(r"""\s*(?P<key>\w+)=(?P<value>"(?:[^"\\]|\\.)*"|\{.*?\}|\[.*?\]|[^\s"]*)""", re.DOTALL)
+_MARKER: Final = re.compile(r"(\w+)=")
+_SEPARATORS: Final = re.compile(r"[\s|]*")
+"""Several markers of a field are separated by blanks or bars."""
+_ESCAPED: Final = re.compile(r"""\\(["\\])""")
+_FLAGS: Final = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+"""The texts that Go reads as true or false."""
 _MAP: Final = re.compile(r"map\[string\](.+)")
 _NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _DEEPEST: Final = 16
@@ -124,7 +133,7 @@ class SimpleSchemas:
         required = False
         for key, value in _markers(markers):
             if key == "required":
-                required = value == "true"
+                required = _flag(value)
             elif key in _NUMBERS:
                 schema[key] = _value(value, _TYPES["float"] if "." in value else _TYPES["integer"])
             elif key in _KEYWORDS:
@@ -140,13 +149,28 @@ def _rule(schema: dict[str, Any], rule: str, message: str = "") -> None:
 
 
 def _immutable(schema: dict[str, Any], value: str) -> None:
-    if value == "true":
+    if _flag(value):
         _rule(schema, "self == oldSelf", "is immutable")
 
 
 def _unique(schema: dict[str, Any], value: str) -> None:
-    if value == "true":
+    if _flag(value):
         schema["x-kubernetes-list-type"] = "set"
+
+
+def _flag(value: str) -> bool:
+    if value not in _FLAGS:
+        raise SimpleSchemaError(f"{value[:40]!r} must be true or false")
+    return _FLAGS[value]
+
+
+def _defaulted(schema: dict[str, Any], value: str) -> None:
+    """Add the default of a field. kro reads the escapes of JSON in a text, such as the end of a line."""
+    default = _value(value, schema)
+    if schema.get("type") == "string":
+        with suppress(msgspec.MsgspecError, ValueError):
+            default = msgspec.json.decode(f'"{value}"', type=str)
+    schema["default"] = default
 
 
 def _enumerated(schema: dict[str, Any], value: str) -> None:
@@ -154,7 +178,7 @@ def _enumerated(schema: dict[str, Any], value: str) -> None:
 
 
 _KEYWORDS: Final[Mapping[str, Callable[[dict[str, Any], str], Any]]] = {
-    "default": lambda schema, value: schema.update(default=_value(value, schema)),
+    "default": _defaulted,
     "description": lambda schema, value: schema.update(description=value),
     "pattern": lambda schema, value: schema.update(pattern=value),
     "enum": _enumerated,
@@ -168,22 +192,57 @@ _KEYWORDS: Final[Mapping[str, Callable[[dict[str, Any], str], Any]]] = {
 
 
 def _markers(text: str) -> Iterator[tuple[str, str]]:
-    at = 0
-    text = text.rstrip()
+    """Yield the key and the value of each marker, such as `default=3`, as kro reads them.
+
+    A value ends at a blank that is neither in quotes nor in brackets.
+    """
+    at = _skipped(text, 0)
     while at < len(text):
         match = _MARKER.match(text, at)
         if match is None:
-            if text[at] == "|" or text[at].isspace():  # several markers may be separated by bars
-                at += 1
-                continue
-            raise SimpleSchemaError(f"cannot read the markers at {text[at : at + 40]!r}")
-        at = match.end()
-        value = match["value"]
-        yield match["key"], _unquoted(value) if value.startswith('"') else value
+            raise _unreadable(text, at)
+        end = _end_of_value(text, match.end())
+        yield match[1], _unquoted(text[match.end() : end])
+        at = _skipped(text, end)
+
+
+def _skipped(text: str, at: int) -> int:
+    match = _SEPARATORS.match(text, at)
+    return at if match is None else match.end()
+
+
+def _end_of_value(text: str, begin: int) -> int:
+    """Return the position after the value that begins at `begin`."""
+    at, depth, quoted = begin, 0, False
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            quoted = not quoted
+        elif quoted:
+            at += sign == "\\"
+        elif sign in "[{":
+            depth += 1
+        elif sign in "]}":
+            depth -= 1
+        elif sign.isspace() and depth == 0:
+            break
+        if depth < 0:
+            break
+        at += 1
+    if quoted or depth:
+        raise _unreadable(text, begin)
+    return at
+
+
+def _unreadable(text: str, at: int) -> SimpleSchemaError:
+    return SimpleSchemaError(f"cannot read the markers at {text[at : at + 40]!r}")
 
 
 def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", lambda match: {"n": "\n", "t": "\t"}.get(match[1], match[1]), value[1:-1])
+    r"""Return the value of a marker without the quotes around it. As in kro, only `\"` and `\\` are escapes there."""
+    if len(value) < 2 or not (value.startswith('"') and value.endswith('"')):
+        return value
+    return _ESCAPED.sub(r"\1", value[1:-1])
 
 
 def _value(text: str, schema: Mapping[str, Any]) -> Any:

@@ -82,12 +82,23 @@ def test_variables_are_told_and_bound_ones_are_not() -> None:
         ('string | default="a b" enum="a b,c"', {"type": "string", "default": "a b", "enum": ["a b", "c"]}),
         ('string | pattern="^[a-z]+\\\\.$" minLength=2', {"type": "string", "pattern": "^[a-z]+\\.$", "minLength": 2}),
         ('string | description="say \\"hi\\""', {"type": "string", "description": 'say "hi"'}),
+        (r'string | pattern="^\d{2}\.[\w-]+$"', {"type": "string", "pattern": r"^\d{2}\.[\w-]+$"}),
+        (r'string | pattern="^\\d \"x\"$"', {"type": "string", "pattern": '^\\d "x"$'}),
+        (r'string | default="a\nb" description="a\nb"', {"type": "string", "default": "a\nb", "description": r"a\nb"}),
+        ("string | pattern=[a-z]+", {"type": "string", "pattern": "[a-z]+"}),
+        ("string | immutable=True", {"type": "string",
+                                     "x-kubernetes-validations": [{"rule": "self == oldSelf",
+                                                                   "message": "is immutable"}]}),
         ("string | immutable=true", {"type": "string",
                                      "x-kubernetes-validations": [{"rule": "self == oldSelf",
                                                                    "message": "is immutable"}]}),
         ("[]string | maxItems=3", {"type": "array", "items": {"type": "string"}, "maxItems": 3}),
         ("[]string | uniqueItems=true",
          {"type": "array", "items": {"type": "string"}, "x-kubernetes-list-type": "set"}),
+        ({"a": "string | required=True"},
+         {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}),
+        ('object | default={"a": {"b": ["}"]}}',
+         {"type": "object", "x-kubernetes-preserve-unknown-fields": True, "default": {"a": {"b": ["}"]}}}),
         ('[]string | default=["a"]', {"type": "array", "items": {"type": "string"}, "default": ["a"]}),
         ("map[string]integer", {"type": "object", "additionalProperties": {"type": "integer"}}),
         ("map[string][]string", {"type": "object", "additionalProperties": {"type": "array",
@@ -113,6 +124,8 @@ def test_a_short_schema_becomes_a_long_one(field: Any, schema: Any) -> None:
         ("text", "the type 'text' is not known"),
         ("integer | default=many", "'many' is no value of type integer"),
         ("string | colour=red", "the marker 'colour' is not known"),
+        ("string | required=yes", "'yes' must be true or false"),
+        ("object | default={", "cannot read the markers at '{'"),
         ('string | default="open', "cannot read the markers at '\"open'"),
         ("Loop", "is nested more than 16 levels deep; does a type contain itself?"),
         ("[]" * 20 + "string", "is nested more than 16 levels deep; does a type contain itself?"),
@@ -140,6 +153,25 @@ def test_the_definition_of_the_kind_has_what_the_schema_says() -> None:
         {"name": "Image", "type": "string", "jsonPath": ".spec.image"}
     ]
     assert made.box["spec"]["crd"] == "shop-crd.yaml"
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"),
+    [
+        ("WebApp", "webapps"), ("Policy", "policies"), ("Gateway", "gateways"), ("Redis", "redis"),
+        ("Postgres", "postgres"), ("Prometheus", "prometheus"), ("NodeStatus", "nodestatuses"), ("Class", "classes"),
+        ("Analysis", "analyses"), ("SearchIndex", "searchindices"), ("Box", "boxes"), ("Mesh", "meshes"),
+        ("Repo", "repoes"), ("Portfolio", "portfolios"), ("Database", "databases"), ("Topaz", "topazs"),
+        ("Alias", "aliases"), ("Shelf", "shelves"), ("Cache", "caches"), ("Batch", "batches"), ("House", "houses"),
+        ("ServiceBus", "servicebus"), ("Bus", "buses"), ("Fleet", "fleet"), ("TestData", "testdata"),
+    ],
+)  # fmt: skip
+def test_the_plural_is_that_of_kro(kind: str, plural: str) -> None:
+    """With another one, the definition conflicts with kro's own: to remove that is to lose every object."""
+    made = box(kind=kind)
+
+    assert made.crd is not None
+    assert made.crd["metadata"]["name"] == f"{plural}.kro.run"
 
 
 def test_types_of_the_status_are_those_of_its_expressions() -> None:
