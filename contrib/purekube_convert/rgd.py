@@ -20,7 +20,7 @@ from purekube.apimachinery.problems import index, join
 from purekube.boxes.expressions import FUNCTIONS
 from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import KnownKind, Schemas, plural_of
-from purekube.boxes.templates import text_parts
+from purekube.boxes.templates import TextPart, text_parts
 from purekube.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
 from purekube.schema import Schema
 from purekube.schema.builtin import built_in_schema
@@ -33,8 +33,10 @@ from purekube_convert.kro_expressions import rewrite
 from purekube_convert.present import PresenceChecks
 from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
 from purekube_convert.simple_schema import SimpleSchemas
+from purekube_convert.texts import joined_parts
 
 _GROUP: Final = "kro.run"
+_STATELESS: Final = "; once converted, kinds of kro have conditions, and no status.state to wait for"
 _OF_READY: Final = '.status.conditions[?(@.type=="Ready")]'
 _COLUMNS: Final = (
     Column("Ready", f"{_OF_READY}.status"),
@@ -44,6 +46,10 @@ _COLUMNS: Final = (
 )
 """The columns of `kubectl get` for a definition that declares none: those of the CRD that `box init` writes."""
 _PATH: Final = re.compile(r"[\w.]+")
+_WAITING: Final = re.compile(r"\bmetadata\.name(?:space)?$|\.(?:matchLabels|\w*[sS]elector)\b")
+"""The pattern of the paths of fields of a resource that the box waits for: without them, the object would be another
+one, or would select more objects.
+"""
 _NO_LABEL: Final = re.compile(r"[^a-z0-9]+")
 _LABEL: Final = 63
 _DEEPEST: Final = 64
@@ -159,7 +165,7 @@ class _Definition:
             "storage": True,
             "subresources": {"status": {}},
             "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
-            "additionalPrinterColumns": raw.get("additionalPrinterColumns") or [each.manifest() for each in _COLUMNS],
+            "additionalPrinterColumns": self._columns() or [each.manifest() for each in _COLUMNS],
         }
         if "default" not in spec and "required" not in spec:
             spec["default"] = {}  # kro accepts an object without a spec
@@ -184,6 +190,15 @@ class _Definition:
                 "versions": [version],
             },
         }
+
+    def _columns(self) -> Any:
+        """Return the columns of `kubectl get` that the file declares, or None. Note a column of kro's own state."""
+        columns = self._schema.get("additionalPrinterColumns")
+        for column in columns if isinstance(columns, list) else ():
+            if isinstance(column, Mapping) and str(column.get("jsonPath")).strip() == ".status.state":
+                name = str(column.get("name"))[:_LABEL]
+                self._notes[("spec", "crd")] = f"its column {name} is empty: a box has no state, but a condition Ready"
+        return columns
 
     def _with_status(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """Return the CRD with a schema for `status`. Its fields have the types of the expressions in `fields`."""
@@ -215,6 +230,7 @@ class _Definition:
         if said:
             self._notes[("spec", "kinds")] = (
                 "plurals and scopes are guesses, since no CRD of these kinds was given: look, or convert with --crds"
+                + (_STATELESS if any(version.startswith(f"{_GROUP}/") for version, _ in said) else "")
             )
         return [{"apiVersion": version, "kind": kind, "plural": plural_of(kind)} for version, kind in said]
 
@@ -249,14 +265,14 @@ class _Definition:
         self._report_unread(entry, ("externalRef", "readyWhen"))
         found = self._template(meta, join(path, "metadata"), set())
         head = filled(id=entry.id, apiVersion=raw.get("apiVersion"), kind=raw.get("kind"), metadata=found)
-        return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen"))}
+        return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen", set()))}
 
     def _resource(self, entry: "_Entry", position: int) -> dict[str, Any]:
         self._combined = {}
-        loop = self._loop(entry)
-        bound = frozenset(loop) - {"key"} if loop else frozenset[str]()
         referred: set[str] = set()
-        include = self._expressions(entry, "includeWhen", bound)
+        loop = self._loop(entry, referred)
+        bound = frozenset(loop) - {"key"} if loop else frozenset[str]()
+        include = self._expressions(entry, "includeWhen", referred, bound)
         raw = _without_nulls(entry.raw.get("template"), built_in_schema(*_type_meta(entry)))
         template = self._template(raw, join(entry.path, "template"), referred, bound)
         if not isinstance(template, Mapping):
@@ -264,7 +280,7 @@ class _Definition:
         waits = sorted((referred & self._waited_for) - {entry.id})
         if waits:
             self._notes[("spec", "resources", position, "dependsOn")] = (
-                "kro waits for readyWhen of whatever a template refers to"
+                "kro waits for readyWhen of whatever a template, forEach or includeWhen refers to"
             )
         self._report_unread(entry, ("template", "readyWhen", "includeWhen", "forEach"))
         return filled(
@@ -272,7 +288,7 @@ class _Definition:
             includeWhen=include,
             forEach=loop,
             dependsOn=waits,
-            readyWhen=self._expressions(entry, "readyWhen", bound),
+            readyWhen=self._expressions(entry, "readyWhen", set(), bound),
             readiness="Exists",
             owner="Label" if self._is_elsewhere(entry) else None,
             template=template,
@@ -297,7 +313,8 @@ class _Definition:
                 known = "has no meaning beside it" if key in _KNOWN else "has no counterpart in a box"
                 self._problems.add(join(entry.path, str(key)), known)
 
-    def _loop(self, entry: "_Entry") -> dict[str, Any] | None:
+    def _loop(self, entry: "_Entry", referred: set[str]) -> dict[str, Any] | None:
+        """Return the `forEach` of the box, or None. Add the resources that the lists refer to to `referred`."""
         raw = entry.raw.get("forEach")
         path = join(entry.path, "forEach")
         if raw is None or raw == []:
@@ -309,8 +326,11 @@ class _Definition:
             self._problems.add(path, "must be a list of variables, each with its list as an expression")
             return None
         paths = [f"{index(path, at)}.{name}" for at, name in enumerate(names)]
-        lists = [self._text(pair[1], where, set(), whole=False) for pair, where in zip(pairs, paths, strict=True)]
+        lists = [self._text(pair[1], where, referred, whole=False) for pair, where in zip(pairs, paths, strict=True)]
         variable, over = names[0], lists[0]
+        if variable == "key":
+            variable = _free(_COMBINED, self._ids)
+            self._combined = {"key": variable}
         if len(pairs) > 1:
             variable = _free(_COMBINED, {*names, *self._ids})
             over = f"${{{_combinations(names, [text[2:-1] for text in lists])}}}"
@@ -344,7 +364,9 @@ class _Definition:
 
     # --- expressions --------------------------------------------------------------------------------------------------
 
-    def _expressions(self, entry: "_Entry", key: str, bound: frozenset[str] = frozenset()) -> list[Any]:
+    def _expressions(
+        self, entry: "_Entry", key: str, referred: set[str], bound: frozenset[str] = frozenset()
+    ) -> list[Any]:
         raw = entry.raw.get(key)
         if raw is None:
             return []
@@ -353,7 +375,7 @@ class _Definition:
             return []
         each = {"each": entry.id} if entry.raw.get("forEach") else {}
         return [
-            self._text(item, index(join(entry.path, key), position), set(), bound, each, whole=False)
+            self._text(item, index(join(entry.path, key), position), referred, bound, each, whole=False)
             for position, item in enumerate(raw)
         ]
 
@@ -393,18 +415,18 @@ class _Definition:
         kro waits for a field that is absent. A box waits only for `.?field.value()`, so expressions are rewritten to
         that form. `whole` says that the text is the whole value of a template field. If such a text is only the path of
         a field that may be absent, it becomes a CEL optional. The box leaves the template field out while the other
-        field is absent.
+        field is absent, unless this would choose another namespace or more objects.
         """
         if len(text) > _LONGEST:
             self._problems.add(path, f"has {len(text)} characters; a text has at most {_LONGEST}")
             return text
         try:
-            found = text_parts(text)
+            found = _parts(text)
             out = []
-            alone = whole and len(found) == 1 and not path.endswith("metadata.name")
+            alone = whole and len(found) == 1 and not (path.startswith("spec.resources") and _WAITING.search(path))
             for piece in found:
                 if not piece.is_expression:
-                    out.append(piece.text.replace("${", "$${"))
+                    out.append(piece.text)
                     continue
                 rewritten = rewrite(piece.text, {"schema": "self", **self._combined, **(renamed or {})}, bound)
                 referred |= rewritten.names & self._ids
@@ -412,7 +434,9 @@ class _Definition:
                     self._problems.add(path, problem)
                 said = self._whole(rewritten.text) if alone else rewritten.text
                 out.append(f"${{{self._present.text(said, {name: self._items.get(name, DYN) for name in bound})}}}")
-            return "".join(out)
+            if whole and len(found) == 2 and found[0].is_expression and found[1].text == "\n":
+                out[1] = "${'\\n'}"  # a box ignores the end of a line after an expression; kro writes it
+            return joined_parts(out)
         except CelSyntaxError as error:
             self._problems.add(path, str(error))
             return text
@@ -489,6 +513,19 @@ def _as_expression(text: str) -> str:
     return f"${{{' + '.join(parts)}}}"
 
 
+_MARK: Final = "\ue000"
+"""A character that no text has; it keeps two signs apart."""
+
+
+def _parts(text: str) -> list[TextPart]:
+    """Return the literal and the expression parts of a text of kro, in which `$${` is a dollar before an expression.
+
+    In a box `$${` writes `${`, so the dollar is kept apart while the text is read. Raises CelSyntaxError.
+    """
+    found = text_parts(text.replace("$${", f"${_MARK}${{"))
+    return [attrs.evolve(part, text=part.text.replace(f"${_MARK}${{", "$${").replace(_MARK, "")) for part in found]
+
+
 def _is_readable(text: str) -> bool:
     try:
         return bool(text_parts(text))
@@ -524,13 +561,29 @@ def _resources(listed: Sequence[Any], problems: Problems) -> Iterator[_Entry]:
             problems.add(path, "must be an object with an id")
 
 
+_PLURALS: Final[Mapping[str, str]] = {
+    "tz": "tzes", "alias": "aliases", "atus": "atuses", "campus": "campuses", "focus": "foci", "irus": "iri",
+    "man": "men", "child": "children", "person": "people", "oot": "eet", "oose": "eese", "hello": "hellos", "io": "ios",
+    "o": "oes", "adium": "adia", "dium": "diums", "ium": "ia", "atum": "ata", "va": "vae", "ula": "ulae", "sis": "ses",
+    "ex": "ices", "x": "xes", "lf": "lves", "rf": "rves", "fe": "ves", "ch": "ches", "sh": "shes", "ss": "sses",
+}  # fmt: skip
+"""Ends of kinds with those of their plurals. The first that fits counts."""
+_SAME: Final = ("s", "ata", "ia", "men", "people", "children", "eet", "eese", "li", "vae", "ulae")
+"""Ends of kinds that are plurals already."""
+_WORDS: Final = {"matrix": "matrices", "bus": "buses", "axis": "axes", "quiz": "quizzes", "photo": "photos"}
+"""Kinds with a plural that follows no rule."""
+
+
 def _pluralized(name: str) -> str:
-    """Return the plural of a kind as kro forms it."""
-    if name.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{name}es"
+    """Return the plural of a kind as kro forms it, so that the CRD is the one that a cluster with kro has."""
+    if name in _WORDS:
+        return _WORDS[name]
+    for end, plural in _PLURALS.items():
+        if name.endswith(end):
+            return name.removesuffix(end) + plural
     if name.endswith("y") and name[-2:-1] not in "aeiou":
         return f"{name[:-1]}ies"
-    return f"{name}s"
+    return name if name.endswith(_SAME) else f"{name}s"
 
 
 def _inferred(value: Any, environment: Environment) -> dict[str, Any]:

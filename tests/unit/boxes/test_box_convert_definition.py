@@ -208,6 +208,28 @@ def test_who_refers_to_a_resource_with_ready_when_waits_for_it() -> None:
     assert made[0]["readyWhen"] == ["${web.status.phase == 'Running'}"]
 
 
+def test_what_a_loop_or_a_condition_refers_to_is_waited_for_until_it_is_ready() -> None:
+    """Else a box makes objects of a list that is not complete, and deletes those that it does not have for a moment."""
+    web = {"id": "web", "readyWhen": ["${web.status.phase == 'Running'}"], "template": POD}
+    template = {**POD, "metadata": {"name": "${address.ip}"}}
+    each = {"id": "each", "forEach": [{"address": "${web.status.podIPs}"}], "template": template}
+    other = {**POD, "metadata": {"name": "shown"}}
+    shown = {"id": "shown", "includeWhen": ["${web.status.podIP != ''}"], "template": other}
+
+    made = box(web, each, shown).box["spec"]["resources"]
+
+    assert [entry.get("dependsOn") for entry in made] == [None, ["web"], ["web"]]
+
+
+def test_a_variable_with_the_name_of_a_field_of_a_loop_is_another() -> None:
+    template = {**POD, "metadata": {"name": "${schema.metadata.name}-${key}"}}
+    each = {"id": "pods", "forEach": [{"key": "${schema.spec.list}"}], "template": template}
+    (made,) = box(each, spec={"list": "[]string | required=true"}).box["spec"]["resources"]
+
+    assert made["forEach"] == {"item": "${self.spec.list}", "key": "${item}"}
+    assert made["template"]["metadata"]["name"] == "${self.metadata.name}-${item}"
+
+
 def test_a_list_or_a_condition_that_may_be_absent_is_waited_for_as_in_kro() -> None:
     each = {"id": "pods", "forEach": [{"r": "${schema.spec.list}"}], "includeWhen": ["${schema.spec.on}"]}
     template = {**POD, "metadata": {"name": "${r}"}}
@@ -263,11 +285,49 @@ def test_a_field_that_may_be_absent_is_left_out() -> None:
     }
 
 
-def test_shells_keep_their_variables() -> None:
-    template = {**POD, "spec": {"containers": [{"name": "a", "command": ['echo ${"${HOME}"} $${HOME}']}]}}
-    (made,) = box({"id": "p", "template": template}).box["spec"]["resources"]
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        (("metadata", "namespace"), "${self.spec.?image.value()}"),
+        (("spec", "selector", "matchLabels", "app"), "${self.spec.?image.value()}"),
+        (("spec", "podSelector"), "${self.spec.?image.value()}"),
+        (("spec", "nodeSelector", "zone"), "${self.spec.?image.value()}"),
+        (("spec", "selectorName"), "${self.spec.?image}"),
+    ],
+)
+def test_no_field_is_left_out_that_says_which_objects_are_meant(path: tuple[str, ...], found: str) -> None:
+    """kro waits for it; without it, the namespace would be the parent's, and a selector would select everything."""
+    value: Any = "${schema.spec.image}"
+    for step in reversed(path[1:]):
+        value = {step: value}
+    meta = {"metadata": {"name": "a", **(value if path[0] == "metadata" else {})}}
+    template = {"apiVersion": "example.test/v1", "kind": "Rule", path[0]: value, **meta}
 
-    assert made["template"]["spec"]["containers"][0]["command"] == ['echo ${"${HOME}"} $${HOME}']
+    made = box({"id": "p", "template": template}).box["spec"]["resources"][0]["template"]
+
+    for step in path:
+        made = made[step]
+    assert made == found
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ('echo ${"${HOME}"}', 'echo ${"${HOME}"}'),
+        ('${"$${HOME}"}', '${"$${HOME}"}'),
+        ("costs $${schema.spec.price}", "costs ${'$'}${self.spec.price}"),
+        ("$$${schema.spec.price}$", "${'$$'}${self.spec.price}$"),
+        ("$$ $(HOME) $HOME", "$$ $(HOME) $HOME"),
+        ("", ""),
+        ("${schema.spec.price}\n", "${self.spec.price}${'\\n'}"),
+    ],
+)
+def test_a_text_means_what_it_means_in_kro(text: str, made: str) -> None:
+    template = {**POD, "spec": {"containers": [{"name": "a", "command": [text]}]}}
+    fields = {"price": "string | required=true"}
+    (resource,) = box({"id": "p", "template": template}, spec=fields).box["spec"]["resources"]
+
+    assert resource["template"]["spec"]["containers"][0]["command"] == [made]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +417,19 @@ def test_a_kind_that_nobody_tells_of_is_declared_and_noted_as_a_guess() -> None:
 
     declared = {"apiVersion": "iam.services.k8s.aws/v1alpha1", "kind": "Policy", "plural": "policies"}
     assert made.box["spec"]["kinds"] == [declared]
-    assert "guesses" in made.notes[("spec", "kinds")]
+    assert made.notes[("spec", "kinds")].endswith("look, or convert with --crds")
+
+    part = {"apiVersion": "kro.run/v1alpha1", "kind": "Part", "metadata": {"name": "a"}}
+    note = box({"id": "part", "template": part}).notes[("spec", "kinds")]
+    assert note.endswith("kinds of kro have conditions, and no status.state to wait for")
+
+
+def test_a_column_that_is_empty_is_noted() -> None:
+    columns = [{"name": "Image", "jsonPath": ".spec.image"}, {"name": "State", "jsonPath": ".status.state"}]
+
+    assert box(additionalPrinterColumns=columns).notes == {
+        ("spec", "crd"): "its column State is empty: a box has no state, but a condition Ready"
+    }
 
 
 def test_a_type_that_is_another_with_markers_brings_them() -> None:
