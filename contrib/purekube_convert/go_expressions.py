@@ -5,6 +5,7 @@ whole value is absent is therefore left out. Inside a text or as an argument, an
 empty text, 0 or false.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,8 +15,12 @@ import msgspec
 from purekube.cel.syntax import escape
 from purekube.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
 from purekube_convert.go_template import GoCall, GoConstant, If, Node, Part, Path, TemplateError, parse_template
+from purekube_convert.texts import joined_parts
 
 _ZERO: Final = {"string": "''", "int": "0", "double": "0.0", "bool": "false", "list": "[]", "map": "{}"}
+_COUNTS: Final = " && ".join(f"dyn(v) != {empty}" for empty in ("null", "false", "0", "''", "[]", "{}"))
+"""The CEL condition that Go counts `v`, a value of unknown type, as true."""
+_CONSTANT: Final = re.compile(r"""['"].*|-?\d+(?:\.\d+)?|true|false""", re.DOTALL)
 _MOST_PARTS: Final = 64
 
 
@@ -24,13 +29,14 @@ class Value:
     """The text of a CEL expression with its type.
 
     If `maybe` is True, the value of the expression is a CEL optional. If `atom` is True, the text needs no parentheses
-    as an operand.
+    as an operand. `truth` is the condition that Go counts the value as true, if it does not follow from the value.
     """
 
     text: str
     type: CelType = DYN
     maybe: bool = False
     atom: bool = True
+    truth: str = ""
 
     @property
     def bare(self) -> str:
@@ -60,25 +66,26 @@ class TemplateScope:
     """Keys of children that mean no single object, with the reason."""
 
 
-def expression_of_path(steps: Sequence[str], scope: TemplateScope) -> Value:
+def expression_of_path(steps: Sequence[str], scope: TemplateScope, *, waits: bool = True) -> Value:
     """Return the CEL expression for a path in a Go template, such as `.spec.image`, which is given by its steps.
 
-    `scope` has the names with which the path may begin. Raises TemplateError for a path that no CEL expression of a box
-    can express.
+    `scope` has the names with which the path may begin. With `waits`, a field of a child is read directly, because the
+    box waits for it; otherwise every field that may be absent is a CEL optional. Raises TemplateError for a path that
+    no CEL expression of a box can express.
     """
     if not steps:
         raise TemplateError("the whole object has no counterpart: name a field of it")
     root, *rest = steps
     if root in scope.items:
-        return _walk(scope.items[root], rest)
+        return _walk(scope.items[root], rest, unknown=not waits)
     if root == "children":
-        return _child(rest, scope)
+        return _child(rest, scope, waits)
     if root not in ("metadata", "spec", "status"):
         raise TemplateError(f".{root} has no counterpart in a box")
-    return _walk(Value("self", scope.parent), steps)
+    return _walk(Value("self", scope.parent), steps, unknown=not waits)
 
 
-def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
+def _child(steps: Sequence[str], scope: TemplateScope, waits: bool) -> Value:
     if not steps:
         raise TemplateError(".children has no counterpart: name one, as in .children.deployment")
     key = steps[0].lower()
@@ -86,14 +93,14 @@ def _child(steps: Sequence[str], scope: TemplateScope) -> Value:
         raise TemplateError(f".children.{steps[0]}: {scope.unclear[key]}")
     if key not in scope.children:
         raise TemplateError(f".children.{steps[0]}: nothing of that kind is declared")
-    return _walk(scope.children[key], steps[1:], waits=True)
+    return _walk(scope.children[key], steps[1:], waits=waits, unknown=not waits)
 
 
-def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
+def _walk(value: Value, steps: Sequence[str], *, waits: bool = False, unknown: bool = False) -> Value:
     """Return the CEL expression for the field at the path `steps` below `value`.
 
     A field that may be absent is read as a CEL optional. With `waits` it is read directly, because the box then waits
-    for it.
+    for it. With `unknown`, a field counts as one that may be absent if nothing is known about it.
     """
     at = value
     for step in steps:
@@ -101,7 +108,8 @@ def _walk(value: Value, steps: Sequence[str], *, waits: bool = False) -> Value:
         field = None if fields is None else fields.get(escape(step) or "")
         if fields is not None and field is None:
             raise TemplateError(f"{at.text} has no field {step!r}")
-        absent = at.maybe or (not waits and (at.type.name == "map" or bool(field and field.optional)))
+        doubtful = field.optional if field is not None else at.type.name == "map" or unknown
+        absent = at.maybe or (doubtful and not waits)
         found = field.type if field else at.type.item if at.type.name == "map" else DYN
         at = Value(f"{at.bare}.{'?' if absent else ''}{step}", found, absent)
     return at
@@ -176,6 +184,8 @@ def as_text(value: Value) -> Value:
 def truthiness(value: Value) -> Value:
     """Return a CEL condition that is true if Go counts `value` as true: if it is not empty, not 0 and not false."""
     known = value.sure
+    if value.truth:
+        return Value(value.truth, BOOL, atom=False)
     match value.type.name:
         case "bool":
             return known
@@ -185,8 +195,10 @@ def truthiness(value: Value) -> Value:
             return Value(f"{known.bare} != {_ZERO[value.type.name]}", BOOL, atom=False)
         case "list" | "map":
             return Value(f"size({known.text}) > 0", BOOL, atom=False)
-    if value.maybe:
+    if value.maybe and value.type.fields is not None:
         return Value(f"{value.bare}.hasValue()", BOOL)
+    if value.maybe:
+        return Value(f"{value.bare}.optMap(v, {_COUNTS}).orValue(false)", BOOL)
     raise TemplateError(f"whether {value.text} counts as true depends on its type, which is not known")
 
 
@@ -195,8 +207,8 @@ def converted(value: Value, desired: str) -> Value:
 
     If `desired` is empty, `value` is returned unchanged.
     """
-    if desired == "string":
-        return value if value.maybe and value.type.name == "string" else as_text(value) if not value.maybe else value
+    if desired == "string" and not value.maybe:
+        return as_text(value)
     if not desired or value.type.name == desired:
         return value
     if value.maybe:
@@ -228,8 +240,7 @@ def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> 
         return f"${{{converted(_part(parts[0], scope), desired).text}}}"
     if desired not in ("string", ""):
         return f"${{{desired}({_joined(parts, scope).text})}}"
-    pieces = (part.replace("${", "$${") if isinstance(part, str) else _piece(part, scope) for part in parts)
-    return "".join(pieces)
+    return joined_parts([part.replace("${", "$${") if isinstance(part, str) else _piece(part, scope) for part in parts])
 
 
 def expression_of_text(text: str, scope: TemplateScope) -> Value:
@@ -327,10 +338,18 @@ def _alike(left: Value, right: Value) -> tuple[Value, Value]:
 
 
 def _logical(sign: str) -> _Maker:
+    """Return the translation of Go's `and` or `or`, which give one of their arguments, not true or false."""
+
     def made(name: str, arguments: list[Value]) -> Value:
         if not arguments:
             raise TemplateError(f"{name} takes arguments")
-        return Value(f" {sign} ".join(truthiness(a).bare for a in arguments), BOOL, atom=len(arguments) == 1)
+        truth = f" {sign} ".join(truthiness(a).bare for a in arguments)
+        if all(argument.type.name == "bool" for argument in arguments):
+            return Value(truth, BOOL, atom=len(arguments) == 1)
+        chosen = arguments[-1]
+        for argument in reversed(arguments[:-1]):
+            chosen = _ternary(argument, *((argument, chosen) if sign == "||" else (chosen, argument)))
+        return attrs.evolve(chosen, truth=truth)
 
     return made
 
@@ -342,9 +361,9 @@ def _negated(value: Value) -> Value:
 def _or_default(value: Value, other: Value) -> Value:
     """Return the expression for `default x y` of a Go template: `y` if `x` is empty, 0 or false.
 
-    If only `x` is a text constant, `x` is the default, because some templates give the two in that order.
+    If only `x` is a constant, `x` is the default, because some templates give the two in that order.
     """
-    if value.text[:1] in ("'", '"') and other.text[:1] not in ("'", '"'):
+    if _CONSTANT.fullmatch(value.text) and not _CONSTANT.fullmatch(other.text):
         value, other = other, value
     if value.type.name == "string" and value.maybe:
         return Value(f"default({value.text}, {as_text(other).text})", STRING)
@@ -371,7 +390,9 @@ def _format(name: str, arguments: list[Value]) -> Value:
     """Return the CEL expression for Go's `printf`. CEL's `%s` prints any value, as Go's `%v` does."""
     if not arguments or arguments[0].type.name != "string" or arguments[0].maybe:
         raise TemplateError(f"{name} takes a constant text first")
-    form = arguments[0].text.replace("%v", "%s").replace("%q", "%s")
+    if "%q" in arguments[0].text:
+        raise TemplateError("%q has no counterpart: write %s in quotation marks")
+    form = arguments[0].text.replace("%v", "%s")
     return Value(f"{form}.format([{', '.join(a.sure.text for a in arguments[1:])}])", STRING)
 
 

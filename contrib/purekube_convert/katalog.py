@@ -6,7 +6,7 @@ counterpart are reported as problems.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -50,6 +50,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "fromConfigMap": "copies from another ConfigMap: make that one of `externals`",
     "toNamespaces": "copies to other namespaces: write one resource for each",
 }
+_CLEARED: Final = "it goes while no condition holds; Orkestra leaves what was there before"
 _UNKNOWN: Final = "has no counterpart in a box"
 _GENERATED: Final = re.compile(r"\{\{-?\s*random(?:Alphanumeric|Hex|Base64)\s+(\d{1,4})\s*-?\}\}")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -142,6 +143,8 @@ def _flat(raw: Mapping[str, Any], path: str, problems: Problems) -> dict[str, _S
                 else:
                     problems.add(at, "must be an object")
             elif place or key not in ("apiVersion", "kind", "metadata"):
+                if str(key) in out and str(key) not in _NEEDLESS:
+                    problems.add(at, f"is there twice: {out[str(key)].path} is not converted")
                 out[str(key)] = _Setting(value, at)
     return out
 
@@ -307,9 +310,7 @@ class _Katalog:
     # --- gates and loops ----------------------------------------------------------------------------------------------
 
     def _gates(self, entry: _Declared, scope: TemplateScope, place: BoxPath) -> dict[str, Any]:
-        own = conditions(entry.raw, entry.path, scope, self._problems)
-        shared = conditions(entry.shared.value, entry.shared.path, scope, self._problems)
-        asked = own.joined(shared)
+        asked = self._asked(entry, scope)
         if not asked.when and not asked.any:
             return {}
         if asked.parent_only and entry.reconciled:
@@ -346,13 +347,29 @@ class _Katalog:
                 continue
             reader = KatalogEntry(entry.raw, entry.path, scope, self._problems)
             name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
-            for key in ("reconcile", "timeout"):
+            for key in ("reconcile", "timeout", "when", "or"):
                 reader.take(key)
             body = entry.form.build(reader, str(name), EntryContext())
             head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}}
-            resources.append({"id": entry.id, "template": {**head, **body}})
+            include = self._of_deletion(entry, scope)
+            resources.append(filled(id=entry.id, includeWhen=include, template={**head, **body}))
             reader.report_unread(_REASONS)
         return {"phases": [{"resources": resources}]} if resources else None
+
+    def _of_deletion(self, entry: _Declared, scope: TemplateScope) -> list[str]:
+        """Return the conditions under which a Job runs before a deletion: a Job whose condition is false is left out,
+        as in Orkestra.
+        """
+        asked = self._asked(entry, scope)
+        if not asked.parent_only:
+            self._problems.add(entry.path, "asks about children, which a box does not read once their owner goes")
+            return []
+        return [f"${{{asked.expression()}}}"] if asked != KatalogConditions() else []
+
+    def _asked(self, entry: _Declared, scope: TemplateScope) -> KatalogConditions:
+        """Return the conditions of a resource together with those of its block."""
+        own = conditions(entry.raw, entry.path, scope, self._problems)
+        return own.joined(conditions(entry.shared.value, entry.shared.path, scope, self._problems))
 
     def _status(self, scope: TemplateScope) -> dict[str, Any] | None:
         said = self._take("status")
@@ -366,28 +383,41 @@ class _Katalog:
             for key in fields:
                 out[str(key)] = inner.value(str(key), _field_type(self._parent, str(key), ""))
         else:
+            named: dict[str, list[KatalogEntry]] = {}
             for field in entry.entries("fields"):
-                path = str(field.take("path") or "")
-                out[path] = self._field(field, path, scope)
-                field.report_unread(_REASONS)
+                named.setdefault(str(field.take("path") or ""), []).append(field)
+            for path, fields in named.items():
+                out[path] = self._field(fields, path, scope)
         entry.report_unread(_REASONS)
         return {"fields": _nested({key: value for key, value in out.items() if key and value is not None})}
 
-    def _field(self, field: KatalogEntry, path: str, scope: TemplateScope) -> Any:
-        given = {"int": "int", "float": "double", "bool": "bool"}.get(str(field.take("type")), "")
-        desired = _field_type(self._parent, path, given)
-        asked = conditions(field.raw, field.path, scope, self._problems)
-        for key in ("when", "or", "clearOnFalse"):
-            field.take(key)
-        if asked == KatalogConditions():
-            return field.value("value", desired)
-        try:
-            value = converted(expression_of_text(str(field.take("value")), scope), desired)
-        except TemplateError as error:
-            self._problems.add(join(field.path, "value"), str(error))
-            return None
-        text = value.text if value.maybe else f"optional.of({value.text})"
-        return f"${{{asked.expression()} ? {text} : optional.none()}}"
+    def _field(self, entries: Sequence[KatalogEntry], path: str, scope: TemplateScope) -> Any:
+        """Return the value of the status field at `path`.
+
+        In Orkestra the last of the `entries` for this field whose conditions hold gives the value.
+        """
+        found, text = None, "optional.none()"
+        for field in entries:
+            given = {"int": "int", "float": "double", "bool": "bool"}.get(str(field.take("type")), "")
+            desired = _field_type(self._parent, path, given)
+            asked = conditions(field.raw, field.path, scope, self._problems)
+            clears = [field.take(key) for key in ("when", "or", "clearOnFalse")][-1]
+            plain, written = field.value("value", desired), field.printed(field.take("value"))
+            field.report_unread(_REASONS)
+            try:
+                value = converted(expression_of_text(written, scope), desired)
+            except TemplateError as error:
+                self._problems.add(join(field.path, "value"), f"{written[:80]!r}: {error}")
+                return None
+            said = value.text if value.maybe else f"optional.of({value.text})"
+            if asked == KatalogConditions():
+                found, text = plain, said
+                continue
+            text = f"{asked.expression()} ? {said} : {text if len(entries) == 1 else f'({text})'}"
+            found = f"${{{text}}}"
+            if clears is not True:
+                self._notes[("spec", "status", "fields", *path.split("."))] = _CLEARED
+        return found
 
 
 def _generated(entry: _Declared) -> dict[str, Any]:

@@ -1,17 +1,20 @@
 """The conversion of `when` and `or` in a Katalog (Orkestra's description of operators) to gates (conditions) of a box.
 
 Orkestra compares texts; a box compares values, so that a constant is converted to the type of the field that it is
-compared with. In Orkestra a missing field counts as empty text or as 0; in a box a gate on a missing field is not open.
+compared with. In Orkestra a missing field counts as empty text or as 0. In a box a gate on a missing field is not open,
+so that a condition that holds for such a field becomes an expression that says so.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import ge, gt, le, lt
 from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.problems import index, join
 from purekube.boxes.when_conditions import all_of, any_of, expression_of, read_when_condition
+from purekube.regex import PatternError, compile_pattern
 from purekube_convert.go_expressions import (
     TemplateScope,
     Value,
@@ -57,6 +60,12 @@ _NEGATED: Final[Mapping[str, str]] = {
     "notPrefix": "prefix",
     "notSuffix": "suffix",
     "notBetween": "between",
+}
+_COMPARED: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "greaterThan": gt,
+    "greaterOrEqual": ge,
+    "lessThan": lt,
+    "lessOrEqual": le,
 }
 _SPECIAL: Final = re.compile(r"[.^$*+?()\[\]{}|\\]")
 _VARIABLES: Final = ("self", "children")
@@ -158,14 +167,57 @@ def _condition(raw: Any, scope: TemplateScope) -> KatalogCondition:
     field = field.removeprefix(".")
     place = expression_of_path(field.split("."), scope)
     if operator == "between":
-        text = _turned(_of_expression(place, operator, value, scope), negated)
+        text = _asked(place, operator, value, negated, scope, absent=False)
         return KatalogCondition(f"${{{text}}}", text, parent_only)
     gate = _when_condition(field, place, operator, value, negated, scope)
+    if _holds_of_nothing(operator, value, negated):
+        asked = expression_of_path(field.split("."), scope, waits=False)
+        text = _asked(asked, operator, value, negated, scope, absent=True)
+        return KatalogCondition(f"${{{text}}}" if asked.maybe else gate, text, parent_only)
     try:
-        text = _turned(_of_expression(place, operator, value, scope), negated)
+        text = _asked(place, operator, value, negated, scope, absent=False)
     except TemplateError:
         text = expression_of(read_when_condition(gate), _VARIABLES)
     return KatalogCondition(gate, text, parent_only)
+
+
+def _asked(place: Value, operator: str, value: Any, negated: bool, scope: TemplateScope, *, absent: bool) -> str:
+    """Return a condition in CEL. It is `absent` if the field is absent, for a field that may be."""
+    is_plain = place.type.name == "string" and not absent  # an absent text is an empty one
+    if not place.maybe or is_plain or operator == "exists":
+        return _turned(_of_expression(place, operator, value, scope), negated)
+    test = _turned(_of_expression(Value("v", place.type), operator, value, scope), negated)
+    return f"{place.bare}.optMap(v, {test}).orValue({'true' if absent else 'false'})"
+
+
+def _holds_of_nothing(operator: str, value: Any, negated: bool) -> bool:
+    """Report whether Orkestra's condition holds for an absent field, which it compares as empty text or as 0.
+
+    The answer is no for a value that is computed, and for `exists`, which a box tests as Orkestra does.
+    """
+    if operator == "exists" or is_template(str(value)):
+        return False
+    text = "" if value is None else str(value)
+    listed = value if isinstance(value, list) else text.split(",")
+    match operator:
+        case "equals" | "contains" | "prefix" | "suffix":
+            found = text == ""
+        case "notEquals":
+            found = text != ""
+        case "in" | "notIn":
+            found = ("" in [str(item).strip() for item in listed]) is (operator == "in")
+        case "matches":
+            found = _matches_nothing(text)
+        case _:
+            found = bool(_COMPARED[operator](0, _number(value)))
+    return found is not negated
+
+
+def _matches_nothing(pattern: str) -> bool:
+    try:
+        return compile_pattern(pattern).matches_in("")
+    except PatternError:
+        return False  # `box check` reports the pattern
 
 
 def _turned(text: str, negated: bool) -> str:
@@ -277,7 +329,7 @@ def _of_expression(place: Value, operator: str, value: Any, scope: TemplateScope
     elif operator in ("equals", "notEquals"):
         meant = typed(value, place)
         if place.type.name == "bool" and operator == "equals":
-            return known.text if meant else f"!{known.bare}"
+            return known.bare if meant else f"!{known.bare}"
         other = constant(meant).text
     elif operator in ("in", "notIn"):
         listed = value if isinstance(value, list) else str(value).split(",")

@@ -96,8 +96,13 @@ class KatalogEntry:
             case str():
                 return self._text(found, path, desired)
             case bool() | int() | float() if desired == "string":
-                return "true" if found is True else "false" if found is False else str(found)
+                return self.printed(found)
         return found
+
+    @staticmethod
+    def printed(raw: Any) -> str:
+        """Return a single raw value as the text that Go prints for it; an absent value is empty text."""
+        return "" if raw is None else str(raw).lower() if isinstance(raw, bool) else str(raw)
 
     def _text(self, text: str, path: str, desired: str) -> Any:
         try:

@@ -178,3 +178,30 @@ def test_two_resources_that_exclude_each_other_take_turns_with_one_object(tmp_pa
         uids.add(made["metadata"]["uid"])
     assert len(uids) == 1, "it was deleted and made again"
     assert condition_of(shown.get(ObjectRef(kind, "team", "a")), "Ready")["status"] == "True"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_a_job_of_a_deletion_runs_where_the_block_says_so_and_nowhere_else(tmp_path: Path, asked: bool) -> None:
+    job = {"name": "{{ .metadata.name }}-wipe", "image": "busybox"}
+    block = {"when": [{"field": "spec.host", "equals": "wipe.example.test"}], "jobs": [job]}
+    (tmp_path / "webapp-crd.yaml").write_bytes((HERE / "webapp-crd.yaml").read_bytes())
+    file = tmp_path / "k.yaml"
+    document = {"operatorBox": {"crdFile": "webapp-crd.yaml", "onDelete": block}}
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    made = convert_file(str(file))
+    assert (made.problems, made.refused) == ((), ())
+    files = {one.name: yaml.safe_load(one.text) for one in made.files}
+    crd = CrdVersions.of(files["webapp-crd.yaml"])
+    examined = examine(read_box(files["webapp.yaml"]), crd, Schemas([crd]))
+    assert examined.box is not None
+    shown = _WORLDS.enter_context(BoxWorld(examined.box))
+    kind, host = examined.box.kind, "wipe.example.test" if asked else "shop.example.test"
+    shop = ObjectRef(kind, "team", "shop")
+    shown.create({**kind.manifest("shop", "team"), "spec": {"image": "nginx:1", "replicas": 3, "host": host}}, kind)
+    shown.settle()
+
+    shown.delete(shop)
+    shown.settle()
+
+    assert shown.get(shop) is None
+    assert ("Job team/shop-wipe" in " ".join(shown.timeline)) is asked

@@ -107,7 +107,23 @@ SELF = CelType("object", fields={
 })  # fmt: skip
 ENVIRONMENT = Environment({"self": SELF}, FUNCTIONS)
 PARTS = st.lists(
-    st.sampled_from(["a", " ", "$", "${", "'", '"', "\\", "{", "}", "{{ .spec.text }}", "{{ .spec.number }}"]),
+    st.sampled_from(
+        [
+            "a",
+            " ",
+            "$",
+            "${",
+            "'",
+            '"',
+            "\\",
+            "{",
+            "}",
+            "{{ .spec.text }}",
+            "{{ .spec.number }}",
+            "${{ .spec.text }}",
+            "$${{ .spec.number }}$",
+        ]
+    ),
     max_size=6,
 )
 

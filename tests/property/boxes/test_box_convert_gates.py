@@ -63,10 +63,10 @@ ASKED = st.one_of(
 )
 
 
-def outcomes(raw: Mapping[str, Any], found: Mapping[str, Any]) -> list[bool]:
+def outcomes(raw: Mapping[str, Any], found: Mapping[str, Any], parent: CelType = PARENT) -> list[bool]:
     """What the converted gate says, read as a gate of a box and as an expression."""
     problems = Problems()
-    (condition,) = conditions({"when": [raw]}, "", TemplateScope(PARENT), problems).when
+    (condition,) = conditions({"when": [raw]}, "", TemplateScope(parent), problems).when
     assert problems.all() == ()
     gate = condition.gate
     text = gate[2:-1] if isinstance(gate, str) else expression_of(read_when_condition(gate), ("self", "children"))
@@ -90,3 +90,29 @@ def test_a_converted_gate_is_open_exactly_where_its_condition_held(
 
     expected = meant(operator, found, value) is not negate
     assert outcomes(raw, {field: found}) == [expected, expected]
+
+
+UNSURE = {name: Field(field.type, True) for name, field in FIELDS.items()}
+OF_UNSURE = CelType("parent", fields={"spec": Field(CelType("spec", fields=UNSURE))})
+
+
+@given(ASKED, st.booleans())
+@example(("number", "lt", 3, 0), False)
+@example(("number", "equals", 0, 0), False)
+@example(("text", "notEquals", "a", "a"), False)
+@example(("flag", "equals", False, False), False)
+@example(("number", "notBetween", "1,2", 0), False)
+def test_a_field_that_is_absent_is_compared_as_empty_text_or_as_0(
+    asked: tuple[str, str, Any, Any], negate: bool
+) -> None:
+    field, operator, value, _ = asked
+    raw: dict[str, Any] = {"field": f"spec.{field}", operator: value, **({"negate": True} if negate else {})}
+    if operator in ("between", "notBetween"):
+        expected = False
+    else:
+        as_number = operator in ("gt", "gte", "lt", "lte", "min", "max", "greaterThan", "lessThanOrEqual")
+        printed = str(value).lower() if isinstance(value, bool) and field == "flag" else value
+        known = printed if as_number or isinstance(printed, bool) else str(printed)
+        expected = meant(operator, 0 if as_number else "", known) is not negate
+
+    assert outcomes(raw, {}, OF_UNSURE) == [expected, expected]

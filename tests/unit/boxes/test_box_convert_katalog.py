@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from purekube.boxes.expressions import FUNCTIONS
 from purekube.boxes.read import read_box
+from purekube.cel import DYN, Environment, compile_expression
 from purekube_convert import ConversionResult, convert, definition_files
 
 SPEC = {
@@ -23,6 +25,8 @@ SPEC = {
             "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
         },
         "weights": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "flags": {"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True}},
+        "count": {"type": "integer"},
     },
 }
 STATUS = {"type": "object", "properties": {"ready": {"type": "integer"}, "phase": {"type": "string"}}}
@@ -79,6 +83,16 @@ def told(**said: Any) -> list[str]:
         ("{{ .metadata.labels.tier }}", "${self.metadata.?labels.?tier}"),
         ('{{ default .spec.tier "gold" }}', "${default(self.spec.?tier, 'gold')}"),
         ('{{ .spec.tier | default "gold" }}', "${default(self.spec.?tier, 'gold')}"),
+        ("{{ .spec.replicas | default 3 }}",
+         "${string((self.spec.replicas != 0) ? self.spec.replicas : 3)}"),
+        ("{{ default 3 .spec.count }}", "${string(self.spec.?count.orValue(3))}"),
+        ("{{ .spec.count }}", "${self.spec.?count.optMap(v, string(v))}"),
+        ('{{ or .spec.host "none" }}',
+         "${(self.spec.?host.orValue('') != '') ? self.spec.?host.orValue('') : 'none'}"),
+        ("{{ and .spec.host .spec.image }}",
+         "${(self.spec.?host.orValue('') != '') ? self.spec.image : self.spec.?host.orValue('')}"),
+        ("{{ if or .spec.host .spec.debug }}a{{ end }}",
+         "${((self.spec.?host.orValue('') != '') || self.spec.debug) ? 'a' : ''}"),
         ('{{ ternary .spec.debug "debug" "info" }}', "${self.spec.debug ? 'debug' : 'info'}"),
         ('{{ if .spec.host }}{{ .spec.host }}{{ else }}none{{ end }}',
          "${(self.spec.?host.orValue('') != '') ? self.spec.?host.orValue('') : 'none'}"),
@@ -89,6 +103,8 @@ def told(**said: Any) -> list[str]:
         ("{{ if and .spec.debug (not .spec.host) }}x{{ end }}",
          "${(self.spec.debug && !(self.spec.?host.orValue('') != '')) ? 'x' : ''}"),
         ("echo ${HOME}", "echo $${HOME}"),
+        ("costs ${{ .spec.image }}", "costs ${'$'}${self.spec.image}"),
+        ("$${{ .spec.image }}$", "${'$$'}${self.spec.image}$"),
         ("it's {{ .spec.image }}", "it's ${self.spec.image}"),
         ('{{ default .spec.tier "it\'s" }}', '${default(self.spec.?tier, "it\'s")}'),
     ],
@@ -108,6 +124,7 @@ def test_a_template_of_go_becomes_an_expression(template: str, expression: str) 
         ("{{ .cross.db.status }}", ".cross has no counterpart in a box"),
         ("{{ .children.job.status }}", ".children.job: nothing of that kind is declared"),
         ("{{ timeAgo .metadata.name }}", "the function timeAgo has no counterpart"),
+        ('{{ printf "%q" .spec.image }}', "%q has no counterpart: write %s in quotation marks"),
         ("{{ .spec.image", "a {{ has no }}"),
         ("{{ if .spec.debug }}a", "an {{ if }} has no {{ end }}"),
         ("{{ end }}", "{{ end }} stands without its {{ if }}"),
@@ -138,11 +155,11 @@ def test_a_template_without_counterpart_is_told_with_its_path(template: str, pro
         ({"field": "spec.replicas", "max": "2.5"}, {"field": "spec.replicas", "lessOrEqual": 2.5}),
         ({"field": "spec.tier", "in": "a, b"}, {"field": "spec.tier", "in": ["a", "b"]}),
         ({"field": "spec.tier", "prefix": "a.b"}, {"field": "spec.tier", "matches": "^a\\.b"}),
-        ({"field": "spec.tier", "notSuffix": "c"}, {"field": "spec.tier", "matches": "c$", "not": True}),
+        ({"field": "spec.image", "notSuffix": "c"}, {"field": "spec.image", "matches": "c$", "not": True}),
         ({"field": "spec.host"}, {"field": "spec.host", "exists": True}),
         ({"field": "spec.host", "operator": "notExists"}, {"field": "spec.host", "exists": False}),
         ({"field": "spec.host", "exists": False}, {"field": "spec.host", "exists": False}),
-        ({"field": "spec.tier", "equals": "a", "negate": True}, {"field": "spec.tier", "equals": "a", "not": True}),
+        ({"field": "spec.image", "equals": "a", "negate": True}, {"field": "spec.image", "equals": "a", "not": True}),
         ({"field": "spec.host", "equals": "{{ .spec.tier }}"},
          {"field": "spec.host", "equals": "${self.spec.?tier.orValue('')}"}),
         ({"field": "{{ toUpper .spec.image }}", "equals": "A"}, "${self.spec.image.upperAscii() == 'A'}"),
@@ -154,6 +171,45 @@ def test_a_condition_becomes_a_gate_of_the_field_s_type(condition: Any, gate: An
     web = {**WEB, "reconcile": False, "when": [condition]}
 
     assert resources(onCreate={"deployments": [web]})[0]["when"] == [gate]
+
+
+@pytest.mark.parametrize(
+    ("condition", "gate"),
+    [
+        ({"field": "status.phase", "notEquals": "up"},
+         "${self.?status.?phase.optMap(v, v != 'up').orValue(true)}"),
+        ({"field": "status.phase", "equals": ""}, "${self.?status.?phase.optMap(v, v == '').orValue(true)}"),
+        ({"field": "spec.tier", "notSuffix": "c"}, "${self.spec.?tier.optMap(v, !(v.matches('c$'))).orValue(true)}"),
+        ({"field": "spec.tier", "equals": "a", "negate": True},
+         "${self.spec.?tier.optMap(v, !(v == 'a')).orValue(true)}"),
+        ({"field": "spec.tier", "notIn": "a,b"}, "${self.spec.?tier.optMap(v, !(v in ['a', 'b'])).orValue(true)}"),
+        ({"field": "spec.tier", "regex": "^a*$"}, "${self.spec.?tier.optMap(v, v.matches('^a*$')).orValue(true)}"),
+        ({"field": "children.deployment.status.unavailableReplicas", "lt": 1},
+         "${children.deployment.?status.?unavailableReplicas.optMap(v, v < 1).orValue(true)}"),
+        ({"field": "children.deployment.status.unavailableReplicas", "lt": 0},
+         {"field": "children.deployment.status.unavailableReplicas", "lessThan": 0}),
+    ],
+)  # fmt: skip
+def test_a_condition_that_holds_for_an_absent_field_opens_its_gate(condition: Any, gate: Any) -> None:
+    """Orkestra compares an absent field as empty text or as 0; a gate of a box would never open."""
+    config = {"name": "c", "when": [condition]}
+    _, made = resources(onCreate={"deployments": [WEB], "configMaps": [config]})
+
+    assert made["when"] == [gate]
+
+
+def test_a_value_of_an_unknown_type_counts_as_in_go() -> None:
+    data = {"key": "{{ if .spec.flags.debug }}on{{ else }}off{{ end }}"}
+    (made,) = resources(onReconcile={"configMaps": [{"name": "a", "data": data}]})
+    expression = made["template"]["data"]["key"][2:-1]
+
+    def value(**flags: Any) -> Any:
+        return compile_expression(expression, Environment({"self": DYN}, FUNCTIONS)).evaluate(
+            {"self": {"spec": {"flags": flags}}}
+        )
+
+    assert {value(debug=empty) for empty in (None, False, 0, "", [], {})} | {value()} == {"off"}
+    assert {value(debug=full) for full in (True, 1, "no", [0], {"a": 0})} == {"on"}
 
 
 def test_what_is_asked_of_a_child_holds_and_what_is_asked_of_the_parent_decides_whether_it_exists() -> None:
@@ -268,6 +324,45 @@ def test_the_status_has_the_types_of_the_definition() -> None:
     }
 
 
+def test_the_last_entry_of_a_status_field_that_holds_gives_its_value() -> None:
+    fields = [
+        {"path": "phase", "value": "Pending"},
+        {"path": "phase", "value": "{{ .spec.tier }}", "when": [{"field": "spec.host"}]},
+        {"path": "phase", "value": "Up", "when": [{"field": "spec.debug", "equals": True}]},
+        {"path": "done", "value": True, "clearOnFalse": True, "when": [{"field": "spec.debug", "equals": True}]},
+    ]
+    conversion = converted(status={"fields": fields})
+    made = conversion.boxes[0]
+
+    assert conversion.problems == ()
+    assert made.box["spec"]["status"]["fields"] == {
+        "phase": "${self.spec.debug ? optional.of('Up') : "
+        "(self.spec.?host.orValue('') != '' ? self.spec.?tier : (optional.of('Pending')))}",
+        "done": "${self.spec.debug ? optional.of('true') : optional.none()}",
+    }
+    assert [place for place in made.notes if place[1] == "status"] == [("spec", "status", "fields", "phase")]
+
+
+@pytest.mark.parametrize("gated", ["block", "entry"])
+def test_a_job_of_a_deletion_runs_only_where_its_conditions_hold(gated: str) -> None:
+    asked = {"when": [{"field": "spec.debug", "equals": True}]}
+    job = {"name": "drain", "image": "busybox", **(asked if gated == "entry" else {})}
+    conversion = converted(onDelete={"jobs": [job], **(asked if gated == "block" else {})})
+
+    assert conversion.problems == ()
+    ((made,),) = [phase["resources"] for phase in conversion.boxes[0].box["spec"]["deletion"]["phases"]]
+    assert made["includeWhen"] == ["${self.spec.debug}"]
+
+
+def test_a_job_of_a_deletion_cannot_ask_about_children() -> None:
+    asked = {"when": [{"field": "children.deployment.status.readyReplicas", "gt": 0}]}
+    block = {"jobs": [{"name": "drain", "image": "busybox"}], **asked}
+
+    assert told(onReconcile={"deployments": [WEB]}, onDelete=block) == [
+        "operatorBox.onDelete.jobs[0]: asks about children, which a box does not read once their owner goes"
+    ]
+
+
 def test_jobs_of_a_deletion_run_before_anything_goes() -> None:
     conversion = converted(onDelete={"jobs": [{"name": "{{ .metadata.name }}-drain", "image": "busybox"}]})
 
@@ -286,6 +381,14 @@ def test_nothing_is_dropped_in_silence() -> None:
         "operatorBox.onReconcile.deployments[0].mystery: has no counterpart in a box",
         "operatorBox.admission: a box has `validation` and `mutation`: write the rules there",
         "operatorBox.finalizers: has no counterpart in a box",
+    ]
+
+
+def test_a_setting_that_is_there_in_both_layouts_is_told() -> None:
+    old, new = {"configMaps": [{"name": "a"}]}, {"onReconcile": {"configMaps": [{"name": "b"}]}}
+
+    assert told(onReconcile=old, reconcile=new) == [
+        "operatorBox.reconcile.onReconcile: is there twice: operatorBox.onReconcile is not converted"
     ]
 
 
