@@ -201,3 +201,80 @@ def test_parents_are_trusted_as_in_the_original_and_never_silently_or_with_more(
     notice, summary = shown.err.splitlines()
     assert notice.startswith("team.yaml: trustParents: [Namespaces]: whoever writes its objects decides this")
     assert summary == "convert: 1 box, everything converted and checked"
+
+
+def definition(name: str, *resources: Any, kind: str = "", **spec: str) -> dict[str, Any]:
+    schema = {"apiVersion": "v1", "kind": kind or name.title(), "spec": spec}
+    body = {"schema": schema, "resources": list(resources)}
+    return {"kind": "ResourceGraphDefinition", "metadata": {"name": name}, "spec": body}
+
+
+def test_definitions_of_one_folder_and_of_another_keep_their_files_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A box that reads the CRD of another would act on the other's objects."""
+    crd = yaml.safe_load((HERE / "webapp-crd.yaml").read_text(encoding="utf-8"))
+    crds: dict[str, Any] = {}
+    for name in ("shop", "till"):
+        names = {"kind": name.title(), "listKind": f"{name.title()}List", "plural": f"{name}s", "singular": name}
+        spec = {**crd["spec"], "group": "example.com", "names": names}
+        crds[name] = {**crd, "metadata": {"name": f"{name}s.example.com"}, "spec": spec}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "crd.yaml").write_text(yaml.safe_dump(crds[name]), encoding="utf-8")
+    boxes: dict[str, Any] = {name: {"crdFile": f"{name}/crd.yaml", "operatorBox": {}} for name in crds}
+    boxes["shop"]["crdFile"] = "shop/shop.yaml"
+    (tmp_path / "shop" / "crd.yaml").rename(tmp_path / "shop" / "shop.yaml")
+    boxes["other"] = {"crdFile": "shop/crd.yaml", "operatorBox": {}}
+    (tmp_path / "shop" / "crd.yaml").write_text(yaml.safe_dump(crds["shop"]), encoding="utf-8")
+    file, out = tmp_path / "k.yaml", tmp_path / "out"
+    file.write_text(yaml.safe_dump({"kind": "Katalog", "spec": {"crds": boxes}}, sort_keys=False), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(out)]) == 0, capsys.readouterr().err
+    for name, kind in (("shop", "Shop"), ("till", "Till"), ("other", "Shop")):
+        box = read_box(yaml.safe_load((out / f"{name}.yaml").read_text(encoding="utf-8")))
+        used = yaml.safe_load((out / box.spec.crd.file).read_text(encoding="utf-8"))
+        assert used["spec"]["names"]["kind"] == kind
+
+
+def test_a_box_whose_file_is_of_another_is_not_written_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, out = tmp_path / "k.yaml", tmp_path / "out"
+    first, second = definition("web.app", kind="App"), definition("web-app", kind="Site")
+    file.write_text(yaml.safe_dump_all([first, second]), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file), "-o", str(out)]) == 1
+
+    told, last = capsys.readouterr().err.splitlines()
+    assert "is not written: the file web-app.yaml is of another box: rename one of them" in told
+    assert last == "convert: 2 boxes, 1 not converted"
+    assert yaml.safe_load((out / "web-app-crd.yaml").read_text(encoding="utf-8"))["spec"]["names"]["kind"] == "App"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_definitions_know_the_kinds_of_each_other_in_any_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], order: int
+) -> None:
+    """kro's `state` is no field of a converted kind: who waits for it would wait forever."""
+    template = {"apiVersion": "kro.run/v1", "kind": "Part", "metadata": {"name": "part"}}
+    part = {"id": "part", "template": template, "readyWhen": ["${part.status.state == 'ACTIVE'}"]}
+    file = tmp_path / "k.yaml"
+    documents = [definition("whole", part), definition("part")][::order]
+    file.write_text(yaml.safe_dump_all(documents), encoding="utf-8")
+
+    assert run_command(["box", "convert", str(file)]) == 1
+
+    shown = capsys.readouterr()
+    assert "are guesses" not in shown.out
+    assert any("whole.yaml:" in line and "state" in line for line in shown.err.splitlines())
+
+
+@pytest.mark.slow
+def test_no_file_is_written_beside_one_that_is_of_somebody_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "webapp-crd.yaml").write_text("mine", encoding="utf-8")
+
+    assert run_command(["box", "convert", str(HERE / "webapp.rgd.yaml"), "-o", str(tmp_path)]) == 1
+    assert "exists, with other content" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["webapp-crd.yaml"]

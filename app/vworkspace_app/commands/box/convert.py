@@ -6,6 +6,7 @@ A box is an operator that a YAML file declares.
 import re
 import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -15,10 +16,10 @@ import yaml
 from purekube.apimachinery.formats import DNS_LABEL
 from purekube.apimachinery.problems import Place, path_of
 from purekube.boxes.read import BoxProblem
-from purekube.boxes.schemas import CrdVersions, Schemas
+from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube_convert import ConvertedBox, convert, definition_files
 from purekube_convert.result import BoxPath
-from purekube_run.boxes.document import read_marked
+from purekube_run.boxes.document import MarkedDocument, read_marked
 from purekube_run.boxes.load import LoadedBox, further_crds, load_text
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import STDIN, Format, dump, read_documents
@@ -90,35 +91,61 @@ def convert_file(
     problems: list[str] = []
     refused: list[str] = []
     trusts: list[str] = []
-    further = list(further_crds(crds))
+    given = list(further_crds(crds))
+    defined = {document: _defined(document, folder, given) for document in marked_documents}
     for document in marked_documents:
+        further = [*given, *(crd for other, found in defined.items() if other is not document for crd in found)]
         conversion = convert(document.value, _definitions(document.value, folder), Schemas(further))
+        defined[document] = []
         boxes += len(conversion.boxes)
         told = [(problem.place, problem.message) for problem in document.problems]
         told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
         problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
         for made in conversion.boxes:
-            of_box, checked = _checked(made, file, folder, further, output)
+            of_box, checked = _checked(made, file, files, further, output)
             if trusting and (powers := sorted(set(_POWER.findall("\n".join(map(str, checked.problems)))))):
-                of_box, checked = _checked(_trusting(made, powers), file, folder, further, output)
+                of_box, checked = _checked(_trusting(made, powers), file, files, further, output)
                 trusts.append(_trust_line(made, powers, output))
+            if clashing := [name for name, text in of_box.items() if files.get(name, text) != text]:
+                place = document.at("metadata.name")
+                problems.append(
+                    f"{place}: is not written: the file {clashing[0]} is of another box: rename one of them"
+                )
+                continue
             files |= of_box
             lacking = {name for problem in conversion.problems for name in _UNCONVERTED.findall(problem.message)}
             refused += [str(problem) for problem in checked.problems if not _is_about(problem, lacking)]
-            further += [checked.crd] if checked.crd is not None else []
+            own = [checked.crd] if checked.crd is not None else []
+            defined[document] += own
+            further += own
     written = tuple(Written(*entry) for entry in files.items())
     return ConvertedFile(boxes, written, tuple(problems), tuple(dict.fromkeys(refused)), tuple(trusts))
 
 
+def _defined(document: MarkedDocument, folder: Path, given: Sequence[CrdVersions]) -> list[CrdVersions]:
+    """Return the CRDs of the kinds that a document defines, which the documents before it may use, too.
+
+    `given` are the CRDs of other kinds. A CRD that cannot be used is left out; its box is checked later.
+    """
+    definitions = _definitions(document.value, folder)
+    boxes = convert(document.value, definitions, Schemas(given)).boxes
+    found: list[CrdVersions] = []
+    for manifest in (*definitions.values(), *(made.crd for made in boxes if made.crd is not None)):
+        with suppress(CrdProblem):
+            found.append(CrdVersions.of(manifest))
+    return found
+
+
 def _checked(
-    made: ConvertedBox, file: str, folder: Path, further: Sequence[CrdVersions], output: Path | None
+    made: ConvertedBox, file: str, taken: Mapping[str, str], further: Sequence[CrdVersions], output: Path | None
 ) -> tuple[Mapping[str, str], LoadedBox]:
     """Return the texts of a converted box's files, by file name, and the box loaded from these texts, with its
     problems.
 
-    `further` are CRDs that are not in these files. `output` is the folder in which the problems say that they are.
+    `taken` are the files of other boxes. `further` are CRDs that are not in these files. `output` is the folder in
+    which the problems say that they are.
     """
-    files = dict(_files(made, Path(file).name, folder))
+    files = dict(_files(made, file, taken))
     name = f"{made.name}.yaml"
     return files, load_text(str((output or Path()) / name), files[name], further, files)
 
@@ -150,14 +177,15 @@ def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:
     """Write the files into `folder`, and yield the path of each.
 
-    Raises CommandError if a file exists with other content, or cannot be written.
+    Raises CommandError if a file cannot be written, or, before any is written, if one exists with other content.
     """
     try:
+        for path, file in ((folder / file.name, file) for file in files):
+            if path.exists() and path.read_text(encoding="utf-8") != file.text:
+                raise CommandError(f"{path} exists, with other content: remove it, or name another folder with -o")
         for file in files:
             folder.mkdir(parents=True, exist_ok=True)
             path = folder / file.name
-            if path.exists() and path.read_text(encoding="utf-8") != file.text:
-                raise CommandError(f"{path} exists, with other content: remove it, or name another folder with -o")
             path.write_text(file.text, encoding="utf-8")
             yield path
     except (OSError, UnicodeDecodeError) as error:
@@ -176,18 +204,25 @@ def _definitions(document: Any, folder: Path) -> dict[str, Mapping[str, Any]]:
     return out
 
 
-def _files(made: ConvertedBox, source: str, folder: Path) -> Iterator[tuple[str, str]]:
+def _files(made: ConvertedBox, source: str, taken: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each file of a box converted from the file `source`.
+
+    `taken` are the files of other boxes. A CRD file whose name is taken, such as by the CRD of another folder, is named
+    after the box.
+    """
     if not re.fullmatch(DNS_LABEL, made.name):
         raise CommandError(f"{made.name[:80]!r} cannot be the name of a box: small letters, digits and hyphens")
-    crd = made.box["spec"].get("crd")
-    box = made.box
+    folder = Path() if source in STDIN else Path(source).parent
+    crd, box, own = made.box["spec"].get("crd"), made.box, f"{made.name}-crd.yaml"
+    text = dump([made.crd], Format.YAML) if made.crd is not None else None
     if isinstance(crd, str) and made.crd is None:
-        box = {**box, "spec": {**box["spec"], "crd": Path(crd).name}}
-    yield f"{made.name}.yaml", annotated(box, made.notes, f"Converted from {source}.")
-    if made.crd is not None:
-        yield f"{made.name}-crd.yaml", dump([made.crd], Format.YAML)
-    elif isinstance(crd, str) and (folder / crd).is_file():
-        yield Path(crd).name, (folder / crd).read_text(encoding="utf-8")
+        text = (folder / crd).read_text(encoding="utf-8") if (folder / crd).is_file() else None
+        plain = Path(crd).name
+        own = own if plain == f"{made.name}.yaml" or taken.get(plain, text) != text else plain
+        box = {**box, "spec": {**box["spec"], "crd": own}}
+    yield f"{made.name}.yaml", annotated(box, made.notes, f"Converted from {Path(source).name}.")
+    if text is not None:
+        yield own, text
 
 
 def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -> str:
@@ -206,7 +241,7 @@ def annotated(box: Mapping[str, Any], notes: Mapping[BoxPath, str], head: str) -
     out = [f"# {head}"]
     for number, line in enumerate(lines):
         margin = line[: len(line) - len(line.lstrip(" "))]
-        out += [f"{margin}# {note}" for note in above.get(number, ())]
+        out += [f"{margin}# {' '.join(note.split())}" for note in above.get(number, ())]
         out.append(line)
     return "\n".join(out) + "\n"
 
