@@ -3,7 +3,7 @@
 from typing import Any
 
 from purekube.apimachinery.manifest import LAST_APPLIED, ObjectRef
-from purekube.apimachinery.resources import SERVICE
+from purekube.apimachinery.resources import SECRET, SERVICE
 from vworkspace_app.commands.shared.plan_documents import diff_text, object_lines
 
 REF = ObjectRef(SERVICE, "team", "shop")
@@ -66,3 +66,29 @@ def test_what_kubectl_keeps_for_itself_is_no_change() -> None:
     assert lines(AFTER, kept) == []
     other = {**AFTER, "metadata": {**AFTER["metadata"], "annotations": {LAST_APPLIED: "{}", "a": "b"}}}
     assert [line for line in lines(AFTER, other)[2:] if line[0] in "+-"] == ["+  annotations:", "+    a: b"]
+
+
+def secret(**content: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "team"}, **content}
+
+
+def test_no_diff_shows_what_a_secret_holds() -> None:
+    """`diff --box` printed the Secrets that a box writes and deletes, for every log of a pipeline to keep."""
+    ref = ObjectRef(SECRET, "team", "s")
+    before = secret(data={"same": "c2VjcmV0LTE=", "other": "c2VjcmV0LTI=", "gone": "c2VjcmV0LTM="})
+    after = secret(data={"same": "c2VjcmV0LTE=", "other": "c2VjcmV0LTQ="}, stringData={"new": "c2VjcmV0LTU="})
+
+    changed = diff_text([(ref, before, after)], colour=False)
+    assert [line for line in changed.splitlines()[2:] if line[0] in "+-"] == [
+        "-  gone: '***'",
+        "-  other: '*** (now)'",
+        "+  other: '*** (then)'",
+        "+stringData:",
+        "+  new: '***'",
+    ]
+    made_and_deleted = diff_text([(ref, None, after), (ref, before, None)], colour=False)
+    assert "+  new: '***'" in made_and_deleted
+    assert "-  gone: '***'" in made_and_deleted
+    odd = diff_text([(ref, secret(data="c2VjcmV0LTE="), secret(data=None))], colour=False)
+    assert "c2VjcmV0" not in changed + made_and_deleted + odd
+    assert diff_text([(ref, before, before)], colour=False) == ""

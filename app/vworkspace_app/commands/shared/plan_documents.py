@@ -190,6 +190,7 @@ def cluster_of(manifest: Manifest) -> str:
 _OBSTACLES: Final = ("Blocked", "Stalled", "Failed")
 _FAULT: Final = "Degraded"
 """The condition of an object with a fault, which does not keep the operator from its work."""
+_MASK: Final = "***"
 _SERVER: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 """The metadata fields that only an API server sets."""
 _FIRST: Final = ("apiVersion", "kind", "metadata", "name", "namespace")
@@ -289,10 +290,36 @@ def diff_text(changes: Iterable[tuple[ObjectRef, Manifest | None, Manifest | Non
 
     Each change has the object's reference, and the object before and after the change; None means that it does not
     exist. With `colour`, the diffs have terminal colours. The status and metadata fields that only an API server sets
-    are left out.
+    are left out. The content of a Secret is hidden; only which values differ is shown, as by `kubectl diff`.
     """
-    lines = [line for ref, before, after in changes for line in object_lines(str(ref), _plain(before), _plain(after))]
+    plain = [(ref, _plain(before), _plain(after)) for ref, before, after in changes]
+    shown = [
+        (ref, _masked(before, after, "now"), _masked(after, before, "then"))
+        if ref.kind == SECRET
+        else (ref, before, after)
+        for ref, before, after in plain
+    ]
+    lines = [line for ref, before, after in shown for line in object_lines(str(ref), before, after)]
     return "".join(f"{_coloured(line) if colour else line}\n" for line in lines)
+
+
+def _masked(secret: Manifest | None, other: Manifest | None, when: str) -> Manifest | None:
+    """Return a Secret without its content. A value that differs from that in `other` is marked by `when`."""
+    if secret is None:
+        return None
+    out = dict(secret)
+    for field in ("data", "stringData"):
+        if field not in secret:
+            continue
+        values, others = secret[field], get_path(other, field)
+        if not isinstance(values, Mapping):
+            out[field] = _MASK
+            continue
+        known = others if isinstance(others, Mapping) else {}
+        out[field] = {
+            key: _MASK if known.get(key, each) == each else f"{_MASK} ({when})" for key, each in values.items()
+        }
+    return out
 
 
 def object_lines(name: str, before: Manifest | None, after: Manifest | None) -> Iterator[str]:
