@@ -7,12 +7,14 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef
-from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
+from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, NAMESPACE
 from purekube.boxes.box import Box
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
 from tests.support.box_site import NS, QUICK, BoxSite, in_process
-from tests.support.boxes import box_of, config, crd, deployment
+from tests.support.boxes import box_of, compile_box, config, crd, deployment, document
 
 SPEC = {"image": "r/x:1", "parts": []}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,6 +70,63 @@ def test_the_former_child_of_a_renamed_one_is_told_as_a_delete_afterwards_PH_10(
         async with site.running(renamed):
             await site.until_gone(ObjectRef(DEPLOYMENT, NS, "one"))
         assert (await plan_against(site.admin, renamed, (), NOW)).writes == {}
+
+    in_process(story, QUICK)
+
+
+def test_objects_of_a_kind_that_a_box_makes_no_more_are_told_as_deletes_PH_10() -> None:
+    """No file of the changed box tells of the kind; its CRD is read from the cluster."""
+    part = crd()
+    names = {"plural": "parts", "singular": "part", "kind": "Part", "listKind": "PartList"}
+    part = {**part, "metadata": {"name": "parts.example.com"}, "spec": {**part["spec"], "names": names}}
+    template = {"apiVersion": "example.com/v1", "kind": "Part", "metadata": {"name": "part"}, "spec": SPEC}
+    versions = [CrdVersions.of(crd()), CrdVersions.of(part)]
+    resources = ({"id": "part", "template": template, "readiness": "Exists"}, deployment("web"))
+    former = compile_box(read_box(document(*resources)), versions[0], Schemas(versions))
+
+    async def story(site: BoxSite) -> None:
+        await site.install(crd())
+        await site.admin.create(part, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        async with site.running(former):
+            await site.until_ready(await site.create(former.kind, "one", spec=SPEC))
+
+        found = await plan_against(site.admin, box_of(deployment("web")), (), NOW)
+
+        assert found.unfit == ()
+        assert found.writes["delete"] == 1
+        gone = [row for row in found.changed[0].objects if row.action == "delete"]
+        assert [(row.object, row.after) for row in gone] == [(f"Part {NS}/part", None)]
+
+    in_process(story, QUICK)
+
+
+def test_a_namespace_that_a_box_does_not_select_gets_nothing_in_the_plan_either_PH_10() -> None:
+    box = box_of(config("settings", "${self.metadata.name}"), namespaces={"matchLabels": {"shops": "yes"}})
+
+    async def story(site: BoxSite) -> None:
+        await site.install(crd())
+        await site.create(box.kind, "one", spec=SPEC)
+        assert (await plan_against(site.admin, box, (), NOW)).writes == {}
+
+        await site.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"labels": {"shops": "yes"}}})
+        assert (await plan_against(site.admin, box, (), NOW)).writes["apply"] == 1
+
+    in_process(story, QUICK)
+
+
+def test_a_namespace_that_lets_others_in_does_so_in_the_plan_too_PH_10() -> None:
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "${self.spec.image}"}}
+    box = box_of({"id": "a", "template": template, "owner": "Label"}, trustParents=["Namespaces"])
+
+    async def story(site: BoxSite) -> None:
+        await site.install(crd())
+        await site.admin.create(NAMESPACE.manifest("far"), kind=NAMESPACE, field_manager="setup")
+        await site.create(box.kind, "one", spec={**SPEC, "image": "far"})
+        assert "apply" not in (await plan_against(site.admin, box, (), NOW)).writes
+
+        peers = {"metadata": {"annotations": {"box.vworkspace.io/peers": NS}}}
+        await site.edit(ObjectRef(NAMESPACE, None, "far"), peers)
+        assert (await plan_against(site.admin, box, (), NOW)).writes["apply"] == 1
 
     in_process(story, QUICK)
 

@@ -88,11 +88,13 @@ class MemoryCluster:
     def install(self, definitions: Iterable[Manifest]) -> None:
         """Create the CRDs `definitions`, then the CRDs of simulated controllers that are still missing.
 
-        Raises CommandError with the name of a CRD that the API server refuses, and the reason.
+        CRDs that were read from a cluster are created like others. Raises CommandError with the name of a CRD that the
+        API server refuses, and the reason.
         """
         for definition in definitions:
             try:
-                self.create(self.converted(definition), CUSTOM_RESOURCE_DEFINITION)
+                meta = {key: value for key, value in metadata(definition).items() if key != "resourceVersion"}
+                self.create(self.converted({**definition, "metadata": meta}), CUSTOM_RESOURCE_DEFINITION)
             except OperatorError as error:
                 raise CommandError(f"CRD {metadata(definition).get('name')} is refused: {error.message}") from error
         flux = () if self.flux is None else flux_crds()

@@ -1,5 +1,6 @@
 """`box plan`: one pass, carried out on an API server that holds what was observed (PH-6, L26)."""
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -9,13 +10,19 @@ from typing import Any
 import pytest
 import yaml
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json
-from purekube.apimachinery.resources import DEPLOYMENT
+from purekube.apimachinery.manifest import LAST_APPLIED, Manifest, ObjectRef, canonical_json
+from purekube.apimachinery.resources import DEPLOYMENT, NAMESPACE
+from purekube.boxes.box import MARKS
 from purekube_run.simulation.extensions.box_world import BoxWorld
-from purekube_run.simulation.extensions.plan import plan_box, shown
+from purekube_run.simulation.extensions.plan import BoxPlan, plan_box, shown
+from purekube_run.simulation.extensions.plan_against import PlanAgainst
 from tests.support.box_site import example
+from tests.support.boxes import box_of, secret
 from tests.support.commands import run
+from vworkspace_app.__main__ import run_command
+from vworkspace_app.commands.box.plan import against_output
 from vworkspace_app.commands.box.plan import planned as planned_by
+from vworkspace_app.commands.shared.plan_documents import object_lines
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -132,6 +139,66 @@ def test_no_plan_shows_a_secret(form: str, tmp_path: Path) -> None:
     assert "hub-admin" in text
     assert "c2VjcmV0" not in text
     assert ("<generated>" in text) is (form != "text")
+
+
+def changed_secret() -> BoxPlan:
+    """The plan of a box that changes a Secret of which kubectl kept what it had applied."""
+    world = _WORLDS.enter_context(BoxWorld(box_of(secret("own", {"key": "${self.spec.image}"}))))
+    kind = world.box.kind
+    world.create({**kind.manifest("one", "team"), "spec": {"image": "r/x:1", "parts": []}}, kind)
+    world.settle()
+    (live,) = world.children().values()
+    kept = {LAST_APPLIED: '{"data":{"key":"c2VjcmV0LTE="}}'}
+    ref = ObjectRef(kind, "team", "one")
+    world.change(ref, {"spec": {"image": "r/x:2"}})
+    parent = world.get(ref)
+    assert parent is not None
+    annotations = {**(live["metadata"].get("annotations") or {}), **kept}
+    observed = {**live, "metadata": {**live["metadata"], "annotations": annotations}}
+    return plan_box(world.box, parent, [observed], (), NOW)
+
+
+def test_no_plan_shows_what_kubectl_kept_of_a_secret() -> None:
+    found = changed_secret()
+    lines = [line for obj in found.objects for line in object_lines(obj.object, obj.before, obj.after)]
+
+    assert found.writes["apply"] == 1
+    assert lines
+    assert "c2VjcmV0" not in "".join(lines)
+
+
+def test_an_observed_namespace_is_the_one_that_the_plan_sees() -> None:
+    template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "${self.spec.image}"}}
+    box = box_of({"id": "a", "template": template, "owner": "Label"}, trustParents=["Namespaces"])
+    parent = {**box.kind.manifest("one", "team"), "spec": {"image": "far", "parts": []}}
+    own, far = NAMESPACE.manifest("team"), NAMESPACE.manifest("far")
+    open_to_team = {**far, "metadata": {**far["metadata"], "annotations": {MARKS.peers: "team"}}}
+
+    assert "apply" not in plan_box(box, parent, [own, far], (), NOW).writes
+    assert plan_box(box, parent, [own, open_to_team], (), NOW).writes["apply"] == 1
+
+
+def test_plans_for_a_whole_cluster_have_the_form_that_is_asked_for() -> None:
+    found = PlanAgainst((changed_secret(),), (("Shop team/two", "no API server would hold it"),))
+
+    told = json.loads(against_output(found, "shop.yaml", "json"))
+    assert told["writes"] == found.writes
+    assert told["refused"] == 0
+    assert told["unfit"] == [{"object": "Shop team/two", "message": "no API server would hold it"}]
+    assert [each["object"] for each in told["objects"]] == ["Shop team/one"]
+    assert yaml.safe_load(against_output(found, "shop.yaml", "yaml")) == told
+    diff = against_output(found, "shop.yaml", "diff").splitlines()
+    assert diff[:2] == ["--- Secret team/own now", "+++ Secret team/own then"]
+    assert diff[-1] == "! Shop team/two has no plan: no API server would hold it"
+    assert against_output(found, "shop.yaml", "text").startswith("shop.yaml against 2 objects: ")
+
+
+def test_observed_objects_are_not_ignored_in_silence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    box = str(BOXES / "webapp.yaml")
+    words = ["box", "plan", box, "--against", str(tmp_path / "kc"), "--observed", str(tmp_path)]
+
+    assert run_command(words) == 2
+    assert "--observed is for --cr: --against reads the objects of the cluster" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -81,16 +81,20 @@ def install_box(cluster: MemoryCluster, box: Box, definitions: Iterable[Manifest
 def store_observed(cluster: MemoryCluster, box: Box, manifest: Manifest) -> ObjectRef:
     """Store an object that was observed in another cluster, with its uid, status and managedFields.
 
-    An object with the box's label and without managedFields counts as applied by the box. Raises OperatorError if the
-    API server refuses the object.
+    An object with the box's label and without managedFields counts as applied by the box. A Namespace that exists
+    already gets the labels and annotations of the observed one. Raises OperatorError if the API server refuses the
+    object.
     """
     ref = cluster.ref(manifest)
+    existing = cluster.get(ref) if ref.kind == NAMESPACE else None
     meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
     plain = {key: value for key, value in meta.items() if key not in _SERVER}
     body = {key: value for key, value in manifest.items() if key != "status"} | {"metadata": plain}
     labels = metadata(manifest).get("labels") or {}
     if labels.get(BOX_NAME) == box.name and not meta.get("managedFields"):
         made = run_sync(cluster.admin.apply(body, kind=ref.kind, field_manager=box.field_manager))
+    elif existing is not None:
+        made = {**existing, "metadata": {**metadata(existing), "labels": {}, "annotations": {}, **plain}}
     else:
         made = cluster.create(body, ref.kind)
     observed = {key: value for key, value in meta.items() if key in _SERVER and key != "resourceVersion"}

@@ -14,13 +14,14 @@ import attrs
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
-from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.boxes.box import MARKS, Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.decision.evaluation import Evaluation
 from purekube.boxes.decision.nodes import drains_of, graph_of
 from purekube.composites.observe import observe_live
 from purekube.composites.parent import Parent
+from purekube.controller.appliers import without_last_applied
 from purekube.controller.decision import Decision, Snapshot
 from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.graph.plan import plan
@@ -162,13 +163,22 @@ class _NoEvents:
 
 
 def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequence[Manifest]) -> ObjectRef:
-    for manifest in (parent, *observed):
+    """Store the parent and the observed objects, and return the reference of the parent.
+
+    Namespaces come first: others would be made for the objects in them.
+    """
+    namespaces = [each for each in observed if _is_namespace(each)]
+    for manifest in (*namespaces, parent, *(each for each in observed if not _is_namespace(each))):
         try:
             store_observed(cluster, box, manifest)
         except OperatorError as error:
             name = f"{manifest.get('kind')} {metadata(manifest).get('name')}"
             raise CommandError(f"{name}: no API server would hold it: {error.message}") from error
     return cluster.ref(parent)
+
+
+def _is_namespace(manifest: Manifest) -> bool:
+    return (manifest.get("apiVersion"), manifest.get("kind")) == (NAMESPACE.api_version, NAMESPACE.kind)
 
 
 def _objects(cluster: MemoryCluster, box: Box, observed: Sequence[Manifest]) -> dict[ObjectRef, Manifest]:
@@ -240,9 +250,12 @@ def _of(
 def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
     """Return an object in the form for plans: without fields that only the server writes, and without a Secret's
     content.
+
+    The annotation in which kubectl keeps an object, with the content of a Secret, is left out, too.
     """
     if manifest is None:
         return None
+    manifest = without_last_applied(manifest)
     meta = {key: value for key, value in metadata(manifest).items() if key not in _OF_SERVER}
     plain = {**manifest, "metadata": meta}
     plain.pop("status", None)

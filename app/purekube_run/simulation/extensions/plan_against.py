@@ -10,11 +10,13 @@ import attrs
 
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
+from purekube.composites.composite import Composite
 from purekube.composites.observe import observe_live
 from purekube.ports import KubeApi
+from purekube_run.boxes.installed import installed_definitions
 from purekube_run.boxes.load import amount
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import CommandError
@@ -68,17 +70,37 @@ async def plan_against(api: KubeApi, box: Box, definitions: Iterable[Manifest], 
     read fails, and CommandError if the cluster serves the kind, but not in the version that the box reads.
     """
     await _refuse_unserved(api, box)
-    definitions, composite = tuple(definitions), composite_of(box)
+    composite, parents = composite_of(box), await all_of(api, box.kind)
+    definitions = await _with_former_kinds(api, composite, parents, [*definitions])
+    asks = composite.asks_namespaces or composite.namespaces
+    namespaces = {str(metadata(each)["name"]): each for each in (await all_of(api, NAMESPACE) if asks else ())}
     plans: list[BoxPlan] = []
     unfit: list[tuple[str, str]] = []
-    for manifest in await all_of(api, box.kind):
+    for manifest in parents:
         observed = await observe_live(api, composite, composite.read(manifest))
-        others: Sequence[Manifest] = [*observed.objects.values()]
+        used = {metadata(manifest).get("namespace"), *observed.peers}
+        near = [each for name, each in namespaces.items() if name in used]
+        others = [
+            *observed.objects.values(),
+            *(each for each in near if ref_of(each, NAMESPACE) not in observed.objects),
+        ]
         try:
             plans.append(plan_box(box, manifest, _in_order(others), definitions, now))
         except CommandError as error:
             unfit.append((str(ref_of(manifest, box.kind)), error.message))
     return PlanAgainst(tuple(plans), tuple(unfit))
+
+
+async def _with_former_kinds(
+    api: KubeApi, composite: Composite, parents: Iterable[Manifest], definitions: Sequence[Manifest]
+) -> Sequence[Manifest]:
+    """Return `definitions`, and the cluster's CRDs of kinds of which only an earlier definition of the box made
+    objects: without them no plan could say that these objects are deleted.
+    """
+    kinds = {kind for manifest in parents for kind in composite.observed_kinds(composite.read(manifest))}
+    former = {kind.crd_name for kind in kinds if kind.group and kind not in composite.child_kinds}
+    known = {metadata(definition).get("name") for definition in definitions}
+    return [*definitions, *(crd.manifest for crd in await installed_definitions(api, sorted(former - known)))]
 
 
 async def _refuse_unserved(api: KubeApi, box: Box) -> None:

@@ -139,8 +139,33 @@ def _against_text(found: PlanAgainst, file: str) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _planned_against(file: str, crds: Sequence[Path], now: str, kubeconfig: Path) -> tuple[PlanAgainst, str]:
-    """Return the plans for all objects of the box's kind in a cluster, and their text. Raises CommandError."""
+def _against_data(found: PlanAgainst) -> dict[str, Any]:
+    return {
+        "objects": [_data(box_plan) for box_plan in found.plans],
+        "unfit": [{"object": name, "message": message} for name, message in found.unfit],
+        "writes": found.writes,
+        "refused": found.refused,
+    }
+
+
+def against_output(found: PlanAgainst, file: str, output: str) -> str:
+    """Return the plans of the box in `file` for all objects of a cluster as text in the form `output`."""
+    match output:
+        case "text":
+            return _against_text(found, file)
+        case "diff":
+            unfit = (f"! {name} has no plan: {message}\n" for name, message in found.unfit)
+            return "".join([*map(_diff, found.plans), *unfit])
+    return dump([_against_data(found)], Format(output))
+
+
+def _planned_against(
+    file: str, crds: Sequence[Path], now: str, kubeconfig: Path, output: str
+) -> tuple[PlanAgainst, str]:
+    """Return the plans for all objects of the box's kind in a cluster, and the same as text in the form `output`.
+
+    Raises CommandError.
+    """
     known = list(further_crds(crds))
     loaded = load_box(file, known)
 
@@ -152,7 +177,7 @@ def _planned_against(file: str, crds: Sequence[Path], now: str, kubeconfig: Path
         return await plan_against(api, box, definitions, _time(now))
 
     found = at_cluster(kubeconfig, judged)
-    return found, _against_text(found, file)
+    return found, against_output(found, file, output)
 
 
 _TEXTS: Final[Mapping[str, Callable[[BoxPlan], str]]] = {
@@ -209,9 +234,11 @@ def plan(
     """
     if (against is None) == (not parent):
         raise CommandError("give --cr or --against (see vworkspace-operator box plan --help)", status=USAGE)
+    if against is not None and observed:
+        raise CommandError("--observed is for --cr: --against reads the objects of the cluster", status=USAGE)
     try:
         if against is not None:
-            judged, text = _planned_against(file, crds or [], now, against)
+            judged, text = _planned_against(file, crds or [], now, against, output)
             status = FAILED if judged.refused or judged.unfit else DIFFERS if judged.writes else SAME
         else:
             found, text = planned(file, parent, observed or [], crds or [], now, output)
