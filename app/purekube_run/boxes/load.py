@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems
+from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems, index
 from purekube.boxes.box import Box
 from purekube.boxes.compiler.compile import BoxExamination, examine
 from purekube.boxes.model import KIND, OperatorBox
@@ -230,21 +230,42 @@ def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> 
     """Yield the CRDs in the files and folders `paths`.
 
     If `words` is given, such as all words in a box file, only CRDs whose kind is one of these words are yielded. Files
-    without such a kind are skipped before they are parsed, since a folder may contain all CRDs of a cluster. Raises
-    CommandError for a path that does not exist, and for a file or CRD that cannot be read.
+    without such a kind are skipped before they are parsed, since a folder may contain all CRDs of a cluster. A file may
+    hold a List of CRDs. Raises CommandError for a path that does not exist, and for a file or CRD that cannot be read.
     """
     for path in paths:
         for file in _files(path):
             text = read_text(str(file))
             if words is None or any(kind in words for kind in _KIND_SAID.findall(text)):
-                yield from (
-                    _crd(document) for document in documents_of(str(file), text) if _is_requested(document, words)
-                )
+                for document in documents_of(str(file), text):
+                    yield from (_crd(document, *each) for each in _objects(document) if _is_requested(each[0], words))
 
 
-def _is_requested(document: MarkedDocument, words: Container[str] | None) -> bool:
-    kind = get_path(document.value, "spec", "names", "kind")
-    return get_path(document.value, "kind") == CRD and (words is None or kind in words)
+@attrs.frozen(eq=False)
+class _PlacesOfItem:
+    """The places of the fields in one item of a List."""
+
+    document: MarkedDocument
+    item: str
+
+    def at(self, path: str, offset: int | None = None) -> Place:
+        """Return file, line and column of the item's field `path`, or of a character in its text."""
+        return self.document.at(f"{self.item}.{path}" if path else self.item, offset)
+
+
+def _objects(document: MarkedDocument) -> Iterator[tuple[Any, Places]]:
+    """Yield each object in a document with its places. A List, as `kubectl get -o yaml` prints it, has several."""
+    items = get_path(document.value, "items")
+    if not str(get_path(document.value, "kind")).endswith("List") or not isinstance(items, list):
+        yield document.value, document
+        return
+    for number, item in enumerate(items):
+        yield item, _PlacesOfItem(document, index("items", number))
+
+
+def _is_requested(manifest: Any, words: Container[str] | None) -> bool:
+    kind = get_path(manifest, "spec", "names", "kind")
+    return get_path(manifest, "kind") == CRD and (words is None or kind in words)
 
 
 def _files(path: Path) -> list[Path]:
@@ -253,13 +274,13 @@ def _files(path: Path) -> list[Path]:
     return sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
 
 
-def _crd(document: MarkedDocument) -> CrdVersions:
+def _crd(document: MarkedDocument, manifest: Any, places: Places) -> CrdVersions:
     if document.problems:
         raise CommandError(str(document.problems[0]))
     try:
-        return CrdVersions.of(document.value, document)
+        return CrdVersions.of(manifest, places)
     except CrdProblem as error:
-        raise CommandError(f"{document.at('')}: {error}") from error
+        raise CommandError(f"{places.at('')}: {error}") from error
 
 
 def as_json(problem: BoxProblem, severity: str) -> Mapping[str, Any]:

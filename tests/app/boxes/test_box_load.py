@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from purekube_run.boxes.load import load_boxes, runnable
+from purekube_run.boxes.load import further_crds, load_boxes, runnable
 from purekube_run.process.command_line import CommandError
+from purekube_run.process.yaml_documents import Format, dump
+from tests.support.boxes import crd
 
 HEAD = "apiVersion: box.vworkspace.io/v1alpha1\nkind: OperatorBox\nmetadata: {name: cache}\n"
 
@@ -21,3 +23,24 @@ def test_problems_are_counted_in_words(tmp_path: Path, spec: str) -> None:
 
     with pytest.raises(CommandError, match=re.escape(f"{file}: {words}; see `box check`")):
         runnable([loaded])
+
+
+def test_crds_in_a_list_as_kubectl_prints_it_are_read(tmp_path: Path) -> None:
+    """They were passed over, and the box had kinds whose fields are unknown."""
+    parts = crd(names={"plural": "parts", "singular": "part", "kind": "Part", "listKind": "PartList"})
+    parts = {**parts, "metadata": {"name": "parts.example.com", "resourceVersion": "7", "uid": "u"}}
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    file = tmp_path / "crds.yaml"
+    listed = {"apiVersion": "v1", "kind": "List", "items": [other, crd(), parts]}
+    file.write_text(dump([listed], Format.YAML), encoding="utf-8")
+
+    found = list(further_crds([file]))
+    assert [each.stored.kind.kind for each in found] == ["Shop", "Part"]
+    assert [each.stored.kind.kind for each in further_crds([file], {"Part"})] == ["Part"]
+    line = file.read_text(encoding="utf-8").splitlines()[int(found[1].where("spec").rpartition(":")[2]) - 1]
+    assert line.strip() == "spec:"
+
+    broken = {**parts, "spec": {**parts["spec"], "versions": "none"}}
+    file.write_text(dump([{**listed, "items": [crd(), broken]}], Format.YAML), encoding="utf-8")
+    with pytest.raises(CommandError, match=r"crds\.yaml:\d{2,}:\d+: items\[1\]: spec\.versions must be a list"):
+        list(further_crds([file]))

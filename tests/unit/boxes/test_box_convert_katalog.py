@@ -208,8 +208,10 @@ def test_a_value_of_an_unknown_type_counts_as_in_go() -> None:
             {"self": {"spec": {"flags": flags}}}
         )
 
-    assert {value(debug=empty) for empty in (None, False, 0, "", [], {})} | {value()} == {"off"}
-    assert {value(debug=full) for full in (True, 1, "no", [0], {"a": 0})} == {"on"}
+    empty: tuple[Any, ...] = (None, False, 0, "", [], {})
+    full: tuple[Any, ...] = (True, 1, "no", [0], {"a": 0})
+    assert {value(debug=each) for each in empty} | {value()} == {"off"}
+    assert {value(debug=each) for each in full} == {"on"}
 
 
 def test_what_is_asked_of_a_child_holds_and_what_is_asked_of_the_parent_decides_whether_it_exists() -> None:
