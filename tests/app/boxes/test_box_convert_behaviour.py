@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.resources import SERVICE
 from purekube.boxes.box import Box
 from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
@@ -178,6 +179,33 @@ def test_two_resources_that_exclude_each_other_take_turns_with_one_object(tmp_pa
         uids.add(made["metadata"]["uid"])
     assert len(uids) == 1, "it was deleted and made again"
     assert condition_of(shown.get(ObjectRef(kind, "team", "a")), "Ready")["status"] == "True"
+
+
+def test_nothing_is_made_of_a_list_while_the_source_of_the_list_is_not_ready(tmp_path: Path) -> None:
+    data = {"whole": "${schema.spec.whole}", "zones": "${schema.spec.zones}"}
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "source"}, "data": data}
+    source = {"id": "source", "readyWhen": ["${source.data.whole == 'yes'}"], "template": config}
+    template = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "${zone}"},
+        "spec": {"ports": [{"port": 1}]},
+    }
+    zones = {"id": "zones", "forEach": [{"zone": "${source.data.zones.split(',')}"}], "template": template}
+    fields = {"whole": "string | required=true", "zones": "string | required=true"}
+    shown = started(tmp_path, {"spec": fields}, source, zones)
+    kind = shown.box.kind
+
+    def services() -> list[str]:
+        shown.settle()
+        return sorted(ref.name for ref in shown.children() if ref.kind == SERVICE)
+
+    shown.create({**kind.manifest("a", "team"), "spec": {"whole": "yes", "zones": "a,b"}}, kind)
+    assert services() == ["a", "b"]
+    shown.change(ObjectRef(kind, "team", "a"), {"spec": {"whole": "no", "zones": "a,c"}})
+    assert services() == ["a", "b"], "the list was not complete"
+    shown.change(ObjectRef(kind, "team", "a"), {"spec": {"whole": "yes"}})
+    assert services() == ["a", "c"]
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -209,7 +209,7 @@ def test_who_refers_to_a_resource_with_ready_when_waits_for_it() -> None:
 
 
 def test_what_a_loop_or_a_condition_refers_to_is_waited_for_until_it_is_ready() -> None:
-    """Else a box makes objects of a list that is not complete, and deletes those that it does not have for a moment."""
+    """Else a box makes objects of a list that is not complete, or of what is not ready."""
     web = {"id": "web", "readyWhen": ["${web.status.phase == 'Running'}"], "template": POD}
     template = {**POD, "metadata": {"name": "${address.ip}"}}
     each = {"id": "each", "forEach": [{"address": "${web.status.podIPs}"}], "template": template}
