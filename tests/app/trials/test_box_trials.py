@@ -10,15 +10,19 @@ import pytest
 import yaml
 
 from purekube.boxes.box import BoxRule
+from purekube.boxes.read import read_box
+from purekube.boxes.schemas import CrdVersions, Schemas
 from purekube.schema import compile_schema
 from purekube.schema.violations import validate
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples
 from purekube_run.process.command_line import CommandError
+from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.simulation.extensions.box_laws import BrokenBoxLaw, Rested, try_example
 from purekube_run.simulation.extensions.scenario import run_scenario
 from purekube_run.simulation.extensions.scenario_file import read_scenarios
 from tests.support.box_site import example
+from tests.support.boxes import compile_box, crd, document
 from tests.support.commands import one_line, run
 from tests.support.effort import of_both
 from vworkspace_app.commands.box.test import BoxTestRequest, try_box
@@ -162,6 +166,34 @@ def test_a_step_expects_that_the_api_server_refuses_a_write(
 
 def shop(**fields: Any) -> dict[str, Any]:
     return {"apiVersion": "example.com/v1", "kind": "WebApp", "metadata": {"name": "shop"}, **fields}
+
+
+def test_a_scenario_sets_the_status_of_what_no_simulated_controller_looks_after(tmp_path: Path) -> None:
+    """It was dropped, as by an API server: a child of a kind of its own could never become ready in a scenario."""
+    names = {"plural": "parts", "singular": "part", "kind": "Part", "listKind": "PartList"}
+    part = {**crd(names=names), "metadata": {"name": "parts.example.com"}}
+    versions = [CrdVersions.of(crd()), CrdVersions.of(part)]
+    api, spec = {"apiVersion": "example.com/v1"}, {"image": "r/x:1", "parts": []}
+    child = {**api, "kind": "Part", "metadata": {"name": "part"}, "spec": spec}
+    given = {**api, "kind": "Part", "metadata": {"name": "other"}, "spec": spec, "status": {"address": "there"}}
+    other = {"id": "other", **api, "kind": "Part", "metadata": {"name": "other"}}
+    resource = {"id": "part", "template": child, "readyWhen": ["${part.status.address == other.status.address}"]}
+    box = compile_box(read_box(document(resource, externals=[other])), versions[0], Schemas(versions))
+    steps: list[dict[str, Any]] = [
+        {"until": {"condition": "Ready", "status": "False"}},
+        {"change": {**child, "status": {"address": "there"}}},
+        {"until": "Ready"},
+        {"create": {**given, "metadata": {"name": "third"}}},
+        {"expect": {**given, "metadata": {"name": "third"}}},
+    ]
+    shop_of = {**api, "kind": "Shop", "metadata": {"name": "shop"}, "spec": spec}
+    scenario = {"metadata": {"name": "x"}, "spec": {"given": [given, shop_of], "steps": steps}}
+    scenario |= {"apiVersion": "box.vworkspace.io/v1alpha1", "kind": "BoxScenario"}
+    file = tmp_path / "x-test.yaml"
+    file.write_text(dump([scenario], Format.YAML), encoding="utf-8")
+
+    (read,) = read_scenarios([str(file)])
+    assert run_scenario(box, (part,), read).problem == ""
 
 
 @pytest.mark.slow

@@ -4,17 +4,20 @@ A box is an operator that is defined in YAML.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
-from purekube.apimachinery.errors import OperatorError
+from kubelab.inprocess import run_sync
+from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.boxes.box import Box
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
+from purekube.ports import PatchType
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.cluster import condition_of
+from purekube_run.simulation.cluster import SOMEBODY, condition_of
 from purekube_run.simulation.extensions.box_world import BoxWorld
 from purekube_run.simulation.extensions.scenario_file import Scenario, ScenarioStep, seconds_of
 from purekube_run.simulation.faults import away, calm
@@ -154,6 +157,7 @@ class _Play:
     def _change(self, step: ScenarioStep, manifest: Manifest) -> None:
         patch = {key: value for key, value in manifest.items() if key not in ("apiVersion", "kind")}
         self.world.change(self.world.ref(manifest), patch)
+        self._set_status(manifest)
 
     def _delete(self, step: ScenarioStep, manifest: Manifest) -> None:
         self.world.delete(self.world.ref(manifest))
@@ -165,6 +169,19 @@ class _Play:
         ref = self.world.ref(manifest)
         meta = {**metadata(manifest), **({"namespace": ref.namespace} if ref.namespace else {})}
         self.world.create({**manifest, "metadata": meta}, ref.kind)
+        self._set_status(manifest)
+
+    def _set_status(self, manifest: Manifest) -> None:
+        """Merge the status in a scenario's object into its status subresource, which other writes leave alone."""
+        if not isinstance(manifest.get("status"), Mapping):
+            return
+        with suppress(NotFound):  # the kind has no such subresource: the status was written with the rest
+            patch, ref = {"status": manifest["status"]}, self.world.ref(manifest)
+            run_sync(
+                self.world.admin.patch(
+                    ref, patch, patch_type=PatchType.MERGE, field_manager=SOMEBODY, subresource="status"
+                )
+            )
 
     def _until(self, step: ScenarioStep) -> None:
         holds, what = self._question(step)
