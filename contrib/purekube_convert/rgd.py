@@ -335,12 +335,13 @@ class _Definition:
             variable = _free(_COMBINED, {*names, *self._ids})
             over = f"${{{_combinations(names, [text[2:-1] for text in lists])}}}"
             self._combined = {name: f"{variable}.{name}" for name in names}
-        return {variable: over, "key": self._key(entry, variable, over, path)}
+        return {variable: over, "key": self._key(entry, variable, over, path, names)}
 
-    def _key(self, entry: "_Entry", variable: str, over: str, path: str) -> str:
+    def _key(self, entry: "_Entry", variable: str, over: str, path: str, iterators: Sequence[str]) -> str:
         """Return the CEL expression for the key by which a box identifies the items of a loop.
 
-        kro identifies an item by its position in the list. A box needs a value of the item, such as its name.
+        kro identifies an item by its position in the list. A box needs a value of the item, such as its name, if the
+        names and namespaces of the objects depend on nothing else in it. `iterators` are the loop's variables in kro.
         """
         item = DYN
         try:
@@ -351,13 +352,15 @@ class _Definition:
         self._items[variable] = item
         if item.name in ("string", "int"):
             return f"${{{variable}}}" if item.name == "string" else f"${{string({variable})}}"
-        if item.fields is not None and "name" in item.fields and not item.fields["name"].optional:
+        meta = get_path(entry.raw, "template", "metadata")
+        identity = {field: str(get_path(meta, field) or "") for field in ("namespace", "name")}
+        read = re.compile(rf"\b(?:{'|'.join(map(re.escape, iterators))})\b(?P<field>\.name\b)?")
+        is_by_name = all(each["field"] for text in identity.values() for each in read.finditer(text))
+        if item.fields is not None and "name" in item.fields and not item.fields["name"].optional and is_by_name:
             return f"${{{variable}.name}}"
-        template = entry.raw.get("template")
-        meta = template.get("metadata") if isinstance(template, Mapping) else None
-        name = meta.get("name") if isinstance(meta, Mapping) else None
-        if isinstance(name, str):
-            key = self._text(name, join(path, "key"), set(), frozenset((variable,)), whole=False)
+        if identity["name"]:
+            parts = [text for field, text in identity.items() if field == "name" or read.search(text)]
+            key = self._text(".".join(parts), join(path, "key"), set(), frozenset((variable,)), whole=False)
             return _as_expression(key) if _is_readable(key) else key
         self._problems.add(path, "what tells the items apart? Their objects have no name")
         return f"${{{variable}}}"

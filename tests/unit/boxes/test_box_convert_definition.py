@@ -261,7 +261,7 @@ def test_an_external_is_read_only() -> None:
     [
         ("[]string", {"r": "${self.spec.list}", "key": "${r}"}),
         ("[]integer", {"r": "${self.spec.list}", "key": "${string(r)}"}),
-        ("[]Part", {"r": "${self.spec.list}", "key": "${r.name}"}),
+        ("[]Part", {"r": "${self.spec.list}", "key": "${self.metadata.name + '-' + r.id}"}),
         ("[]Free", {"r": "${self.spec.list}", "key": "${self.metadata.name + '-' + r.?id.value()}"}),
     ],
 )
@@ -269,12 +269,34 @@ def test_a_collection_goes_by_a_key_of_its_items(items: str, loop: dict[str, str
     template = {**POD, "metadata": {"name": "${schema.metadata.name + '-' + r.id}"}}
     pods = {"id": "pods", "forEach": [{"r": "${schema.spec.list}"}], "template": template}
     pods["readyWhen"] = ["${each.status.phase == 'Running'}"]
-    types = {"Part": {"name": "string | required=true"}, "Free": {"id": "string"}}
+    types = {"Part": {"name": "string | required=true", "id": "string | required=true"}, "Free": {"id": "string"}}
 
     (made,) = box(pods, spec={"list": f"{items} | required=true"}, types=types).box["spec"]["resources"]
 
     assert made["forEach"] == loop
     assert made["readyWhen"] == ["${pods.status.phase == 'Running'}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "key"),
+    [
+        ("${r.name}", "", "${r.name}"),
+        ("shop-${r.name}", "${r.name}", "${r.name}"),
+        ("${r.name}-${r.zone}", "", '${r.name + "-" + r.zone}'),
+        ("${r.name}", "${r.zone}", '${r.zone + "." + r.name}'),
+        ("shop", "${r.zone}", '${r.zone + ".shop"}'),
+        ("${r.name}", "${schema.spec.image}", "${r.name}"),
+    ],
+)
+def test_items_with_one_name_are_told_apart_as_their_objects_are(name: str, namespace: str, key: str) -> None:
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    pods = {"id": "pods", "forEach": [{"r": "${schema.spec.list}"}], "template": {**POD, "metadata": meta}}
+    types = {"Part": {"name": "string | required=true", "zone": "string | required=true"}}
+    fields = {"list": "[]Part | required=true", "image": "string"}
+
+    (made,) = box(pods, spec=fields, types=types).box["spec"]["resources"]
+
+    assert made["forEach"]["key"] == key
 
 
 def test_a_field_that_may_be_absent_is_left_out() -> None:
