@@ -21,7 +21,15 @@ from purekube_convert.definitions import type_of_definition
 from purekube_convert.go_expressions import TemplateScope, Value, converted, expression_of_path, expression_of_text
 from purekube_convert.go_template import TemplateError
 from purekube_convert.katalog_conditions import KatalogConditions, conditions
-from purekube_convert.katalog_resources import ALIASES, FORMS, EntryContext, KatalogEntry, KatalogList, filled
+from purekube_convert.katalog_resources import (
+    ALIASES,
+    FORMS,
+    EntryContext,
+    KatalogEntry,
+    KatalogList,
+    filled,
+    is_true,
+)
 from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
@@ -88,7 +96,7 @@ class _Declared:
     @property
     def reconciled(self) -> bool:
         """True if the box keeps the resource up to date; False if the box only creates the resource."""
-        return not self.form.once and (self.block == "onReconcile" or self.raw.get("reconcile") is True)
+        return not self.form.once and (self.block == "onReconcile" or is_true(self.raw.get("reconcile")))
 
 
 def convert_katalog(document: Mapping[str, Any], crds: Mapping[str, Mapping[str, Any]]) -> ConversionResult:
@@ -257,7 +265,8 @@ class _Katalog:
             scope = attrs.evolve(scope, items=loop[1])
         generate = _generated(entry)
         reader = KatalogEntry(_without_drawn(entry.raw, generate), entry.path, scope, self._problems)
-        for key in ("reconcile", "forEach", "when", "or"):
+        reader.flag("reconcile")
+        for key in ("forEach", "when", "or"):
             reader.take(key)
         name = reader.value("name", default=f"${{self.metadata.name}}{entry.form.suffix}")
         apply = self._apply(entry, reader, place, bool(generate))
@@ -274,7 +283,7 @@ class _Katalog:
         )
 
     def _apply(self, entry: _Declared, reader: KatalogEntry, place: BoxPath, generated: bool) -> str | None:
-        once = reader.take("once") is True
+        once = reader.flag("once")
         if entry.reconciled and not generated:
             return None
         if not entry.form.once and not once:
@@ -401,7 +410,9 @@ class _Katalog:
             given = {"int": "int", "float": "double", "bool": "bool"}.get(str(field.take("type")), "")
             desired = _field_type(self._parent, path, given)
             asked = conditions(field.raw, field.path, scope, self._problems)
-            clears = [field.take(key) for key in ("when", "or", "clearOnFalse")][-1]
+            clears = field.flag("clearOnFalse")
+            for key in ("when", "or"):
+                field.take(key)
             plain, written = field.value("value", desired), field.printed(field.take("value"))
             field.report_unread(_REASONS)
             try:
@@ -415,7 +426,7 @@ class _Katalog:
                 continue
             text = f"{asked.expression()} ? {said} : {text if len(entries) == 1 else f'({text})'}"
             found = f"${{{text}}}"
-            if clears is not True:
+            if not clears:
                 self._notes[("spec", "status", "fields", *path.split("."))] = _CLEARED
         return found
 

@@ -156,7 +156,9 @@ def _condition(raw: Any, scope: TemplateScope) -> KatalogCondition:
     if not isinstance(raw, Mapping) or not isinstance(raw.get("field"), str) or not raw["field"]:
         raise TemplateError("must be an object with a field")
     operator, value = _operator_and_value(raw)
-    negated = raw.get("negate") is True
+    if raw.get("negate", False) not in (True, False, "true", "false"):
+        raise TemplateError("negate must be true or false")
+    negated = raw.get("negate") in (True, "true")
     if operator in _NEGATED:
         operator, negated = _NEGATED[operator], not negated
     field = raw["field"].strip()

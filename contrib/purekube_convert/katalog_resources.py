@@ -17,6 +17,11 @@ from purekube_convert.result import Problems
 _DEEPEST: Final = 32
 
 
+def is_true(value: Any) -> bool:
+    """Report whether a setting of a Katalog is on, also if it is written as a text."""
+    return value is True or value == "true"
+
+
 @attrs.define
 class KatalogEntry:
     """A mapping in a Katalog, the file in which Orkestra describes operators, while it is converted to a box.
@@ -36,6 +41,16 @@ class KatalogEntry:
         """Return the raw value under a key, or None if the key is absent. The key then counts as read."""
         self.asked.add(key)
         return self.raw.get(key)
+
+    def flag(self, key: str) -> bool:
+        """Return the bool under a key, which may be written as a text, or False if the key is absent.
+
+        Another value is reported as a problem.
+        """
+        found = self.take(key)
+        if not (found is None or isinstance(found, bool) or found in ("true", "false")):
+            self.problems.add(join(self.path, key), "must be true or false")
+        return is_true(found)
 
     def value(self, key: str, desired: str = "string", default: Any = None) -> Any:
         """Return the single value under a key, for use in a box. Return `default` if the value is absent or empty.
@@ -322,7 +337,7 @@ def _one_pod(entry: KatalogEntry, name: str, around: EntryContext) -> dict[str, 
 
 def _service(entry: KatalogEntry, _name: str, around: EntryContext) -> dict[str, Any]:
     port = entry.value("port", "int")
-    headless = entry.take("headless") is True
+    headless = entry.flag("headless")
     given = entry.mapping("selector")
     if port is None:
         entry.problems.add(entry.path, "has no port")
@@ -359,7 +374,7 @@ def _tls(entry: KatalogEntry) -> list[dict[str, Any]]:
     tls = entry.inner("tls")
     if tls is None:
         return []
-    if tls.take("create") is True:
+    if tls.flag("create"):
         tls.problems.add(join(tls.path, "create"), "a box makes no certificates: let cert-manager make the Secret")
     out = filled(secretName=tls.value("secretName"), hosts=tls.texts("hosts"))
     tls.report_unread({"validFor": "belongs to the certificate, which a box does not make"})

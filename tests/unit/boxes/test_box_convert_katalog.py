@@ -263,6 +263,23 @@ def test_what_is_created_only_is_made_when_it_is_missing() -> None:
     assert (once["apply"], kept.get("apply"), job["apply"]) == ("IfAbsent", None, "IfAbsent")
 
 
+def test_what_is_on_or_off_may_be_a_text_and_nothing_else() -> None:
+    service = {"port": 80, "selector": {"a": "b"}, "headless": "true", "reconcile": "true"}
+    config = {"name": "a", "when": [{"field": "spec.image", "equals": "a", "negate": "true"}]}
+    made = resources(onCreate={"services": [service], "configMaps": [config]})
+    assert [entry.get("apply") for entry in made] == [None, "IfAbsent"]
+    assert made[0]["template"]["spec"]["clusterIP"] == "None"
+    assert made[1]["when"] == [{"field": "spec.image", "equals": "a", "not": True}]
+
+    wrong = {"name": "s", "once": "yes", "reconcile": "{{ .spec.debug }}"}
+    asked = {"name": "a", "when": [{"field": "spec.image", "equals": "a", "negate": "no"}]}
+    assert told(onCreate={"secrets": [wrong], "configMaps": [asked]}) == [
+        "operatorBox.onCreate.secrets[0].reconcile: must be true or false",
+        "operatorBox.onCreate.secrets[0].once: must be true or false",
+        "operatorBox.onCreate.configMaps[0].when[0]: negate must be true or false",
+    ]
+
+
 def test_one_thing_in_both_blocks_is_kept_up() -> None:
     assert [entry.get("apply") for entry in resources(onCreate={"deployments": [{**WEB, "reconcile": False}]},
                                                        onReconcile={"deployments": [WEB]})] == [None]  # fmt: skip
