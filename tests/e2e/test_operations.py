@@ -230,7 +230,7 @@ async def test_a_deadline_fires_across_a_restart_and_stops_the_engine_OPS_12(ops
 
     assert ops.condition(job, "Failed") == "True/Timeout"
     passed = moment(ended["status"]["finishedAt"]) - moment(ended["status"]["startedAt"])
-    assert passed.total_seconds() == 2
+    assert passed.total_seconds() >= 2  # as soon as the machine lets it; the decision is exact in tests/unit/operations
     await ops.world.until(lambda: ops.world.find(engine) is None, "the Job stopped")
 
 
