@@ -33,7 +33,6 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
 from purekube.controller.lease.record import holder_of
-from purekube.controller.ownership import is_locked, owners_without, unlocked_finalizers
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
@@ -43,6 +42,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, 
 from vworkspace_core.install.access import named_by_releases
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.ownership import orphaning_patch
+from vworkspace_core.operations.deletion import is_marked, letting_go
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE, engine_kinds
 from vworkspace_core.overview.tree import is_held
 
@@ -351,21 +351,15 @@ def _next_patch(kind: Kind, ref: ObjectRef, live: Manifest, owners: Sequence[Obj
 
 
 def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
-    """Return the patch that removes an owner and the operator's finalizer from an engine object, which then keeps
-    running.
+    """Return the patch that removes an owner and the operator's marks from an engine object, which then keeps running.
 
-    Return None if there is nothing to remove: `uid` is not the uid of one of the object's owners, and the object does
-    not still have the finalizer from its creation for the Operation with that uid.
+    Return None if there is nothing to remove: `uid` is not the uid of one of the object's owners, and the object has no
+    mark for the Operation with that uid, such as the finalizer from its creation.
     """
-    made = is_locked(live) and get_path(live, "metadata", "labels", OPERATION_UID) == bounded_name(uid)
+    made = is_marked(live) and get_path(live, "metadata", "labels", OPERATION_UID) == bounded_name(uid)
     if not made and all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
         return None
-    change = {
-        "resourceVersion": metadata(live)["resourceVersion"],
-        "ownerReferences": owners_without(live, uid),
-        "finalizers": unlocked_finalizers(live),
-    }
-    return MergePatch(ref, {"metadata": change})
+    return letting_go(ref, live, uid)
 
 
 async def _without_finalizers(api: KubeApi, ref: ObjectRef, uid: str) -> None:

@@ -41,7 +41,10 @@ CAPABILITY_PREFIX: Final = "ops.vworkspace.io/"
 CAPABILITIES: Final = ("backup", "restore", "upgrade", "migration", "runcommand", "runbook", "quiesce")
 CANCEL: Final = "ops.vworkspace.io/cancel"
 POSTPONED: Final = "ops.vworkspace.io/postponed"
-"""An annotation of an engine object whose schedule the operator replaced for the time of a conflicting Operation."""
+"""An annotation of an engine object whose schedule the operator replaced for the time of a conflicting Operation.
+
+Its value is the schedule that counts afterwards.
+"""
 
 LAST_APPLIED_GENERATION: Final = "vworkspace.io/last-applied-generation"
 IDEMPOTENCY_KEY: Final = "vworkspace.io/idempotency-key"

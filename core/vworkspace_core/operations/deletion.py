@@ -25,6 +25,7 @@ from vworkspace_core.api.remedies import merge_command
 from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
+from vworkspace_core.operations.engines.volsync import schedule_again
 from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.status import condition_of, unblocked_status, with_status
 
@@ -120,25 +121,39 @@ def _orphan(
     ):
         return attrs.evolve(gone, events=(_abandoned(operation, engine_object),))
     ref, live = engine_object
-    meta = metadata(live)
-    patch = {
-        "resourceVersion": meta["resourceVersion"],
-        "ownerReferences": owners_without(live, operation.metadata.uid),
-        "finalizers": unlocked_finalizers(live),
-    }
-    patches = (
-        () if any(failure.ref == ref for failure in observed.failures) else (MergePatch(ref, {"metadata": patch}),)
-    )
+    refused = any(failure.ref == ref for failure in observed.failures)
+    patches = () if refused else (letting_go(ref, live, operation.metadata.uid),)
     decision = Decision(patches=patches, only_if_current=True, requeue=lifecycle.pace_after(observed.failures))
     return _waiting(decision, operation, f"{ref} to be let go of", observed, context)
 
 
-def _is_held(operation: Operation, live: Manifest) -> bool:
-    """Report whether the engine object `live` (such as a Job) refers to the Operation as owner, or has
-    our finalizer.
+def letting_go(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch:
+    """Return the patch by which an engine object (such as a Job) outlives its Operation, whose uid is `uid`.
+
+    It removes the owner reference and the operator's finalizer, and takes back what the operator changed for a while.
     """
+    own = schedule_again(live) or {}
+    meta = {
+        "resourceVersion": metadata(live)["resourceVersion"],
+        "ownerReferences": owners_without(live, uid),
+        "finalizers": unlocked_finalizers(live),
+        **metadata(own),
+    }
+    return MergePatch(ref, {**own, "metadata": meta})
+
+
+def is_marked(live: Manifest) -> bool:
+    """Report whether an engine object (such as a Job) has a mark for the operator, which has to go before it does.
+
+    The marks are the operator's finalizer, and the annotation of a schedule that it has postponed.
+    """
+    return is_locked(live) or schedule_again(live) is not None
+
+
+def _is_held(operation: Operation, live: Manifest) -> bool:
+    """Report whether the engine object `live` (such as a Job) refers to the Operation as owner, or is marked."""
     owners = metadata(live).get("ownerReferences") or ()
-    return is_locked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
+    return is_marked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
 
 
 def _locked_for_good(

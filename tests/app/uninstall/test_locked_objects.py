@@ -1,4 +1,4 @@
-"""`uninstall --keep-applications` after the operator died between the create of an engine object and its record."""
+"""`uninstall --keep-applications` and the marks of the operator on engine objects, which nothing takes off later."""
 
 import pytest
 
@@ -6,6 +6,7 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import metadata
 from purekube.controller.ownership import is_locked
 from tests.support.operation_simulation import Cluster, Died
+from tests.unit.operations.test_life import NIGHTLY, postponed
 from vworkspace_app.uninstall.steps import advance_deletion
 from vworkspace_core.api.kinds import OPERATION
 
@@ -26,3 +27,18 @@ def test_no_object_of_an_engine_stays_locked_RUN_7(of: str) -> None:
     kept = world.get(ref)
     assert (world.get(key), metadata(kept or {}).get("uid")) == (None, metadata(made)["uid"])
     assert not is_locked(kept or {})
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_a_postponed_schedule_counts_again_without_the_operator_RUN_7(collected: bool) -> None:
+    """Uninstalled during a Restore, the operator left a backup that was due once a year."""
+    world, key, _ = postponed()
+    source, _ = world.engine_object(key)
+    if collected:  # by the garbage collector, between two requests of the command
+        world.edit(source, {"metadata": {"ownerReferences": None}})
+    for _ in range(5):
+        run_sync(advance_deletion(world.admin, OPERATION, [live] if (live := world.get(key)) else []))
+    kept = world.get(source) or {}
+    assert world.get(key) is None
+    assert kept["spec"]["trigger"] == {"schedule": NIGHTLY}
+    assert not metadata(kept).get("annotations")

@@ -489,25 +489,37 @@ def test_an_abandoned_operation_goes_although_its_run_may_not_be_read_any_more_O
     assert world.events.events[-1].note.endswith(f"{made} was not found, or may not be read")
 
 
-@pytest.mark.parametrize("end", ["succeeds", "is cancelled", "is deleted"])
-def test_no_scheduled_sync_begins_while_a_restore_of_the_claim_runs_OPS_5_OPS_10(end: str) -> None:
-    """It would save what is half restored, and push the last good backup out of the repository."""
+NIGHTLY = "0 3 * * *"
+
+
+def scheduled(last: str = "2026-06-01T12:00:00Z") -> tuple[Cluster, ObjectRef]:
+    """A recurring backup that waits for its next sync after the one at `last`."""
     world = Cluster("backup.volsync", restore="volsync")
-    recurring = world.submit(
-        "backup.volsync", "nightly", parameters={**GOOD["backup.volsync"], "schedule": "0 3 * * *"}
-    )
+    recurring = world.submit("backup.volsync", "nightly", parameters={**GOOD["backup.volsync"], "schedule": NIGHTLY})
     world.settle(recurring)
     source, _ = world.engine_object(recurring)
     line = {"type": "Synchronizing", "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}
     waiting = {"conditions": [{**line, "status": "False", "reason": "WaitingForSchedule"}]}
-    world.write_status(source, {**waiting, "lastSyncTime": "2026-06-01T12:00:00Z"})
+    world.write_status(source, {**waiting, "lastSyncTime": last})
     world.settle(recurring)
     world.pass_time(1)
-    restore = world.submit("restore.volsync", "restore")
+    return world, recurring
 
+
+def postponed(last: str = "2026-06-01T12:00:00Z") -> tuple[Cluster, ObjectRef, ObjectRef]:
+    """A recurring backup whose next sync is postponed for a Restore, which waits for that."""
+    world, recurring = scheduled(last)
+    restore = world.submit("restore.volsync", "restore")
     world.settle(restore)
     assert world.condition(restore, "Blocked") == ("True", "ConflictingOperation")
     world.settle(recurring)
+    return world, recurring, restore
+
+
+@pytest.mark.parametrize("end", ["succeeds", "is cancelled", "is deleted"])
+def test_no_scheduled_sync_begins_while_a_restore_of_the_claim_runs_OPS_5_OPS_10(end: str) -> None:
+    """It would save what is half restored, and push the last good backup out of the repository."""
+    world, recurring, restore = postponed()
     _, live = world.engine_object(recurring)
     assert next_run(live["spec"]["trigger"]["schedule"], moment("2026-06-01T12:00:00Z")) > world.now + timedelta(300)
     assert world.condition(recurring, "Running") == ("True", "VolSyncPostponed")
@@ -526,9 +538,34 @@ def test_no_scheduled_sync_begins_while_a_restore_of_the_claim_runs_OPS_5_OPS_10
     world.settle(restore)
     world.settle(recurring)
     _, live = world.engine_object(recurring)
-    assert live["spec"]["trigger"] == {"schedule": "0 3 * * *"}
+    assert live["spec"]["trigger"] == {"schedule": NIGHTLY}
     assert not metadata(live).get("annotations")
     assert world.condition(recurring, "Running") == ("True", "VolSyncWaitingForSchedule")
+
+
+@pytest.mark.parametrize("last", ["2025-08-06T12:00:00Z", "2025-08-05T12:00:00Z", "2025-06-01T12:00:00Z"])
+def test_a_sync_is_postponed_also_when_the_last_one_was_a_year_ago_OPS_10(last: str) -> None:
+    """Every sync of a yearly schedule may follow one that is nearly a year old."""
+    world, recurring, _ = postponed(last)
+    _, live = world.engine_object(recurring)
+    assert next_run(live["spec"]["trigger"]["schedule"], moment(last)) > world.now + timedelta(60)
+
+
+@pytest.mark.parametrize("collected", [False, True])
+def test_what_outlives_its_operation_has_its_own_schedule_again_OPS_11(collected: bool) -> None:
+    """Nothing would know afterwards that the schedule was postponed: there would be one backup a year."""
+    world, recurring, _ = postponed()
+    source, live = world.engine_object(recurring)
+    if collected:
+        world.edit(source, {"metadata": {"ownerReferences": None}})
+    world.edit(recurring, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
+    world.remove(recurring)
+    world.settle(recurring)
+    kept = world.get(source)
+    assert world.get(recurring) is None
+    assert kept is not None
+    assert (kept["spec"]["trigger"], metadata(kept)["uid"]) == ({"schedule": NIGHTLY}, metadata(live)["uid"])
+    assert not metadata(kept).get("annotations")
 
 
 def test_a_worker_with_an_old_copy_never_creates_a_second_object_OPS_1() -> None:

@@ -5,8 +5,9 @@ changed during a sync, the older sync would count for the new trigger. The manua
 creation, when no sync can be running. VolSync retries a failed sync until the deadline ends the run.
 """
 
+from calendar import isleap
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from purekube.apimachinery.conditions import condition_of
@@ -129,8 +130,21 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     return (EngineObject(kind, manifest),)
 
 
+def schedule_again(live: Manifest) -> dict[str, Any] | None:
+    """Return the patch by which a VolSync object has its own schedule again, or None if that was not postponed.
+
+    An object that outlives its Operation needs it: afterwards nothing would know that its schedule was replaced.
+    """
+    schedule = get_path(live, "metadata", "annotations", labels.POSTPONED)
+    return _scheduled(schedule) if isinstance(schedule, str) else None
+
+
+def _scheduled(schedule: str) -> dict[str, Any]:
+    return {"metadata": {"annotations": {labels.POSTPONED: None}}, "spec": {"trigger": {"schedule": schedule}}}
+
+
 def _is_postponed(live: Manifest) -> bool:
-    return bool(get_path(live, "metadata", "annotations", labels.POSTPONED) == "true")
+    return schedule_again(live) is not None
 
 
 def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool) -> Manifest | None:
@@ -143,22 +157,35 @@ def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool)
     if wanted == _is_postponed(live):
         return None
     status = live.get("status") or {}
+    schedule = str(parameters_of(operation)["schedule"])
     if not wanted:
-        schedule = parameters_of(operation)["schedule"]
-        return {"metadata": {"annotations": {labels.POSTPONED: None}}, "spec": {"trigger": {"schedule": schedule}}}
+        return _scheduled(schedule)
     if _row(operation, status).reason != BETWEEN_SYNCS:
         return None
-    patch: dict[str, Any] = {"metadata": {"annotations": {labels.POSTPONED: "true"}}}
+    patch: dict[str, Any] = {"metadata": {"annotations": {labels.POSTPONED: schedule}}}
     last = time_or_none(status.get("lastSyncTime"))
-    if last is not None and now - last < _LONGEST_PAUSE:
-        # Two days before, as a schedule is read in the time zone of VolSync.
-        day = last - timedelta(days=2)
-        patch["spec"] = {"trigger": {"schedule": f"0 0 {day.day} {day.month} *"}}
+    if last is not None and (distant := _distant_schedule(last, now)):
+        patch["spec"] = {"trigger": {"schedule": distant}}
     return patch
 
 
-_LONGEST_PAUSE: Final = timedelta(days=300)
-"""The age of the last sync beyond which a date of its year does not postpone the next one: it would be made up for."""
+_PAUSE: Final = timedelta(days=60)
+"""The shortest time for which a sync is postponed: no Restore lasts longer."""
+
+
+def _distant_schedule(last: datetime, now: datetime) -> str:
+    """Return a schedule whose first time after the sync at `last` is at least two months after `now`; "" if none is.
+
+    A time before `now` would be made up for at once.
+    """
+    # Two days before, as a schedule is read in the time zone of VolSync.
+    day = last - timedelta(days=2)
+    if last + timedelta(days=363) - now > _PAUSE:
+        return f"0 0 {day.day} {day.month} *"
+    # After a sync that is a year old only a leap day is far enough. VolSync looks five years ahead.
+    leap_days = (datetime(year, 2, 29, tzinfo=UTC) for year in range(last.year, last.year + 5) if isleap(year))
+    leap_day = next((one for one in leap_days if one > last), None)
+    return "0 0 29 2 *" if leap_day is not None and leap_day - now > _PAUSE else ""
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
