@@ -117,6 +117,22 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
     _print_remaining_releases(options, left)
     _print_other_objects(options, inventory)
+    if text := record_left(inventory, keep_applications=options.keep_applications):
+        print(text)
+
+
+def record_left(inventory: Inventory, *, keep_applications: bool) -> str:
+    """Return what to do about Helm's record of the operator's release, which outlives the objects; empty if none does.
+
+    While the record exists, `helm install` refuses the name of the release.
+    """
+    of_helm = inventory.installation
+    namespace = inventory.namespace_to_delete(keep_applications=keep_applications)
+    if of_helm.keeper is not InstallTool.HELM or (namespace is not None and namespace.name == of_helm.place):
+        return ""
+    return (
+        f"last: helm uninstall {of_helm.name} --namespace {of_helm.place}, which removes Helm's record of the release"
+    )
 
 
 def _print_tool(installation: Installation) -> None:

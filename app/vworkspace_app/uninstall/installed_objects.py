@@ -1,7 +1,7 @@
 """The inventory of what is to be uninstalled, read from the cluster before anything is changed."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -27,6 +27,7 @@ from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import INSTANCE_LABELS
 from vworkspace_app.settings.loading import find_installation
+from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
@@ -51,6 +52,7 @@ _WORKLOADS: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 """The pattern of the names of the operator's Deployments."""
+_LEASE_NAME: Final = next(setting for setting in SETTINGS if setting.name == "leader_elect_resource_name")
 
 
 @attrs.frozen
@@ -77,6 +79,8 @@ class Inventory:
     """The workloads of others in that namespace, such as the Deployment of a box, for which it is the default."""
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
+    lease_names: tuple[str, ...] = (NAME,)
+    """The names of the Leases of first shards: the default, and those that the Deployments set."""
     releases: tuple[Manifest, ...] = ()
     installation: Installation = PRINTED
 
@@ -159,17 +163,17 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         for kind in reversed(OWN_KINDS)
         if await find(api, ref := ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
     ]
+    deployments = [
+        manifest for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace) if _is_operator(manifest)
+    ]
+    lease_names = tuple(dict.fromkeys((NAME, *_lease_names(deployments))))
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
     return Inventory(
         system_namespace,
         operations=await all_of(api, OPERATION),
         instances=await all_of(api, APPLICATION_INSTANCE),
         webhooks=tuple(ref_of(manifest, kind) for kind in _WEBHOOKS for manifest in labelled[kind]),
-        deployments=tuple(
-            ref_of(manifest, DEPLOYMENT)
-            for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace)
-            if _is_operator(manifest)
-        ),
+        deployments=tuple(ref_of(manifest, DEPLOYMENT) for manifest in deployments),
         rights={ref_of(manifest, kind): manifest for kind in _RIGHTS for manifest in labelled[kind]},
         beside=tuple([ref async for ref in _other_objects(api, system_namespace)]),
         definitions=tuple(definitions),
@@ -179,10 +183,33 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
-        leases=await leases_of(api, None, NAME),
+        leases=await leases_by(api, lease_names),
+        lease_names=lease_names,
         releases=await all_of(api, HELM_RELEASE),
         installation=await find_installation(api, system_namespace, agent=True),
     )
+
+
+async def leases_by(api: KubeApi, names: Iterable[str]) -> tuple[Manifest, ...]:
+    """Return the Leases of an operator in all namespaces, by the possible `names` of its first shard's Lease.
+
+    Raises the errors of `KubeApi.list`.
+    """
+    return tuple([lease for name in names for lease in await leases_of(api, None, name)])
+
+
+def _lease_names(deployments: Iterable[Manifest]) -> Iterator[str]:
+    """Yield the names of Leases that the operator's Deployments set, by argument or by environment variable."""
+    for deployment in deployments:
+        for container in get_path(deployment, "spec", "template", "spec", "containers") or ():
+            words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+            for word, following in zip(words, [*words[1:], ""], strict=True):
+                flag, equals, value = word.partition("=")
+                if flag == _LEASE_NAME.flag and (value or (not equals and following)):
+                    yield value or following
+            for variable in container.get("env") or ():
+                if variable.get("name") in _LEASE_NAME.variables and variable.get("value"):
+                    yield str(variable["value"])
 
 
 async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:

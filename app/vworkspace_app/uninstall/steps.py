@@ -34,9 +34,8 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
 from purekube.controller.lease.record import holder_of
 from purekube.ports import KubeApi, PatchType, Propagation
-from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.names import NAME
-from vworkspace_app.uninstall.installed_objects import Inventory
+from purekube_run.controller.lookups import all_of, find
+from vworkspace_app.uninstall.installed_objects import Inventory, leases_by
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER, OPERATION_UID, UNINSTALL
 from vworkspace_core.install.access import named_by_releases
@@ -200,7 +199,7 @@ class _Work:
         for deployment in self.inventory.deployments:
             await self._delete(deployment)
         limit = self.waiting.limit(None if self.inventory.deployments else _LAST_PODS_SECONDS)
-        while held := self._held(await leases_of(self.api, None, NAME)):
+        while held := self._held(await leases_by(self.api, self.inventory.lease_names)):
             named = ", ".join("{namespace}/{name}".format_map(metadata(lease)) for lease in held)
             obstacle = f"{_holders(held)} still renews Lease {named}"
             await self._pause(limit, f"{obstacle}: an operator runs that no Deployment here started. Stop it")

@@ -8,13 +8,14 @@ import pytest
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import DEPLOYMENT, LEASE, NAMESPACE
 from purekube.apimachinery.timestamps import microtime
 from tests.support.uninstall_world import OWN_NS, Uninstalling
-from vworkspace_app.commands.uninstall import obstacle, question
-from vworkspace_app.uninstall import Inventory, Waiting, steps_of, take_inventory
+from vworkspace_app.commands.uninstall import obstacle, question, record_left
+from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
+from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import FINALIZER
 
@@ -114,3 +115,52 @@ def test_the_namespace_stays_while_others_run_in_it(labels: dict[str, str], stay
     steps = steps_of(api, inventory, Waiting(1, lambda: NOW, anyio.sleep), keep_applications=False)
     assert any("Namespace" in step.title for step in steps) is not stays
     assert [ref.name for ref in inventory.neighbours] == ["box"] * stays
+
+
+@pytest.mark.parametrize(
+    "container",
+    [
+        {"args": ["run", "--leader-elect", "--leader-elect-resource-name=ours"]},
+        {"args": ["run", "--leader-elect", "--leader-elect-resource-name", "ours"]},
+        {"args": ["run"], "env": [{"name": "VWORKSPACE_LEADER_ELECT_RESOURCE_NAME", "value": "ours"}]},
+    ],
+)
+def test_a_lease_of_another_name_is_waited_for_too(container: dict[str, Any]) -> None:
+    """Its pods still reconciled while the CRDs were deleted, and no step said that one of them leads."""
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    run_sync(api.create(NAMESPACE.manifest(OWN_NS), kind=NAMESPACE, field_manager="admin"))
+    pods = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a", **container}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pods}
+    made = {**DEPLOYMENT.manifest("vworkspace-operator-shard-0", OWN_NS), "spec": spec}
+    run_sync(api.create(made, kind=DEPLOYMENT, field_manager="admin"))
+    for name in ("ours", "ours-shard-1", "of-others"):
+        held = {**LEASE.manifest(name, OWN_NS), "spec": lease(timedelta(0))["spec"]}
+        run_sync(api.create(held, kind=LEASE, field_manager="admin"))
+
+    inventory = run_sync(take_inventory(api, OWN_NS))
+    assert [one["metadata"]["name"] for one in inventory.leases] == ["ours", "ours-shard-1"]
+    steps = list(steps_of(api, inventory, Waiting(0, lambda: NOW, anyio.sleep), keep_applications=True))
+    with pytest.raises(Stuck, match="pod_1 still renews Lease vworkspace-system/ours, vworkspace-system/ours-shard-1"):
+        anyio.run(steps[0].act)
+
+
+@pytest.mark.parametrize(
+    ("keeper", "namespace", "said"),
+    [
+        (
+            InstallTool.HELM,
+            None,
+            "last: helm uninstall ops --namespace vworkspace-system, which removes Helm's record of the release",
+        ),
+        (InstallTool.HELM, ObjectRef(NAMESPACE, None, OWN_NS), ""),
+        (InstallTool.FLUX_HELM_RELEASE, None, ""),
+        (InstallTool.NOBODY, None, ""),
+    ],
+)
+def test_the_record_of_helm_is_named_where_it_stays(
+    keeper: InstallTool, namespace: ObjectRef | None, said: str
+) -> None:
+    """`helm install` of the same release was refused afterwards: the name is still in use."""
+    of_helm = Installation(OWN_NS, True, keeper, "ops", OWN_NS)
+    inventory = Inventory(OWN_NS, namespace=namespace, installation=of_helm)
+    assert record_left(inventory, keep_applications=False) == said
