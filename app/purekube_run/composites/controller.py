@@ -12,6 +12,7 @@ import structlog
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.structuring import read_meta
 from purekube.composites.composite import Composite, status_writer, wants_metadata
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
@@ -19,8 +20,9 @@ from purekube.composites.parent import Parent
 from purekube.composites.rights import not_permitted, remedy
 from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.controller.decision import Snapshot
-from purekube.controller.informer.changes import CacheChange
+from purekube.controller.informer.changes import CacheChange, ChangeType
 from purekube.controller.live_reads import LiveReads
+from purekube.controller.ownership import is_orphaning
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
@@ -63,8 +65,15 @@ class CompositeReconciler:
     random: Callable[[], float] = lambda: 0.5
     taken: TakenNames = attrs.field(init=False)
     accounts: AccountWatches = attrs.field(init=False)
+    orphaning: set[str] = attrs.field(factory=set, init=False)
+    """The uids of parents that are being deleted with `--cascade=orphan`.
+
+    The garbage collector may remove the finalizer that shows it before a worker sees the parent.
+    """
 
     def __attrs_post_init__(self) -> None:
+        for informer in self.parents:
+            informer.subscribe(self._parent_changed)
         self.taken = TakenNames(self.api, self.clock, self.random)
         self.accounts = AccountWatches(partial(account_informers, self.api, self.clock, self.random, self.composite))
 
@@ -173,7 +182,8 @@ class CompositeReconciler:
                 if (whole := await self.informers.whole(ref, child)) is not None:
                     reading.objects[ref] = whole
         await self._add_externals(reading, parent)
-        return snapshot_of(reading, self._namespace(parent), self.peers(parent))
+        snapshot = snapshot_of(reading, self._namespace(parent), self.peers(parent))
+        return attrs.evolve(snapshot, is_orphaning=parent.metadata.uid in self.orphaning)
 
     def _children(self, parent: Parent) -> dict[ObjectRef, Manifest]:
         uid = parent.metadata.uid
@@ -215,6 +225,15 @@ class CompositeReconciler:
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
+
+    def _parent_changed(self, change: CacheChange) -> None:
+        if not self.orphaning and b'"orphan"' not in change.raw:
+            return  # without decoding the object
+        meta = read_meta(change.object)
+        if change.type is ChangeType.DELETED:
+            self.orphaning.discard(meta.uid)
+        elif is_orphaning(meta):
+            self.orphaning.add(meta.uid)
 
     # --- wake-ups --------------------------------------------------------------------------------------------------
 

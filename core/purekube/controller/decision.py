@@ -125,7 +125,8 @@ class Snapshot:
 
     `missing_kinds` are kinds that the API server does not serve. `hidden_kinds` are former kinds of downstream objects
     that the operator may not list, each with the missing right; objects of these kinds may exist unseen. A former kind
-    is one that only an earlier definition of the source's kind used.
+    is one that only an earlier definition of the source's kind used. `is_orphaning` says that the source was deleted
+    with `--cascade=orphan`, which it no longer shows once the garbage collector has removed its finalizer.
     """
 
     namespace: Manifest | None = None
@@ -134,6 +135,7 @@ class Snapshot:
     failures: tuple[Failure, ...] = ()
     hidden_kinds: Mapping[Kind, Right] = attrs.field(factory=dict)
     peers: frozenset[str] = frozenset()
+    is_orphaning: bool = False
 
 
 class Finalizer(Enum):

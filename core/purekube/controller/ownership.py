@@ -14,6 +14,16 @@ from purekube.controller.decision import MergePatch
 UNRECORDED: Final = "vworkspace.io/unrecorded"
 """The finalizer that an object has from its creation until its uid is recorded in the status of its owner."""
 
+_ORPHAN: Final = "orphan"
+
+
+def is_orphaning(meta: ObjectMeta) -> bool:
+    """Report whether an object with this metadata is being deleted with `--cascade=orphan`.
+
+    The API server adds a finalizer for that, which the garbage collector removes, often within milliseconds.
+    """
+    return _ORPHAN in meta.finalizers
+
 
 def controller_of(manifest: Manifest) -> Mapping[str, Any] | None:
     """Return the object's owner reference with `controller: true`; None if it has none."""

@@ -15,7 +15,7 @@ import attrs
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.problems import listed
 from purekube.controller.decision import Decision, Snapshot
-from purekube.controller.ownership import is_locked, unlocking
+from purekube.controller.ownership import is_locked, is_orphaning, unlocking
 from purekube.graph.node import ApplyPolicy, GraphNode, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
@@ -23,7 +23,6 @@ from purekube.graph.plan import Plan, plan_without_prune
 from purekube.graph.removal import BeforeDelete, Held, no_patch_before, removal_step
 from purekube.graph.states import NodeState, Observation, earliest_requeue, setback
 
-_GARBAGE_COLLECTOR_ORPHANS: Final = "orphan"
 MOST_NAMES: Final = 8
 
 
@@ -91,7 +90,7 @@ def teardown(
     Without `hooks` (nodes to run first), for example because the file that declares them can no longer be read, nothing
     runs before the deletions. `before_delete` returns the patch that an object needs before it is deleted.
     """
-    if _GARBAGE_COLLECTOR_ORPHANS in owner.meta.finalizers:
+    if observed.is_orphaning or is_orphaning(owner.meta):
         return _leaving_all(owner, observed)
     held = tuple(owner.held(observed))
     records = owner.records

@@ -22,7 +22,7 @@ from purekube.apimachinery.meta import ABANDON, is_abandoned
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision, Finalizer, MergePatch, Requeue
-from purekube.controller.ownership import controlled
+from purekube.controller.ownership import controlled, is_orphaning
 from purekube.graph.removal import PruneCandidate, next_wave, teardown_writes
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance
@@ -37,8 +37,6 @@ from vworkspace_core.instances.observed_release import message_of
 from vworkspace_core.instances.ownership import orphaning_patch
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
 
-# The finalizer that `--cascade=orphan` leaves on an object for the garbage collector (W-32).
-_GARBAGE_COLLECTOR_ORPHANS = "orphan"
 _LONGEST_FAILURE = 512
 """The most bytes of Flux's message about an uninstall that are quoted, so that the remedy after it fits."""
 
@@ -51,7 +49,7 @@ def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, con
     """
     if is_abandoned(source.metadata):
         return _orphan(source, observed, context)
-    if _GARBAGE_COLLECTOR_ORPHANS in source.metadata.finalizers:
+    if is_orphaning(source.metadata):
         return Decision(finalizer=Finalizer.REMOVE, row="REC-10 orphaned by the garbage collector")
     left = tuple(controlled(observed.objects, source.metadata.uid, DOWNSTREAM_KINDS))
     if namespace_is_terminating(observed.namespace):

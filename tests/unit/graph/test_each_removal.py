@@ -206,6 +206,12 @@ def test_an_owner_that_is_deleted_with_cascade_orphan_leaves_all_as_it_is_PH_3()
     assert done == Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), (RECORD,))
 
 
+def test_a_finalizer_that_the_garbage_collector_has_removed_is_remembered_PH_3() -> None:
+    """An object without an owner reference was deleted: its label alone held it, and nothing showed the request."""
+    kept = torn(RECORDING, objects={A: there("a")}, is_orphaning=True)
+    assert kept == Teardown(TeardownStep.DONE, "its objects stay, as was asked for", Decision(), (RECORD,))
+
+
 def test_what_stays_after_cascade_orphan_is_unlocked_first_PH_3() -> None:
     """An object that is created once has a finalizer until its owner has recorded it; later nothing takes it off."""
     owner = attrs.evolve(RECORDING, meta=attrs.evolve(OWNER.meta, finalizers=("x", "orphan")))
