@@ -115,6 +115,7 @@ def test_what_is_not_served_is_plain_text_W_38(wire: Wire, path: str) -> None:
     answer = wire.send("GET", path)
     assert (answer.status, answer.raw) == (404, b"404 page not found\n")
     assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["audit-id"], "by which a client tells it from the same text of a proxy"
 
 
 # --- forms of answers --------------------------------------------------------------------------------------------

@@ -390,7 +390,16 @@ async def speak_smtp(request: Any, writer: asyncio.StreamWriter) -> None:
 ANSWERS: list[tuple[str, Script, OperatorError]] = [
     ("object not found", status(404, "NotFound", "gone", details={"name": "a", "kind": "helmreleases"}), NotFound("")),
     ("namespace not found", status(404, "NotFound", "no n", details={"name": "n", "kind": "namespaces"}), NotFound("")),
-    ("kind not served, text", answer(404, b"404 page not found\n", "text/plain; charset=utf-8"), KindMissing("")),
+    (
+        "kind not served, text",
+        answer(404, b"404 page not found\n", "text/plain; charset=utf-8", audit_id="4f1c"),
+        KindMissing(""),
+    ),
+    (
+        "the 404 of a router in Go, such as Traefik's",
+        answer(404, b"404 page not found\n", "text/plain; charset=utf-8"),
+        Unavailable("", status=404),
+    ),
     ("kind not served, Status", status(404, "NotFound", "could not find the requested resource"), KindMissing("")),
     ("a proxy's 404", answer(404, b"<html>nope</html>", "text/html"), Unavailable("", status=404)),
     ("a mesh's 404 without a route", answer(404, b"", None), Unavailable("", status=404)),
@@ -581,7 +590,8 @@ STREAMS: list[tuple[str, Script, OperatorError, int]] = [
     ("edge 5: HTTP 410", status(410, "Expired", "too old"), Expired(""), 0),
     ("edge 6: HTTP 403", status(403, "Forbidden", "cannot watch"), Forbidden(""), 0),
     ("edge 12: HTTP 429", status(429, "TooManyRequests", "slow", retry_after="3"), Unavailable(""), 0),
-    ("kind not served", answer(404, b"404 page not found\n", "text/plain"), KindMissing(""), 0),
+    ("kind not served", answer(404, b"404 page not found\n", "text/plain", audit_id="4f1c"), KindMissing(""), 0),
+    ("no route in Traefik", answer(404, b"404 page not found\n", "text/plain"), Unavailable(""), 0),
     ("500 in the stream", stream(error_event(500, "InternalError")), Unavailable(""), 0),
     ("an ERROR without a Status", stream(b'{"type":"ERROR","object":{}}\n'), Unavailable(""), 0),
     ("garbage", stream(event("ADDED"), b"\x00\xffgarbage\n", event("ADDED")), Unavailable("", status=200), 1),

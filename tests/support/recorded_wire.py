@@ -36,7 +36,8 @@ async def recorded(upstream: str, trust: ssl.SSLContext | None) -> AsyncIterator
         async with session.request(
             request.method, url, headers=headers, data=await request.read() or None, ssl=trust or True
         ) as answer:
-            reply = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
+            names = [name for name in ("Content-Type", "Audit-Id") if name in answer.headers]
+            reply = web.StreamResponse(status=answer.status, headers={name: answer.headers[name] for name in names})
             await reply.prepare(request)
             async for chunk in answer.content.iter_any():
                 answered.body += chunk

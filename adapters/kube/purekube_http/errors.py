@@ -43,8 +43,11 @@ _BODY_EXCERPT = 200
 # Server errors that no retry cures, only another content (S-15 to S-17, W-37).
 _INVALID_500 = ("failed to create typed patch object", "etcdserver: request is too large")
 
-# The text of a 404 for a group or resource that is not served (W-38).
+# The text of a 404 for a group or resource that is not served (W-38). Every server that is written in Go answers so.
 _UNSERVED = "404 page not found"
+
+# The header that an API server sends with every answer of its own (apiserver: endpoints/filters/audit_init.go).
+_OF_THE_API_SERVER = "audit-id"
 
 # conflict with "M"[ with subresource "S"][ using V][ at T]: only the manager is parsed, which is quoted as Go's %q
 # does. The time is in kube-apiserver's code but never appeared in measured answers (S-79); both forms are accepted.
@@ -56,7 +59,8 @@ class ServerResponse:
     """The parts of an HTTP response that determine into which OperatorError it is translated.
 
     `code` is the HTTP status. `status` is the Kubernetes Status in the body, decoded from JSON, or None. If the body is
-    not a Kubernetes Status, `text` is a short excerpt of it.
+    not a Kubernetes Status, `text` is a short excerpt of it. `audited` says that the response has the header by which
+    an API server names its audit event.
     """
 
     code: int
@@ -64,6 +68,7 @@ class ServerResponse:
     retry_after: float | None
     status: Mapping[str, Any] | None
     text: str
+    audited: bool = False
 
     @classmethod
     def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
@@ -78,6 +83,7 @@ class ServerResponse:
             retry_after=_retry_after(headers.get("retry-after", ""), status),
             status=status,
             text="" if status is not None else _excerpt(body),
+            audited=_OF_THE_API_SERVER in headers,
         )
 
     @property
@@ -180,8 +186,9 @@ def _not_found(request: KubeRequest, response: ServerResponse, said: str) -> Ope
     if response.status is None:
         # The API server's own router answers an unserved group or resource in plain text (W-38; apiserver:
         # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, the text of an
-        # ingress's default backend or the empty answer of a mesh, reveals nothing about what the cluster serves.
-        if response.content_type == "text/plain" and response.text == _UNSERVED:
+        # ingress's default backend or the empty answer of a mesh, reveals nothing about what the cluster serves. Nor
+        # does the same text of a router in front, such as Traefik, that has no route for a moment.
+        if response.audited and response.content_type == "text/plain" and response.text == _UNSERVED:
             return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
         return Unavailable(said, status=404)
     # The 404 for an unserved resource names no object; the one for a missing namespace names the namespace (S-19).

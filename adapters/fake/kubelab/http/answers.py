@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final
+from uuid import uuid4
 
 import attrs
 import yaml
@@ -97,6 +98,15 @@ def wants_gzip(accept_encoding: str) -> bool:
     """Report whether the client's header `accept_encoding` accepts a gzipped answer."""
     # apiserver: handlers/responsewriters/writers.go, negotiateContentEncoding knows gzip only.
     return any(part.partition(";")[0].strip() == "gzip" for part in accept_encoding.split(","))
+
+
+def audit_id(headers: Mapping[str, str]) -> str:
+    """Return the header Audit-Id of the answer to a request with `headers`: that of the request, or a new one.
+
+    kube-apiserver sends it with every answer, so that clients can tell its answers from those of a proxy.
+    """
+    # apiserver: endpoints/filters/audit_init.go, withAuditInit.
+    return headers.get("audit-id") or str(uuid4())
 
 
 def _clauses(accept: str) -> Iterator[tuple[str, dict[str, str]]]:

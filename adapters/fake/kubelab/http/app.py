@@ -13,7 +13,18 @@ from starlette.types import Receive, Scope, Send
 
 from kubelab.access.impersonation import Identity, impersonated
 from kubelab.http import discovery
-from kubelab.http.answers import AnswerForm, View, compressed, document, failed, shown, wanted_form, wants_gzip, warn
+from kubelab.http.answers import (
+    AnswerForm,
+    View,
+    audit_id,
+    compressed,
+    document,
+    failed,
+    shown,
+    wanted_form,
+    wants_gzip,
+    warn,
+)
 from kubelab.http.objects import answer, read_body, view_of, wants_watch, watch_timeout
 from kubelab.http.openapi import (
     OPENAPI_V2_ACCEPTED,
@@ -162,6 +173,7 @@ class HttpHandler:
         if response is not None:
             if wants_gzip(request.headers.get("accept-encoding", "")):
                 response = compressed(response)
+            response.headers["audit-id"] = audit_id(request.headers)
             await response(scope, receive, send)
 
     async def _respond(self, request: Request, send: Send) -> Response | None:
@@ -256,6 +268,7 @@ class HttpHandler:
             stream,
             request.receive,
             send,
+            audit_id=audit_id(request.headers),
             take=take,
             render=_renderer(target, view),
             content_type=view.accepted.content_type.encode(),

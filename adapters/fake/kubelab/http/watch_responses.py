@@ -23,20 +23,26 @@ async def send_watch(
     take: Callable[[], Awaitable[list[Line]]],
     render: RenderLine,
     content_type: bytes,
+    audit_id: str,
     timing: AbstractContextManager[None],
 ) -> None:
     """Send the events of `stream` as an HTTP response, one line for each event.
 
     The response ends when the stream ends, its time has passed or the client disconnects. `receive` and `send` are the
     ASGI functions of the request. `take` returns the events that wait to be sent; if it raises ApiFailure, the stream
-    ends with that error. `render` turns an event into a line. `timing` sends bookmarks and ends the stream in time.
+    ends with that error. `render` turns an event into a line. `audit_id` is the answer's header of that name. `timing`
+    sends bookmarks and ends the stream in time.
     """
     ready = asyncio.Event()
     stream.on_ready = ready.set
     gone = asyncio.ensure_future(_disconnected(receive))
     # ASGI reports a client that has gone only to a pending receive; a stream without events would never notice.
     gone.add_done_callback(lambda _: stream.end())
-    headers = [(b"content-type", content_type), (b"cache-control", b"no-cache, private")]
+    headers = [
+        (b"content-type", content_type),
+        (b"cache-control", b"no-cache, private"),
+        (b"audit-id", audit_id.encode("latin-1", "replace")),
+    ]
     try:
         with timing:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
