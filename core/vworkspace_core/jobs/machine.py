@@ -237,7 +237,8 @@ def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspe
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
     own = next((tombstone for tombstone in same_key if tombstone.idempotency_key == job.key), None)
-    newest = max((*known, *_some(seen.newest)), key=lambda tombstone: tombstone.generation, default=None)
+    numbered = (tombstone for tombstone in (*known, *_some(seen.newest)) if tombstone.generation)
+    newest = max(numbered, key=lambda tombstone: tombstone.generation, default=None)
     return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
 
 

@@ -9,7 +9,7 @@ A refused job goes from ACKING to ANSWERING at once.
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -259,8 +259,14 @@ def may_have_had_effect(job: JobState) -> bool:
     return job.had_effect or job.intent is not None
 
 
-def _is_superseded(job: JobState) -> bool:
-    return job.result is not None and job.result.error.startswith(f"{Reason.SUPERSEDED}: ")
+LATER_REQUEST: Final = "a later request"
+"""The words for a newer job without a generation in the result of a job that it has superseded."""
+
+
+def _is_superseded_unnumbered(job: JobState) -> bool:
+    """Report whether the job was superseded, and no two generations show which of the two jobs is the newer one."""
+    words = "" if job.generation is None else LATER_REQUEST
+    return job.result is not None and job.result.error.startswith(f"{Reason.SUPERSEDED}: {words}")
 
 
 def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
@@ -268,9 +274,9 @@ def tombstone_of(job: JobState, closed_at: str = "") -> Tombstone | None:
 
     Return None for a job that wrote nothing, and so may be requested again. A delete that found no object gets a
     tombstone too: if it were repeated, it could delete a later object of the same name (PULL-4). So does a superseded
-    job whose key has no generation, as nothing else would show that it is older than what has replaced it.
+    job if its key or the newer one has no generation, as nothing else would show that it is the older one.
     """
-    if job.key and not job.had_effect and job.generation is None and _is_superseded(job):
+    if job.key and not job.had_effect and _is_superseded_unnumbered(job):
         return Tombstone(job.key, UNAPPLIED, closed_at=closed_at)
     outcome = job.result.outcome.value if job.result else ""
     if not job.key or not (job.had_effect or outcome == JobOutcome.SUCCEEDED):

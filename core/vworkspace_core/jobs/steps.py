@@ -24,7 +24,14 @@ from vworkspace_core.jobs.object_status import (
 )
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
-from vworkspace_core.jobs.state import AppliedRef, JobStage, JobState, may_have_had_effect, tombstone_of
+from vworkspace_core.jobs.state import (
+    LATER_REQUEST,
+    AppliedRef,
+    JobStage,
+    JobState,
+    may_have_had_effect,
+    tombstone_of,
+)
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 
@@ -190,7 +197,7 @@ def supersede(job: JobState, by: JobState, at: JobStepContext) -> JobStep:
 
 def superseded_by(job: JobState, by: JobState) -> JobResult:
     """Return the failed result of `job` because the newer job `by` had its effect first."""
-    newer = f"generation {by.generation}" if by.generation is not None else "a later request"
+    newer = f"generation {by.generation}" if by.generation is not None else LATER_REQUEST
     about = f" for {job.ref}" if job.ref is not None else ""
     return JobResult.failed(Reason.SUPERSEDED, f"{newer}{about} came first")
 

@@ -819,9 +819,12 @@ def test_a_twin_that_looks_while_the_first_is_being_closed_does_not_roll_back_PU
     assert live_of(world)["spec"]["chart"]["version"] == "6.7.0"
 
 
-def newer_while_ack_is_slow(world: World) -> JobEntry:
-    """Let a request come first that was made after one whose ack takes long. Return the earlier one."""
-    earlier = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+NUMBERED = f"ApplicationInstance/org-myteam/{NAME}@1"
+
+
+def newer_while_ack_is_slow(world: World, key: str = "hash-1") -> JobEntry:
+    """Let a request come first that was made after one whose ack takes long. Return the earlier one, of that `key`."""
+    earlier = enqueue(world, idempotency_key=key, chart="6.6.0")
     enqueue(world, idempotency_key="hash-2", chart="6.7.0")
     world.fetch()
     while True:
@@ -831,13 +834,14 @@ def newer_while_ack_is_slow(world: World) -> JobEntry:
         world.perform(fast[0])
 
 
-def test_a_request_that_was_superseded_unapplied_is_not_carried_out_under_a_new_id_PULL_4() -> None:
+@pytest.mark.parametrize("key", ["hash-1", NUMBERED])
+def test_a_request_that_was_superseded_unapplied_is_not_carried_out_under_a_new_id_PULL_4(key: str) -> None:
     world = World()
-    earlier = newer_while_ack_is_slow(world)
+    earlier = newer_while_ack_is_slow(world, key)
     world.settle()
     assert outcome(earlier)[1].startswith("Superseded: a later request")
 
-    again = enqueue(world, idempotency_key="hash-1", chart="6.6.0")
+    again = enqueue(world, idempotency_key=key, chart="6.6.0")
     world.settle()
 
     assert outcome(again) == (

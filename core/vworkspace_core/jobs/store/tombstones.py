@@ -221,6 +221,8 @@ class TombstoneIndex:
         return (tombstone for key, tombstone in self.by_key.items() if _object_key(key) in objects)
 
     def _rank(self, tombstone: Tombstone) -> None:
+        if not tombstone.generation:
+            return  # of a key without one, or without an effect
         name = _object_key(tombstone.idempotency_key)
         present = self.newest.get(name)
         if present is None or tombstone.generation >= present.generation:
