@@ -13,6 +13,7 @@ from purekube.cel.values import Duration, Timestamp
 _RFC3339: Final = re.compile(
     r"(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}):(\d{2}):(\d{2})(?:\.(\d{1,9})\d*)?([Zz]|[+-]\d{2}:\d{2})?)?", re.ASCII
 )
+_STRICT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?(?:Z|[+-]\d{2}:\d{2})", re.ASCII)
 _OFFSET: Final = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _FIRST: Final = (date(1, 1, 1).toordinal() - _EPOCH) * 86_400 * NANOS
@@ -26,8 +27,17 @@ def parse_duration(text: str) -> Duration | None:
     return None if nanos is None else Duration(nanos)
 
 
+def parse_rfc3339(text: str) -> Timestamp | None:
+    """Return the timestamp in an RFC 3339 text in its exact form, with a time zone; None for any other text."""
+    # That is what the CEL of the API server takes (cel-go: common/types/string.go, ConvertToType).
+    return parse_timestamp(text) if _STRICT.fullmatch(text) else None
+
+
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Return the timestamp in an RFC 3339 text; None for any other text. A date alone means midnight in UTC."""
+    """Return the timestamp in a text of the formats `date-time` and `date` of a schema; None for any other text.
+
+    These have more forms than RFC 3339: without a time zone a time is in UTC, and a date alone means midnight.
+    """
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None

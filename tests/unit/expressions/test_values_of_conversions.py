@@ -157,10 +157,13 @@ bytes(x.one) => EvaluationError: no such overload [1 0 0]
 timestamp('2026-01-02T03:04:05Z') == timestamp(1767323045) => True
 timestamp(timestamp(5)) == timestamp(5) => True
 timestamp(0) => timestamp(0)
-timestamp('2026-01-02') => timestamp(1767312000000000000)
-timestamp('2026-01-02t03:04:05.5+01:30') => timestamp(1767317645500000000)
-timestamp('2026-01-02 03:04:05-01:30') => timestamp(1767328445000000000)
-timestamp('2026-01-02T03:04:05') => timestamp(1767323045000000000)
+timestamp('2026-01-02') => EvaluationError: '2026-01-02' is no timestamp such as 2026-01-31T12:00:00Z
+timestamp('2026-01-02t03:04:05.5+01:30') => EvaluationError: '2026-01-02t03:04:05.5+01:30' is no timestamp such as 2026-01-31T12:00:00Z
+timestamp('2026-01-02 03:04:05-01:30') => EvaluationError: '2026-01-02 03:04:05-01:30' is no timestamp such as 2026-01-31T12:00:00Z
+timestamp('2026-01-02T03:04:05') => EvaluationError: '2026-01-02T03:04:05' is no timestamp such as 2026-01-31T12:00:00Z
+timestamp('2026-01-02T03:04:05.5+01:30') => timestamp(1767317645500000000)
+timestamp('2026-01-02T03:04:05-01:30') => timestamp(1767328445000000000)
+timestamp('2026-01-02T03:04:05z') => EvaluationError: '2026-01-02T03:04:05z' is no timestamp such as 2026-01-31T12:00:00Z
 timestamp('2026-01-02T24:00:00Z') => EvaluationError: '2026-01-02T24:00:00Z' is no timestamp such as 2026-01-31T12:00:00Z
 timestamp('2026-01-02T23:60:00Z') => EvaluationError: '2026-01-02T23:60:00Z' is no timestamp such as 2026-01-31T12:00:00Z
 timestamp('2026-01-02T23:59:60Z') => EvaluationError: '2026-01-02T23:59:60Z' is no timestamp such as 2026-01-31T12:00:00Z

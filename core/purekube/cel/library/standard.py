@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.durations import NANOS
 from purekube.cel.limits import Budget, EvaluationError, no_overload, of_type
-from purekube.cel.moments import duration_text, parse_duration, parse_timestamp, timestamp_of, timestamp_text
+from purekube.cel.moments import duration_text, parse_duration, parse_rfc3339, timestamp_of, timestamp_text
 from purekube.cel.signatures import built, function, text_cost
 from purekube.cel.values import (
     INT_MAX,
@@ -193,7 +193,7 @@ def _timestamp(value: Any) -> Timestamp:
         return value
     if isinstance(value, int) and not isinstance(value, bool):
         return timestamp_of(int(value) * NANOS)
-    timestamp = parse_timestamp(text_of(value))
+    timestamp = parse_rfc3339(text_of(value))
     if timestamp is None:
         raise EvaluationError(f"{value[:64]!r} is no timestamp such as 2026-01-31T12:00:00Z")
     return timestamp
