@@ -158,6 +158,19 @@ def test_a_shard_without_a_leader_fires_while_the_others_and_the_boxes_have_thei
     assert found == {("vworkspace-system", second): 0.0}
 
 
+@pytest.mark.parametrize(
+    ("shards", "absent"), [(["0/4", "1/4", "2/4", "3/4"], ""), (["0/4", "1/4", "3/4"], "4"), (["0/1", "0/1"], "")]
+)
+def test_a_shard_without_a_pod_fires_although_no_metric_is_about_it_any_more(shards: list[str], absent: str) -> None:
+    """The alert on a Lease without a leader is silent then: no pod reports the Lease."""
+    pods = [*shards, *shards, "0/1"]  # a leader and a standby each, and the pod of a box
+    samples = [sample for shard in pods for sample in _series(ProcessStats(0.0, shard=Shard.of(shard)))]
+
+    found = alerting(RULES["VWorkspaceOperatorShardAbsent"]["expr"], samples)
+
+    assert found == ({("vworkspace-system", absent): 1.0} if absent else {})
+
+
 def test_each_says_what_to_do_in_commands_and_reasons_that_there_are() -> None:
     known = {str(reason) for rows in TABLE.values() for row in rows for reason in row.reasons}
     known |= {str(reason) for reason in (*GraphReason, *ReconcileErrorCause)} | {"NamespaceNotSelected"}
@@ -188,6 +201,7 @@ AGE = (
     'vworkspace_operator_instances_oldest_seconds{namespace="v", pod="p", condition="Ready", status="False", '
     'reason="Installing"}'
 )
+SHARD = "vworkspace_operator_shard_info"
 FAILED = 'vworkspace_operator_operation_total{namespace="v", pod="p", type="Backup", engine="velero", phase="Failed"}'
 
 
@@ -223,7 +237,13 @@ def test_prometheus_fires_after_the_age_and_falls_silent_after_it(tmp_path: Path
         {"series": FAILED, "values": "0x10 1x80"},
     ]
     failed = {"namespace": "v", "type": "Backup", "engine": "velero"}
+    series += [
+        {"series": f'{SHARD}{{namespace="v", pod="{pod}", shard="{shard}", shards="2"}}', "values": values}
+        for pod, shard, values in (("a", 0, "1x90"), ("b", 0, "1x90"), ("c", 1, "1x30 _x60"))
+    ]
     tests = [
+        fires("VWorkspaceOperatorShardAbsent", 30, None),
+        fires("VWorkspaceOperatorShardAbsent", 50, {"namespace": "v", "shards": "2"}),
         fires("VWorkspaceApplicationNotReady", 15, None),
         fires("VWorkspaceApplicationNotReady", 18, not_ready),
         fires("VWorkspaceApplicationNotReady", 22, None),

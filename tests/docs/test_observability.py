@@ -25,6 +25,7 @@ TARGET = {"namespace", "pod", "job"}
 
 PROCESS = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
 WORDS = {"by", "sum", "max", "min", "count", "rate", "increase", "absent", "histogram_quantile", "label_values"}
+WORDS |= {"group", "count_values", "unless"}
 LABELS: dict[str, set[str]] = PROCESS | {
     name: set(metric.labels) | ({"le"} if name.endswith("_bucket") else set())
     for metric in CATALOGUE
