@@ -14,7 +14,7 @@ from tests.support.server_thread import served, wall_clock, wired
 
 pytestmark = pytest.mark.slow
 
-SERVICE = "vworkspace-controllers-webhook"
+SERVICE = "vworkspace-controller-shops-webhook"
 MODULE = """
 import attrs
 from purekube.reconcilers import Problem, Reconciler, Result, resource, reviewed

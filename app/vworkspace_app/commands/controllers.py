@@ -20,7 +20,7 @@ from vworkspace_app.commands.box.manifests import former_kinds
 from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
 from vworkspace_app.commands.shared.options import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
-from vworkspace_app.install.extension_manifests import SERVED_AS, controllers_installation
+from vworkspace_app.install.extension_manifests import controllers_installation
 from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings
@@ -62,7 +62,8 @@ def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBO
     """
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
-    return dump([_labelled(_definition(one, trust), name) for one, name in loaded.kinds.items()], output)
+    served_as = _installation_of(loaded)
+    return dump([_labelled(_definition(one, served_as, trust), name) for one, name in loaded.kinds.items()], output)
 
 
 def _labelled(definition: Manifest, name: str) -> dict[str, Any]:
@@ -70,11 +71,11 @@ def _labelled(definition: Manifest, name: str) -> dict[str, Any]:
     return {**definition, "metadata": {**definition["metadata"], "labels": {CONTROLLER_NAME: name}}}
 
 
-def _definition(kind: Resource[Any, Any], trust: WebhookTrust) -> Manifest:
+def _definition(kind: Resource[Any, Any], served_as: str, trust: WebhookTrust) -> Manifest:
     if not kind.versions:
         return kind.crd()
     _have_trust(kind, trust)
-    return with_conversion(kind.crd(), SERVED_AS, trust)
+    return with_conversion(kind.crd(), served_as, trust)
 
 
 def _have_trust(kind: Resource[Any, Any], trust: WebhookTrust) -> None:
@@ -113,7 +114,7 @@ def render_controller_manifests(
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
     for resource in hooked:
         _have_trust(resource, trust)
-    name = _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
+    name = _installation_of(loaded)
     roles = _roles(loaded, attrs.evolve(options, account=name))
     parts = controllers_installation(name, names, roles, image, options, hooked, trust)
     return dump(list(parts), output)
@@ -125,6 +126,11 @@ def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str
         yield from roles_of(_name(composite.name), composite_access(composite), owners, options)
     for made in loaded.made:
         yield from roles_of(_name(name_of(made)), CompositeAccess(controller_access((made,))), (), options)
+
+
+def _installation_of(loaded: LoadedControllers) -> str:
+    """Return the name of the installation that runs these controllers in one process."""
+    return _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
 
 
 def _name(controller: str) -> str:
@@ -162,7 +168,8 @@ def crds(
 ) -> None:
     """Print the CRDs of the kinds that controllers have classes of.
 
-    The CRD of a kind with several versions names the Service vworkspace-controllers-webhook as its conversion webhook.
+    The CRD of a kind with several versions names the Service of its conversion webhook, which `controllers manifests`
+    prints for the same controllers: vworkspace-controller-NAME-webhook, or vworkspace-controllers-webhook of several.
     Example:
 
         vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
@@ -207,7 +214,8 @@ def manifests(
         Parameter(
             read=read_authority,
             help="For kinds with several versions, or reviewed in Python: PEM file with the authority of the webhook's "
-            "certificate, which is in the Secret vworkspace-controllers-webhook-tls.",
+            "certificate, which is in the Secret vworkspace-controller-NAME-webhook-tls, for several controllers "
+            "vworkspace-controllers-webhook-tls.",
         ),
     ] = b"",
     cert_manager: CertManager = False,

@@ -161,10 +161,6 @@ def _hash(files: Mapping[str, str]) -> dict[str, str]:
     return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
 
 
-SERVED_AS: Final = "vworkspace-controllers"
-"""The name of the installation that serves the webhooks of controllers, by Service vworkspace-controllers-webhook."""
-
-
 def controllers_installation(
     name: str,
     names: Sequence[str],
@@ -176,20 +172,20 @@ def controllers_installation(
 ) -> Iterator[Mapping[str, Any]]:
     """Yield all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
 
-    `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound. `names` are the
-    controllers to run, whose packages are in `image`. `hooked` are the kinds whose webhooks the process serves. `trust`
-    has the authority by which the API server trusts these webhooks.
+    `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `<name>-webhook` is that
+    of the Service of webhooks. `names` are the controllers to run, whose packages are in `image`. `hooked` are the
+    kinds whose webhooks the process serves. `trust` has the authority by which the API server trusts these webhooks.
     """
     yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
     yield from roles
     runs = container(image, "", _controller_arguments(name, names, options))
     spec = pod(name, runs, {"matchLabels": labels_of(name)})
     if hooked:
-        serve_webhooks(runs, spec, SERVED_AS)
+        serve_webhooks(runs, spec, name)
     yield deployment_of(name, spec, options, {})
     yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if hooked else ())))
     if hooked:
-        yield from review_webhooks(SERVED_AS, hooked, meta_of(name, options.namespace), trust)
+        yield from review_webhooks(name, hooked, meta_of(name, options.namespace), trust)
 
 
 def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[str]:

@@ -101,7 +101,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
     (tmp_path / "broken.py").write_text("import nowhere_to_be_found\n")
     yield install
     for name in set(sys.modules) - known:
-        if name in ("shops", "broken", "stalls"):
+        if name in ("shops", "broken", "stalls", "booths"):
             del sys.modules[name]
 
 
@@ -271,6 +271,28 @@ def test_what_serves_several_versions_is_printed_with_all_that_the_definition_na
     template = printed["Deployment"]["spec"]["template"]
     assert service["spec"]["selector"].items() <= template["metadata"]["labels"].items()
     secrets = [volume["secret"]["secretName"] for volume in template["spec"]["volumes"] if "secret" in volume]
-    assert secrets == [printed["Certificate"]["spec"]["secretName"]] == ["vworkspace-controllers-webhook-tls"]
+    assert secrets == [printed["Certificate"]["spec"]["secretName"]] == ["vworkspace-controller-stalls-webhook-tls"]
     (runs,) = template["spec"]["containers"]
     assert {"--webhook-listen=[::]:9443", "--webhook-certificates=/var/run/vworkspace/webhook-tls"} <= set(runs["args"])
+
+
+@pytest.mark.slow
+def test_two_installations_in_one_namespace_share_no_service(package: Callable[..., Path]) -> None:
+    """The second Service took the first one's place: each write of the first kind was refused."""
+    folder = package("shops")
+    (folder / "stalls.py").write_text(VERSIONED)
+    booths = VERSIONED.replace("class Stalls", "class Booths").replace('"Stall"', '"Booth"')
+    (folder / "booths.py").write_text(booths)
+    trust = WebhookTrust("vworkspace-system", cert_manager=True)
+
+    def printed(*names: str) -> set[tuple[str, str]]:
+        text = render_controller_manifests(names, "r/stalls:1", RoleOptions(), Format.YAML, trust)
+        return {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(text)}
+
+    assert printed("stalls:Stalls") & printed("booths:Booths") == set()
+    both = ("stalls:Stalls", "booths:Booths")
+    named = {
+        one["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"]
+        for one in yaml.safe_load_all(render_crds(both, Format.YAML, trust))
+    }
+    assert {("Service", name) for name in named} == {one for one in printed(*both) if one[0] == "Service"}
