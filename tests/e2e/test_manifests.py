@@ -235,6 +235,7 @@ def test_what_is_printed_for_the_operator_can_be_deleted_without_the_application
         ),
         (["--setting", "allowed-chart-sources=oci://a.example/x"], {"allowedChartSources": "oci://a.example/x"}),
         (["--release-account", "deployer"], {"serviceAccount": "deployer"}),
+        (["--release-account", "deployer", "--profile", "single-tenant"], {"serviceAccount": "deployer"}),
     ],
 )
 def test_a_profile_is_settings_that_run_takes_and_each_can_be_said_otherwise_RUN_12(

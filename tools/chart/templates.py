@@ -14,6 +14,7 @@ from purekube.apimachinery.fields import camel
 from purekube.controller.shard import Shard
 from tools.chart.template import Each, Guard, Number, Rest, Spread, When, Yaml, either, template, with_texts
 from vworkspace_app.install.chart_values import (
+    NAMED_TWICE,
     NO_AUTHORITY,
     NO_CLUSTER_ID,
     NO_TAG,
@@ -320,6 +321,9 @@ _HELPERS: Final = f"""\
 {{{{- /* The settings of the profile, and over them what is said by name. */}}}}
 {{{{- define "{NAME}.settings" -}}}}
 {{{{- $profile := include "{NAME}.profile" $ | fromYaml }}}}
+{{{{- if ne $.Values.releaseAccount "{_PLAIN.release_account}" }}}}
+{{{{- $profile = omit $profile "serviceAccount" }}}}
+{{{{- end }}}}
 {{{{- mergeOverwrite $profile $.Values.settings | toYaml }}}}
 {{{{- end }}}}
 
@@ -361,6 +365,13 @@ _HELPERS: Final = f"""\
 {{{{- end }}}}
 {{{{- if eq $.Values.releaseAccount "{RUNNER}" }}}}
 {{{{- fail "releaseAccount: {NOT_THE_RUNNER}" }}}}
+{{{{- end }}}}
+{{{{- $named := dict }}}}
+{{{{- range $.Values.tenants }}}}
+{{{{- if hasKey $named .namespace }}}}
+{{{{- fail (printf "tenants: {NAMED_TWICE.format("%s")}" .namespace) }}}}
+{{{{- end }}}}
+{{{{- $_ := set $named .namespace true }}}}
 {{{{- end }}}}
 {{{{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}}}
 {{{{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}}}

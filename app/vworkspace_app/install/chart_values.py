@@ -3,6 +3,7 @@
 The chart's templates print the same for the same values; a test compares both over many of them (SEE-5).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache
@@ -317,6 +318,7 @@ def _problems(values: Mapping[str, Any]) -> Iterator[Problem]:
 
 NO_CLUSTER_ID: Final = "is needed without a control plane: what the label app.vworkspace.io/cluster-id says on objects"
 NO_AUTHORITY: Final = "is needed where the webhooks have no certificate by cert-manager: the authority of yours, PEM"
+NAMED_TWICE: Final = "names {} twice: give each namespace one entry"
 NO_TAG: Final = "is needed, or image.digest: which image to run"
 
 
@@ -334,6 +336,9 @@ def _clashes(values: OperatorChartValues) -> Iterator[Problem]:
         yield Problem("webhooks.caBundle", WITH_A_KEY)
     if values.release_account == RUNNER:
         yield Problem("releaseAccount", NOT_THE_RUNNER)
+    counted = Counter(one.namespace for one in values.tenants)
+    for namespace in sorted(name for name, count in counted.items() if count > 1):
+        yield Problem("tenants", NAMED_TWICE.format(namespace))
     for setting in _SETTINGS:
         if setting.key in values.settings:
             try:

@@ -110,11 +110,14 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
         arguments.append("--applied-boxes")
     if options.webhooks:
         arguments += [f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
-    if options.release_account != InstallOptions().release_account:
+    names_account = options.release_account != InstallOptions().release_account
+    if names_account:
         arguments.append(f"--service-account={options.release_account}")
     if options.pods.boxes:
         arguments.append("--box=" + ",".join(_box_file(index, box) for index, box in enumerate(options.pods.boxes)))
-    arguments += profile_flags(options.profile, options.settings, agent=options.agent)
+    # The profile single-tenant would name no account after it.
+    replaced = ("service_account",) if names_account else ()
+    arguments += profile_flags(options.profile, options.settings, agent=options.agent, without=replaced)
     return [*arguments, *options.pods.extra_args]
 
 

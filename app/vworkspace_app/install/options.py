@@ -6,7 +6,7 @@ A profile sets some settings of `run`, strict ones for a cluster with several te
 
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from enum import Enum, StrEnum, auto
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -89,13 +89,16 @@ CHOSEN_SETTINGS: Final = tuple(setting for setting in SETTINGS if setting.name n
 """The settings of `run` that users may choose for an installation."""
 
 
-def profile_flags(profile: Profile, chosen: Mapping[str, str], *, agent: bool) -> list[str]:
+def profile_flags(
+    profile: Profile, chosen: Mapping[str, str], *, agent: bool, without: Container[str] = ()
+) -> list[str]:
     """Return the command-line arguments of `run` that set the settings of a profile.
 
     The user's settings `chosen` are included, and replace those of the profile. If `agent` is False, the profile's
-    settings about jobs are left out.
+    settings about jobs are left out. `without` names settings that an option replaces.
     """
-    desired = {**profile_settings(profile, agent=agent), **chosen}
+    of_profile = profile_settings(profile, agent=agent)
+    desired = {**{name: text for name, text in of_profile.items() if name not in without}, **chosen}
     return [_flag(_BY_NAME[name], text) for name, text in sorted(desired.items())]
 
 

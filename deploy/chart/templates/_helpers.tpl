@@ -34,6 +34,9 @@
 {{- /* The settings of the profile, and over them what is said by name. */}}
 {{- define "vworkspace-operator.settings" -}}
 {{- $profile := include "vworkspace-operator.profile" $ | fromYaml }}
+{{- if ne $.Values.releaseAccount "vworkspace-release" }}
+{{- $profile = omit $profile "serviceAccount" }}
+{{- end }}
 {{- mergeOverwrite $profile $.Values.settings | toYaml }}
 {{- end }}
 
@@ -77,6 +80,13 @@ allowedImages: "none.invalid/"
 {{- end }}
 {{- if eq $.Values.releaseAccount "vworkspace-operation-runner" }}
 {{- fail "releaseAccount: is the account that Operations run as, which has no rights: name another one for releases" }}
+{{- end }}
+{{- $named := dict }}
+{{- range $.Values.tenants }}
+{{- if hasKey $named .namespace }}
+{{- fail (printf "tenants: names %s twice: give each namespace one entry" .namespace) }}
+{{- end }}
+{{- $_ := set $named .namespace true }}
 {{- end }}
 {{- if and $.Values.webhooks.enabled (semverCompare "<1.28.0-0" $.Capabilities.KubeVersion.Version) }}
 {{- fail "webhooks.enabled: needs Kubernetes 1.28 or newer" }}

@@ -63,6 +63,7 @@ def without_keep(manifest: dict[str, Any]) -> dict[str, Any]:
 @given(given_values=values)
 @example(given_values=EVERYTHING)
 @example(given_values={})
+@example(given_values={"profile": "single-tenant", "releaseAccount": "deployer"})
 @example(given_values={"resources": {"limits": None}})
 def test_helm_makes_what_manifests_prints(helm: Helm, given_values: dict[str, Any]) -> None:
     assert rendered(helm, given_values) == expected(given_values)
@@ -121,6 +122,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"image": {"repository": "ghcr.io/acme/vw"}}, "image.tag", "image.digest"),
     ({"tenants": [{}]}, "tenants[0]", "namespace"),
     ({"tenants": [{"namespace": "Org"}]}, "tenants[0].namespace", "Org"),
+    ({"tenants": [{"namespace": "a"}, {"namespace": "a", "releaseRole": "edit"}]}, "tenants", "names a twice"),
     ({"settings": {"allowHttp": "yes"}}, "settings.allowHttp", "boolean"),
     ({"settings": {"listen": "0.0.0.0:1"}}, "settings", "listen"),
     ({"env": {"A": 1}}, "env.A", "string"),
