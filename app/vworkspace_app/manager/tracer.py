@@ -11,7 +11,7 @@ from typing import Final
 import anyio
 import structlog
 
-from purekube.apimachinery.errors import Invalid, OperatorError
+from purekube.apimachinery.errors import Invalid, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
 from purekube.controller.backoff import Backoff
 from purekube.controller.informer.changes import CacheChange, ChangeType
@@ -30,6 +30,8 @@ MOST_WAITING: Final = 4_096
 _AT_ONCE: Final = 512
 _GATHER_SECONDS: Final = 1.0
 _BACKOFF: Final = Backoff(base=1.0, cap=60.0)
+_LONGEST_RETRY_SECONDS: Final = 300.0
+"""The longest time for which a collector may ask to be spared."""
 
 
 class Tracer:
@@ -57,6 +59,7 @@ class Tracer:
         self._recorder: TraceRecorder | None = None
         self._waiting = deque[Span](maxlen=MOST_WAITING)
         self._lost = 0
+        self._retry_after = 0.0
         self._news = anyio.Event()
         for runner in informers:
             runner.subscribe(self._changed)
@@ -74,7 +77,8 @@ class Tracer:
         failures = 0
         while True:
             await self._news.wait()
-            await self._clock.sleep(_GATHER_SECONDS if not failures else _BACKOFF.delay(failures, self._random()))
+            backoff = _BACKOFF.delay(failures, self._random()) if failures else _GATHER_SECONDS
+            await self._clock.sleep(max(backoff, self._retry_after))
             failures = await self._deliver(failures)
             self._news = anyio.Event()
             if self._waiting:
@@ -118,6 +122,7 @@ class Tracer:
         `failures` is the number before this attempt.
         """
         batch = [self._waiting.popleft() for _ in range(min(_AT_ONCE, len(self._waiting)))]
+        self._retry_after = 0.0
         try:
             await self._receiver.send(otlp(batch, self._cluster, self._version))
         except Invalid as error:
@@ -126,6 +131,8 @@ class Tracer:
         except OperatorError as error:
             if not failures:
                 _log.warning("spans are not delivered; trying again", error=error.message, waiting=len(batch))
+            if isinstance(error, Unavailable) and error.retry_after:
+                self._retry_after = min(error.retry_after, _LONGEST_RETRY_SECONDS)
             room = MOST_WAITING - len(self._waiting)
             self._lost += max(len(batch) - room, 0)
             self._waiting.extendleft(reversed(batch[len(batch) - min(room, len(batch)) :]))

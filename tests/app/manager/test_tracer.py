@@ -228,6 +228,20 @@ def test_work_never_waits_for_the_collector_and_spans_are_sent_once_it_is_back()
     assert traced(away_for_a_while, collector).named("job").name == "job"
 
 
+def test_a_collector_is_spared_for_as_long_as_it_asks_SEE_7() -> None:
+    """The header Retry-After of OTLP over HTTP, by which a busy collector recovers."""
+    collector = Collector(answer=Unavailable("busy", retry_after=200.0))
+
+    async def busy_for_a_while(world: World, into: Collector) -> None:
+        await world.ready()
+        await world.clock.sleep(300)
+        assert 1 <= into.asked <= 2
+        into.answer = None
+        await world.clock.sleep(250)
+
+    assert traced(busy_for_a_while, collector).named("job").name == "job"
+
+
 @pytest.mark.slow
 def test_spans_that_a_collector_refuses_are_lost_and_later_ones_are_sent() -> None:
     collector = Collector(answer=Invalid("no such tenant"))
