@@ -1,13 +1,14 @@
-"""SEE-3: the list of objects as HTML: its counts, and where its links lead."""
+"""SEE-3: the list of objects, and that of jobs, as HTML: their counts, and where links lead."""
 
 from urllib.parse import parse_qsl, urlsplit
 
 from purekube.apimachinery.manifest import ObjectRef
 from tests.support.page_text import Element, elements
-from vworkspace_app.page.operator_screens import list_screen
+from vworkspace_app.page.operator_screens import jobs_part, list_screen
 from vworkspace_app.page.rendering import Renderer
-from vworkspace_app.page.screens import list_query
+from vworkspace_app.page.screens import PageContent, list_query
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.jobs.state import JobStage, JobState
 from vworkspace_core.overview.object_list import ListRow, list_view
 from vworkspace_core.overview.summary import OverviewState
 
@@ -57,3 +58,16 @@ def test_the_chosen_namespace_is_the_one_that_the_form_sends_SEE_3() -> None:
             one for one in drawn(f"namespace={namespace}") if one.tag == "option" and "selected" in one.attributes
         ]
         assert [one.attributes["value"] for one in chosen] == [namespace]
+
+
+def test_open_jobs_that_are_left_out_are_counted_SEE_3() -> None:
+    """With 203 open jobs the page showed 200, as if there were no more."""
+    jobs = [JobState(f"job-{at:03}", at, {}, None, "", None, JobStage.WAITING) for at in reversed(range(203))]
+    parts = Renderer("test", ()).screen(PageContent("Operator", "operator", (jobs_part(jobs, ()),)), "/").parts
+    text = "".join(part.html for part in parts.values())
+
+    assert "job-199" in text
+    assert "job-200" not in text
+    assert "and 3 younger ones" in text
+    few = Renderer("test", ()).screen(PageContent("Operator", "operator", (jobs_part(jobs[:2], ()),)), "/").parts
+    assert "younger" not in "".join(part.html for part in few.values())

@@ -1,7 +1,8 @@
 """The screens of an operator's page, and the parts that they consist of (SEE-3)."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from datetime import datetime
+from heapq import nsmallest
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Kind, metadata, ref_of
@@ -18,6 +19,7 @@ from vworkspace_app.page.screens import PageContent, ScreenPart
 from vworkspace_app.page.surroundings import CachedObject
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.control_plane.connection import Connectivity
+from vworkspace_core.jobs.state import JobState
 from vworkspace_core.overview.lanes import Lane, LaneQuery, job_lane, lane_of, lane_view
 from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
 from vworkspace_core.overview.object_list import ListView, redacted_summary
@@ -188,11 +190,7 @@ def operator_parts(components: Components) -> Iterator[ScreenPart]:
         "connection", "operator_connection.html", {"connection": _connection(agent), "severities": _CONNECTIONS}
     )
     yield ScreenPart("leases", "operator_leases.html", {"leases": components.leases(), "shard": str(components.shard)})
-    yield ScreenPart(
-        "jobs",
-        "operator_jobs.html",
-        {"jobs": _jobs(agent), "settled": list(job_entries(agent)), "has_agent": agent is not None},
-    )
+    yield jobs_part(None if agent is None else agent.state.jobs.values(), job_entries(agent))
     yield ScreenPart(
         "pools", "operator_pools.html", {"pools": [_pool(name, pool) for name, pool in components.worker_pools.items()]}
     )
@@ -264,9 +262,10 @@ def _severity_of(stats: InformerStats, in_trouble: bool) -> Severity:
     return Severity.GOOD if stats.has_synced else Severity.MOVING
 
 
-def _jobs(agent: Agent | None) -> list[dict[str, Any]]:
-    jobs = sorted(agent.state.jobs.values(), key=lambda job: job.arrival) if agent is not None else []
-    return [
+def jobs_part(jobs: Collection[JobState] | None, settled: Iterable[TimelineEntry]) -> ScreenPart:
+    """Return the part with the open jobs, the oldest first, and the settled ones. `jobs` is None without an agent."""
+    oldest = nsmallest(MOST, jobs or (), key=lambda job: job.arrival)
+    rows = [
         {
             "id": safe(job.id, 120),
             "ref": job.ref if job.ref is not None and job.ref.kind in OWN_KINDS else None,
@@ -274,5 +273,7 @@ def _jobs(agent: Agent | None) -> list[dict[str, Any]]:
             "stage": job.stage.value,
             "expires": job.expires_at,
         }
-        for job in jobs[:MOST]
+        for job in oldest
     ]
+    shown = {"jobs": rows, "left_out": len(jobs or ()) - len(rows), "settled": list(settled)}
+    return ScreenPart("jobs", "operator_jobs.html", {**shown, "has_agent": jobs is not None})

@@ -45,6 +45,12 @@ class Plan:
     """The deletes of all objects that are no longer wanted, including those that wait until the rest is ready."""
 
     @property
+    def former(self) -> tuple[ObjectRef, ...]:
+        """The objects that are no longer wanted, but are not being removed before the rest is ready."""
+        going = {one.ref for one in self.going}
+        return tuple(delete.ref for delete in self.unwanted if delete.ref not in going)
+
+    @property
     def is_ready(self) -> bool:
         """Report whether each object of the graph is ready, or does not count for the owner (`Observation.counts`)."""
         return all(observation.is_ready for observation in self.everything)

@@ -21,7 +21,7 @@ from purekube.controller.managed_fields import is_held_by_others
 from purekube.graph.account import GraphReason
 from purekube.graph.states import NodeState, Observation
 from vworkspace_core.overview.remedy import commands_in
-from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
+from vworkspace_core.overview.summary import FORMER, OverviewState, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
 
 if TYPE_CHECKING:
@@ -82,7 +82,8 @@ def tree_of_box(box: "Box", manifest: Manifest, observed: Snapshot, now: datetim
     summary = summary_of(box.kind, manifest)
     is_other = is_given and summary.state is OverviewState.READY
     shown = map(_as_differing, seen) if is_other else seen
-    return Branch(summary, tuple(_branch(box, parent, observation) for observation in shown))
+    former = (_former_branch(ref, observed.objects[ref]) for ref in found.former)
+    return Branch(summary, (*(_branch(box, parent, observation) for observation in shown), *former))
 
 
 def tree_of_marked(kind: Kind, manifest: Manifest, objects: Mapping[ObjectRef, Manifest]) -> Branch:
@@ -133,6 +134,11 @@ def _branch(box: "Box", parent: Parent, observation: Observation) -> Branch:
         node=_named(observation.node, observation.key),
         waits_for=observation.waits_for,
     )
+
+
+def _former_branch(ref: ObjectRef, live: Manifest) -> Branch:
+    told = attrs.evolve(summary_of_child(ref.kind, live), reason="Former", message=FORMER)
+    return Branch(told, node=_named(_label(live, BOXES.node), _label(live, BOXES.item)))
 
 
 def _kind(box: "Box", observation: Observation) -> Kind:

@@ -22,7 +22,7 @@ from purekube.graph.states import NodeState, Observation
 from vworkspace_core.overview.object_list import redacted_summary
 from vworkspace_core.overview.origin import ObjectOrigin, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node, urgency
-from vworkspace_core.overview.summary import Summary, summary_of, summary_of_child
+from vworkspace_core.overview.summary import FORMER, Summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
 
 MOST_NODES: Final = 200
@@ -173,7 +173,14 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
         for target in mine:
             edges += [ObjectGraphEdge(source, target, is_open[of]) for of, source in sources]
             edges += [] if sources else [ObjectGraphEdge(root.id, target)]
-    return _laid_out(nodes, edges)
+    leaving = (*explanation.plan.former, *(one.ref for one in explanation.plan.going if one.ref is not None))
+    former = _folded([_of_former(ref, observed.objects[ref]) for ref in leaving], "former ones", _MOST_ITEMS)
+    edges += [ObjectGraphEdge(root.id, node.id) for node in former]
+    return _laid_out([*nodes, *former], edges)
+
+
+def _of_former(ref: ObjectRef, live: Manifest) -> ObjectGraphNode:
+    return _of_summary(attrs.evolve(summary_of_child(ref.kind, live), reason="Former", message=FORMER))
 
 
 def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:

@@ -74,6 +74,10 @@ _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 _NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its label: label it, if it is to act on it."
 
 
+FORMER: Final = "no resource of its parent asks for it any more; it goes once the others are ready"
+"""The message for a child that a former version of its parent's controller created."""
+
+
 @attrs.frozen
 class Summary:
     """The summary of one object. `since` is when its state began, None if unknown.

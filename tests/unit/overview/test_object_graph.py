@@ -159,6 +159,28 @@ def test_the_graph_of_a_parent_has_each_node_with_its_gate_and_what_it_waits_for
     assert (found["web"].column, found["a"].column) == (1, 2)
 
 
+def test_a_child_that_no_node_asks_for_any_more_is_drawn_until_it_goes_SEE_3() -> None:
+    """A roll-out that stops leaves it: the new revision is not ready, and what its revision does not know stays."""
+    before, box = box_of(config("cache"), config("a")), box_of(deployment("web"), config("a"))
+    manifest = {**PARENT, "apiVersion": box.kind.api_version, "kind": box.kind.kind}
+    composite = composite_of(before)
+    made = composite.decide(composite.read(manifest), Snapshot(), NOW).applies
+    meta = {"uid": "u-2", "resourceVersion": "2"}
+    objects = {
+        apply.ref: {**apply.manifest, "metadata": {**apply.manifest["metadata"], **meta, "uid": apply.ref.name}}
+        for apply in made
+    }
+    assert {ref.name for ref in objects} == {"cache", "a"}
+
+    drawn = graph_of_parent(composite_of(box), manifest, Snapshot(objects=objects), NOW)
+    (former,) = [one for one in drawn.nodes if one.name == "cache"]
+    assert (former.reason, former.ref) == ("Former", ObjectRef(CONFIG_MAP, "n", "cache"))
+    assert any(edge.target == former.id for edge in drawn.edges)
+    tree = tree_of_box(box, manifest, Snapshot(objects=objects), NOW)
+    (child,) = [child.summary for child in tree.children if child.node == "cache"]
+    assert child.message == "no resource of its parent asks for it any more; it goes once the others are ready"
+
+
 def test_a_parent_that_is_being_deleted_is_drawn_with_the_objects_that_exist_SEE_3() -> None:
     box = box_of(config("a"))
     composite = composite_of(box)
