@@ -297,10 +297,14 @@ async def upgrade(c: InstanceCase) -> None:
         "Succeeded before Flux had that version",
         shown(live),
     )
+
+    async def override() -> Any:
+        return get_path(await c.get(target) or {}, "status", "releaseOverride")
+
+    holds(await c.seen(override), "status.releaseOverride does not name the version in force")
     await c.edit(target, {"metadata": {"annotations": {"example.com/touched": "1"}}})
     await anyio.sleep(c.quiet / 2)
-    override = get_path(await c.get(target) or {}, "status", "releaseOverride")
-    holds(override, "status.releaseOverride does not name the version in force")
+    holds(await override(), "another pass took back status.releaseOverride, which names the version in force")
 
 
 @check("REC-9", "an Upgrade that fails goes back to what ran before", needs=PLAYED)
