@@ -3,9 +3,11 @@ answer becomes an error of the core's closed set, and no token is ever shown."""
 
 import asyncio
 import json
+import sys
 import tracemalloc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -194,11 +196,27 @@ async def test_edge_9_a_watch_asks_for_bookmarks() -> None:
 
 
 async def test_who_we_are_is_said_in_every_request() -> None:
+    async with served(reply(MANIFEST), user_agent="shops/1.0") as (peer, api):
+        await api.get(RELEASE)
+
+    assert peer.requests[0].headers["user-agent"] == "shops/1.0"
+    assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+async def test_a_program_without_a_name_is_known_by_the_framework() -> None:
     async with served(reply(MANIFEST)) as (peer, api):
         await api.get(RELEASE)
 
-    assert peer.requests[0].headers["user-agent"].startswith("vworkspace-operator/")
-    assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert peer.requests[0].headers["user-agent"] == f"purekube/{version('purekube')}"
+
+
+async def test_a_program_without_metadata_of_its_packages_has_a_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a zip file, and where only the framework is installed: nothing asks for the metadata of the product."""
+    monkeypatch.setattr(sys, "path", [])
+    async with served(reply(MANIFEST)) as (peer, api):
+        await api.get(RELEASE)
+
+    assert peer.requests[0].headers["user-agent"] == "purekube"
 
 
 @pytest.mark.parametrize("name", ["x?force=true", "x#y", "a b", "é"])

@@ -138,6 +138,16 @@ def test_the_laboratory_alone_serves_an_api_server(wheels: Path, tmp_path: Path)
     subprocess.run([fresh.bin / "python", "-I", "-c", served], check=True)
 
 
+def test_the_framework_alone_calls_an_api_server_and_runs_controllers(wheels: Path, tmp_path: Path) -> None:
+    """Without the operator, as its README says."""
+    fresh = Environment(tmp_path)
+    fresh.pip("install", "--find-links", wheels, "purekube[run]")
+
+    assert fresh.packages() == {"purekube", "purekube_http", "purekube_run"}
+    used = "from purekube_http import KubeApiClient; from purekube_run.controller import runner"
+    subprocess.run([fresh.bin / "python", "-I", "-c", used], check=True)
+
+
 def test_the_extra_of_the_embedded_servers_serves_them(wheels: Path, tmp_path: Path) -> None:
     fresh = Environment(tmp_path)
     fresh.pip("install", "--find-links", wheels, f"{OPERATOR}[embedded]")

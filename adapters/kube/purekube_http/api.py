@@ -28,8 +28,8 @@ class KubeApiClient(KubeApi):
     than the 30 s that an admission webhook may take. A watch may be silent for its own timeout plus `watch_grace`.
     Token and CA files are read again after `credential_max_age` seconds. `observe` is called for every request, with
     its method, the status code or `<error>`, and the seconds until the answer began. `before_write` is called before
-    every write, and may stop it by raising an error. In addition to `KubeApi` the client has calls that only the
-    command-line commands need.
+    every write, and may stop it by raising an error. `user_agent` names the program in audit logs; without it the name
+    is purekube's. In addition to `KubeApi` the client has calls that only the command-line commands need.
     """
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:

@@ -37,7 +37,7 @@ class HttpTransport:
     of a connection. A watch may be silent for its own timeout plus `watch_grace`. Token and CA files are read again
     after `credential_max_age`. `observe` is called for every request, with its method, the status code or `<error>`,
     and the time until the answer began. `before_write` is called before every write, and may stop it by raising an
-    error.
+    error. `user_agent` names the program in audit logs; without it the name is purekube's.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class HttpTransport:
         credential_max_age: float = MAX_AGE,
         observe: Observe = lambda method, code, seconds: None,
         before_write: BeforeWrite = lambda: None,
+        user_agent: str = "",
     ) -> None:
         timeout = aiohttp.ClientTimeout(
             connect=request_timeout, sock_connect=connect_timeout, sock_read=request_timeout
@@ -60,6 +61,7 @@ class HttpTransport:
             "credential_max_age": credential_max_age,
             "observe": observe,
             "before_write": before_write,
+            "user_agent": user_agent,
         }
         self._timeout = timeout
         self._watch_grace = watch_grace

@@ -9,7 +9,6 @@ import logging
 import socket
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from typing import Any
 
 import aiohttp
@@ -28,9 +27,6 @@ Observe = Callable[[str, str, float], None]
 
 BeforeWrite = Callable[[], None]
 """A callback just before bytes of a write are sent; it raises to stop the write (the leader's fence, RUN-4)."""
-
-# The name in audit logs; without a fieldManager the server would also take it for the field manager (S-53).
-_HEADERS = {"User-Agent": f"vworkspace-operator/{version('vworkspace-operator')}", "Accept": "application/json"}
 
 # Load balancers in front of API servers often drop connections that were idle for a minute, without a notice.
 _IDLE_SECONDS = 30.0
@@ -73,7 +69,7 @@ class ConnectionPool:
     There are at most `connections` at once (0: no limit). With `keep` an idle connection is kept for 30 s, otherwise
     each connection serves one request. `observe` is called for every request, with its method, the status code or
     `<error>`, and the seconds until the answer began. Raises Permanent if the configured address is unusable, or if
-    certificates or keys cannot be loaded.
+    certificates or keys cannot be loaded. Each request carries `user_agent` as its User-Agent.
     """
 
     def __init__(
@@ -86,8 +82,10 @@ class ConnectionPool:
         credential_max_age: float,
         observe: Observe,
         before_write: BeforeWrite,
+        user_agent: str = "",
     ) -> None:
         self._server = _address(config)
+        self._headers = {"User-Agent": user_agent or _own_name(), "Accept": "application/json"}
         self._context = tls_context(config)
         self._authorities = authority_file(config, self._context, credential_max_age)
         self._certificate = client_certificate(config, self._context, credential_max_age)
@@ -185,7 +183,7 @@ class ConnectionPool:
                 keepalive_timeout=_IDLE_SECONDS if self._keep else None,
             )
             self._session = aiohttp.ClientSession(
-                connector=connector, headers=_HEADERS, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+                connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
             )
             # aiohttp would repeat a read whose connection broke (aiohttp/client.py, IDEMPOTENT_METHODS); here the
             # caller decides about every failure.
@@ -206,6 +204,16 @@ class _Connector(aiohttp.TCPConnector):
         if ends and protocol.transport is not None:
             protocol.transport.abort()
         super()._release(key, protocol, should_close=should_close)
+
+
+def _own_name() -> str:
+    """Return the User-Agent of a program that names none: this distribution and, where it is known, its version."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import
+
+    try:
+        return f"purekube/{version('purekube')}"
+    except PackageNotFoundError:
+        return "purekube"
 
 
 def _address(config: SingleConfig) -> str:

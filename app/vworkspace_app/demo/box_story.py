@@ -34,6 +34,7 @@ from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
+from vworkspace_app import USER_AGENT
 from vworkspace_app.demo.demo_world import open_group
 from vworkspace_app.demo.narrator import Narrator, Sighting, Spectator, Wanted, gone
 from vworkspace_app.demo.stage import Stage
@@ -92,8 +93,8 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
         url = await stack.enter_async_context(cluster.serving())
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, url)
-        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
-        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
         clock = SystemClock()
         events = BackgroundEvents(api, clock, instance="demo", field_manager=FIELD_MANAGER)
         options = ManagerOptions(random.random)

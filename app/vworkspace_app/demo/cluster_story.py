@@ -43,7 +43,7 @@ from purekube.ports import PatchType
 from purekube_http import KubeApiClient, load_config, with_token
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app import VERSION
+from vworkspace_app import USER_AGENT, VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.demo_world import start_operator
@@ -360,7 +360,7 @@ async def open_cluster_world(
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
         config = load_config(options.kubeconfig)
-        api = await stack.enter_async_context(KubeApiClient(config))
+        api = await stack.enter_async_context(KubeApiClient(config, user_agent=USER_AGENT))
         await require(api)
         ground = ClusterFixture(api, f"vworkspace-demo-{secrets.token_hex(3)}")
         application = _application(stack, options, named, ground)
@@ -368,7 +368,8 @@ async def open_cluster_world(
         await stack.enter_async_context(prepared(ground, stage))
         if named is None:
             await ground.forbid_services()
-        operator = await stack.enter_async_context(KubeApiClient(with_token(config, await ground.token())))
+        credential = with_token(config, await ground.token())
+        operator = await stack.enter_async_context(KubeApiClient(credential, user_agent=USER_AGENT))
         spectator = Spectator(api, started, (*WATCHED, OPERATION), ground.applications, options.timeout)
         settings = OperatorSettings(
             Settings(cluster_id=ground.name), identity="demo", namespace=ground.namespace, version=VERSION

@@ -25,7 +25,7 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app import VERSION
+from vworkspace_app import USER_AGENT, VERSION
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.live_credential import CredentialsSource, Live
 from vworkspace_app.demo.narrator import WATCHED, Narrator, Spectator
@@ -114,8 +114,8 @@ async def open_world(
         url = await stack.enter_async_context(cluster.serving())
         kubeconfig = folder / "kubeconfig"
         write_kubeconfig(kubeconfig, url)
-        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
-        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig)))
+        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
+        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
         spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
         settings = OperatorSettings(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION

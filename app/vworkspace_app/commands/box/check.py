@@ -19,6 +19,7 @@ from purekube_run.boxes.installed import installed_definitions, missing_definiti
 from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.versions.round_trips import RoundTrips, round_trips
+from vworkspace_app import USER_AGENT
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds
 
@@ -67,7 +68,7 @@ def _installed(kubeconfig: Path, names: Sequence[str]) -> list[CrdVersions]:
     from purekube_http import KubeApiClient, load_config
 
     async def ask() -> list[CrdVersions]:
-        async with KubeApiClient(load_config(kubeconfig)) as api:
+        async with KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT) as api:
             return await installed_definitions(api, names)
 
     try:

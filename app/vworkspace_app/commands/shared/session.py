@@ -12,6 +12,7 @@ from purekube.apimachinery.errors import OperatorError
 from purekube_http import KubeApiClient, load_config
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
+from vworkspace_app import USER_AGENT
 
 
 def form_of(output: str) -> Format | None:
@@ -34,7 +35,7 @@ class CommandContext:
         """
 
         async def main() -> T:
-            async with KubeApiClient(load_config(kubeconfig)) as api:
+            async with KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT) as api:
                 return await work(api)
 
         return anyio.run(main)
