@@ -12,10 +12,8 @@ unknown, so that every error is one line that names the help to read.
 import argparse
 import inspect
 import os
-import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from difflib import get_close_matches
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NoReturn, get_args, get_origin
@@ -277,6 +275,8 @@ def alike(word: str, known: Iterable[str]) -> str:
 
     Return "" if no known word is similar.
     """
+    from difflib import get_close_matches  # a fiftieth of the start of a command, for none that is spelt right
+
     return "".join(f"; did you mean {match}?" for match in get_close_matches(word, [*known], 1))
 
 
@@ -305,7 +305,9 @@ def _is_plain(argument: Argument) -> bool:
 
 def width() -> int:
     """Return the width of help texts in columns: the terminal's width, at most 100, or 80 without a terminal."""
-    return min(shutil.get_terminal_size().columns, _WIDEST)
+    from shutil import get_terminal_size  # slow to import, and only help is folded
+
+    return min(get_terminal_size().columns, _WIDEST)
 
 
 def command_help(chain: str, function: Callable[..., Any], commands: Iterable[str] = ()) -> str:

@@ -23,7 +23,7 @@ from purekube.ports import KubeApi, PatchType
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import USAGE, CommandError
-from vworkspace_app.install.options import INSTANCE_LABELS
+from vworkspace_app.install.names import INSTANCE_LABELS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import CLI_MANAGER, OPERATION_UID
 from vworkspace_core.credentials.secret import CredentialKey, secret_ref

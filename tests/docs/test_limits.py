@@ -46,7 +46,7 @@ LIMITS = (
     Limit("Head of a request to a port", constant("purekube_run.process.http._LONGEST_HEAD") / KIB, "32 KiB"),
     Limit("Levels of an object", constant("purekube.apimachinery.nesting.LEVELS"), "150"),
     Limit("Line of a watch", constant("purekube_http.lines.LINE_LIMIT") / MIB, "32 MiB"),
-    Limit("Objects on a page", constant("purekube.controller.informer.messages.PAGE_SIZE"), "150"),
+    Limit("Objects on a page", constant("purekube.controller.informer.outline.PAGE_SIZE"), "150"),
     Limit("Body of an answer", constant("vworkspace_odoo.decoding.LONGEST_BODY") / MIB, "16 MiB"),
     Limit("Values in an answer", constant("vworkspace_odoo.decoding.MOST_VALUES"), "400,000"),
     Limit("Jobs in an answer", constant("vworkspace_odoo.decoding.MOST_JOBS"), "1,000"),

@@ -16,7 +16,6 @@ from purekube.controller.informer.changes import CacheChange
 from purekube.controller.informer.machine import step
 from purekube.controller.informer.messages import (
     DEFAULT_POLICY,
-    PAGE_SIZE,
     Advance,
     BufferPage,
     DiscardPages,
@@ -43,6 +42,7 @@ from purekube.controller.informer.messages import (
     WakeRequested,
     WentQuiet,
 )
+from purekube.controller.informer.outline import PAGE_SIZE
 from purekube.controller.informer.store import ObjectStore, older
 from purekube.ports import Clock, KubeApi, WatchEvent
 from purekube_run.controller.informer_stats import Heartbeat, InformerCounters, InformerStats, by_its_roles

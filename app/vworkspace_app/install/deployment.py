@@ -8,12 +8,11 @@ from math import ceil
 from typing import Any, Final
 
 from purekube.controller.shard import WHOLE, Shard
-from vworkspace_app.install.names import NAME
+from vworkspace_app.install.names import INSTANCE_LABELS, NAME
 from vworkspace_app.install.network_objects import disruption_budget
 from vworkspace_app.install.options import (
     DEFAULT_RESOURCES,
     HEALTH_PORT,
-    INSTANCE_LABELS,
     SHARD_LABEL,
     TLS_FOLDER,
     TLS_SECRET,

@@ -1,5 +1,12 @@
-"""The name of the operator's Deployment and other objects. The module imports nothing else, so it is fast to import."""
+"""The name of the operator's Deployment and other objects, and their labels. The module imports nothing else, so it is
+fast to import.
+"""
 
 from typing import Final
 
 NAME: Final = "vworkspace-operator"
+INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
+"""The labels by which Services, budgets and policies select the operator's pods.
+
+They contain no version, since selectors are immutable.
+"""

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import yaml
 
-from vworkspace_app.install.names import NAME
-from vworkspace_app.install.options import HEALTH_PORT, INSTANCE_LABELS, WEBHOOK_PORT, InstallOptions, meta
+from vworkspace_app.install.names import INSTANCE_LABELS, NAME
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT, InstallOptions, meta
 from vworkspace_app.install.webhook_manifests import SERVICE
 
 _LINK_LOCAL: Final = "169.254.0.0/16"

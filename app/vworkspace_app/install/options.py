@@ -21,7 +21,7 @@ from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
-from vworkspace_app.install.names import NAME
+from vworkspace_app.install.names import INSTANCE_LABELS, NAME
 from vworkspace_app.settings.table import SETTINGS, Setting, as_text
 
 NO_IMAGE: Final = "none.invalid/"
@@ -37,11 +37,6 @@ TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
 WEBHOOK_PORT: Final = 9443
 HEALTH_PORT: Final = 8080
 """The port of metrics and probes."""
-INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
-"""The labels by which Services, budgets and policies select the operator's pods.
-
-They contain no version, since selectors are immutable.
-"""
 COMPONENT: Final = "app.kubernetes.io/component"
 """The label that distinguishes the parts of an installation."""
 SHARD_LABEL: Final = "vworkspace.io/shard"

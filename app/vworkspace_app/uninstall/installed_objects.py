@@ -24,8 +24,7 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.controller.ownership import is_controlled_by
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.names import NAME
-from vworkspace_app.install.options import INSTANCE_LABELS
+from vworkspace_app.install.names import INSTANCE_LABELS, NAME
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.api.installation import PRINTED, Installation

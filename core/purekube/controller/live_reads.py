@@ -6,8 +6,7 @@ import attrs
 
 from purekube.apimachinery.errors import Forbidden, Invalid, KindMissing, NotFound, Right, Unauthorized
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
-from purekube.controller.informer.messages import PAGE_SIZE
-from purekube.controller.informer.outline import bounded, is_outline
+from purekube.controller.informer.outline import PAGE_SIZE, bounded, is_outline
 from purekube.ports import KubeApi
 
 

@@ -19,7 +19,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
-from purekube.controller.informer.messages import PAGE_SIZE
+from purekube.controller.informer.outline import PAGE_SIZE
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi, KubeRequest, WatchEvent
 

@@ -14,13 +14,6 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.controller.backoff import Backoff
 from purekube.ports import WatchEvent
 
-PAGE_SIZE = 150
-"""The number of objects per page of a list.
-
-It is small because a decoded page takes many times its size in memory, and several kinds are listed at once at startup.
-"""
-
-
 _AFTER_FAILURE = Backoff(base=0.8, cap=30.0)
 _WHILE_MISSING = Backoff(base=0.8, cap=60.0)
 

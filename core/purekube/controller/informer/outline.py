@@ -15,6 +15,11 @@ OUTLINE: Final = "vworkspace.io/outline"
 
 HELD_WHOLE: Final = 32 * 1024
 """The longest JSON, in bytes, of an object that is kept in full; a longer one is reduced to its outline."""
+PAGE_SIZE: Final = 150
+"""The number of objects per page of a list.
+
+It is small because a decoded page takes many times its size in memory, and several kinds are listed at once at startup.
+"""
 _LARGEST_METADATA: Final = 8 * 1024
 _LARGEST_MEMBER: Final = 1024
 _LARGEST_STATUS: Final = 16 * 1024
