@@ -14,7 +14,8 @@ from tests.support.mutations import Write, judged_by_crd, schema_of, writes
 from tests.support.strategies import application_instances, clusters, operations
 from tests.support.violations import ADMISSION, CRD, Violation, instance, operation, placeholder, running
 from vworkspace_core.api.admission import admit
-from vworkspace_core.api.codec import CLASSES, unstructure
+from vworkspace_core.api.classes import CLASSES
+from vworkspace_core.api.codec import unstructure
 
 # What admission holds against an object and no CRD can: it says so in these words.
 ADMISSION_ONLY = (

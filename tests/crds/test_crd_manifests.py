@@ -11,7 +11,7 @@ import yaml
 
 from purekube.apimachinery.fields import CelRule, camel
 from tools.generate import generated_files, main
-from vworkspace_core.api.codec import CLASSES
+from vworkspace_core.api.classes import CLASSES
 from vworkspace_core.api.crd import crd_manifests
 
 ROOT = Path(__file__).resolve().parents[2]

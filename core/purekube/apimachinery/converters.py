@@ -20,32 +20,13 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, overrid
 from purekube.apimachinery.fields import camel
 from purekube.apimachinery.meta import ObjectMeta, OwnerReference
 from purekube.apimachinery.openapi import inner_type
-from purekube.apimachinery.problems import MOST_PROBLEMS
+from purekube.apimachinery.problems import MOST_PROBLEMS, type_name
 
 Hook = Callable[[Any, Any], Any]
 T = TypeVar("T")
 
 _OPEN: Final = frozenset({ObjectMeta, OwnerReference})
 """Classes that have only some of the fields that Kubernetes defines, so that `STRICT` permits further fields."""
-
-
-def type_name(value: Any) -> str:
-    """Return the JSON type of `value` for messages, such as `a string` or `null`."""
-    match value:
-        case None:
-            return "null"
-        case bool():
-            return "a boolean"
-        case int() | float():
-            return "a number"
-        case str():
-            return "a string"
-        case Mapping():
-            return "an object"
-        case list() | tuple():
-            return "a list"
-        case _:
-            return f"a {type(value).__name__}"
 
 
 def _must_be(what: str, value: Any) -> TypeError:

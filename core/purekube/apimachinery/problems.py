@@ -1,8 +1,8 @@
 """Problems of an object, reported together and each with its path (RES-1, RES-6), and positions in a file."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
@@ -79,6 +79,25 @@ class ValidationProblems(ValueError):
 def first_of(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     """Return the first `MOST_PROBLEMS` of the distinct `problems`, sorted by path."""
     return tuple(nsmallest(MOST_PROBLEMS, set(problems)))
+
+
+def type_name(value: Any) -> str:
+    """Return the JSON type of `value` for messages, such as `a string` or `null`."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case Mapping():
+            return "an object"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return f"a {type(value).__name__}"
 
 
 def join(path: str, name: str) -> str:

@@ -2,21 +2,24 @@
 
 Every watch event is read here, so a fast generated function reads values that fit. Only an object that does not fit is
 read a second time, more slowly, to report all its problems at once, each with its path.
+
+cattrs and the converters are imported at the first use: they take a tenth of the start of commands, of which most read
+nothing as attrs values (SEE-5).
 """
 
 from collections.abc import Container, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, TypeVar
-
-from cattrs import ClassValidationError, Converter, ForbiddenExtraKeysError, IterableValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from purekube.apimachinery.conditions import conditions_of
-from purekube.apimachinery.converters import FAST, TOLERANT
 from purekube.apimachinery.fields import camel
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, ValidationProblems, index, join
+
+if TYPE_CHECKING:
+    from cattrs import Converter
 
 T = TypeVar("T")
 
@@ -27,16 +30,20 @@ def structure(cls: type[T], value: Any) -> T:
     Raises ValidationProblems with every problem if `value` does not fit `cls`. Fields that accept any JSON are shared
     with `value` and with other results, not copied.
     """
+    from purekube.apimachinery.converters import FAST, TOLERANT
+
     try:
         return FAST.structure(value, cls)
     except (TypeError, ValueError, KeyError):
         return structure_patiently(TOLERANT, cls, value)
 
 
-def structure_patiently(converter: Converter, cls: type[T], value: Any) -> T:
+def structure_patiently(converter: "Converter", cls: type[T], value: Any) -> T:
     """Read `value` as `cls` with `converter`, which must collect all failures instead of stopping at the first. Raises
     ValidationProblems with all failures.
     """
+    from cattrs import ClassValidationError, IterableValidationError
+
     try:
         return converter.structure(value, cls)
     except (TypeError, ValueError, KeyError, ClassValidationError, IterableValidationError) as error:
@@ -49,11 +56,15 @@ def unstructure(value: Any) -> dict[str, Any]:
 
     Fields that accept any JSON are shared with `value`, not copied.
     """
+    from purekube.apimachinery.converters import FAST
+
     body: dict[str, Any] = FAST.unstructure(value)
     return body
 
 
 def _problems(error: BaseException, path: str) -> Iterator[Problem]:
+    from cattrs import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
+
     match error:
         case ClassValidationError():
             noted, others = error.group_exceptions()

@@ -8,9 +8,9 @@ from typing import Any, Final
 import attrs
 from cattrs import Converter
 
-from purekube.apimachinery.converters import strict_converter, type_name
+from purekube.apimachinery.converters import strict_converter
 from purekube.apimachinery.fields import camel
-from purekube.apimachinery.problems import Place, Places, Problem, ValidationProblems
+from purekube.apimachinery.problems import Place, Places, Problem, ValidationProblems, type_name
 from purekube.apimachinery.structuring import structure_patiently
 from purekube.apimachinery.validation import check
 from purekube.boxes import model

@@ -22,8 +22,8 @@ from purekube.apimachinery.secret_material import find_secret_material
 from purekube.apimachinery.structuring import structure
 from purekube.apimachinery.validation import check, check_parts, violations
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.classes import class_of
 from vworkspace_core.api.cluster import Cluster
-from vworkspace_core.api.codec import class_of, validate_strict
 from vworkspace_core.api.labels import (
     CLUSTER_ID,
     MANAGED_BY,
@@ -134,6 +134,8 @@ def admit(
     """
     if old is not None and same_spec(manifest, old):
         return ()
+    from vworkspace_core.api.codec import validate_strict  # slow to import, and only applied objects need it
+
     problems = validate_strict(manifest)
     return first_of((*problems, *_judge(manifest, old, settings)))
 

@@ -13,27 +13,17 @@ from weakref import ref
 import msgspec
 
 from purekube.apimachinery import structuring
-from purekube.apimachinery.converters import FAST, STRICT, type_name
+from purekube.apimachinery.converters import FAST, STRICT
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
-from purekube.apimachinery.problems import Problem, ValidationProblems
+from purekube.apimachinery.problems import Problem, ValidationProblems, type_name
 from purekube.apimachinery.structuring import structure, structure_patiently
-from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.application_instance import ApplicationInstance, ApplicationInstanceSpec
+from vworkspace_core.api.classes import BY_TYPE, CLASSES, class_of
 from vworkspace_core.api.cluster import Cluster
 from vworkspace_core.api.operation import Operation
 
 T = TypeVar("T")
-
-CLASSES: Final[Mapping[type[Any], Kind]] = {
-    ApplicationInstance: own_kinds.APPLICATION_INSTANCE,
-    Operation: own_kinds.OPERATION,
-    Cluster: own_kinds.CLUSTER,
-}
-"""The attrs classes of full objects (metadata, spec and status), each with its kind."""
-
-_BY_TYPE: Final = {(kind.api_version, kind.kind): cls for cls, kind in CLASSES.items()}
-
 
 _LONGEST_REMEMBERED: Final = 8 * 1024
 """The largest spec, in bytes of JSON, that equal copies of an instance share.
@@ -136,14 +126,6 @@ def read_cluster(manifest: Manifest) -> Cluster:
     return _read(Cluster, manifest)
 
 
-def class_of(manifest: Any) -> type[Any] | None:
-    """Return the attrs class of the kind that `manifest` names, or None if the kind is not the operator's own."""
-    if not isinstance(manifest, Mapping):
-        return None
-    api_version, kind = manifest.get("apiVersion"), manifest.get("kind")
-    return _BY_TYPE.get((api_version, kind)) if isinstance(api_version, str) and isinstance(kind, str) else None
-
-
 def validate_strict(manifest: Any) -> tuple[Problem, ...]:
     """Return every problem of `manifest` as an object of one of the operator's kinds.
 
@@ -153,7 +135,7 @@ def validate_strict(manifest: Any) -> tuple[Problem, ...]:
         return (Problem("", f"must be an object, not {type_name(manifest)}"),)
     cls = class_of(manifest)
     if cls is None:
-        names = ", ".join(sorted(f"{api_version} {kind}" for api_version, kind in _BY_TYPE))
+        names = ", ".join(sorted(f"{api_version} {kind}" for api_version, kind in BY_TYPE))
         return (Problem("kind", f"must be one of {names}"),)
     try:
         structure_strict(cls, manifest)

@@ -12,8 +12,8 @@ from purekube.apimachinery.definitions import AGE, Column, Definition, condition
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.openapi import object_schema, validations
 from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.classes import CLASSES
 from vworkspace_core.api.cluster import Cluster
-from vworkspace_core.api.codec import CLASSES
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import Operation
 

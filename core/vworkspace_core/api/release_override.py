@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import content_hash, merge_patch, patch_between
+from purekube.apimachinery.structuring import unstructure
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -18,7 +19,6 @@ from vworkspace_core.api.application_instance import (
     ValuesSource,
 )
 from vworkspace_core.api.chart import Policy, is_forbidden
-from vworkspace_core.api.codec import unstructure
 
 
 def integration_values(integrations: Integrations | None) -> dict[str, Any]:

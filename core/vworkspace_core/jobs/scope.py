@@ -13,10 +13,9 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.problems import Problem, join
+from purekube.apimachinery.problems import Problem, join, type_name
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api import labels
 from vworkspace_core.api.admission import admit as rules

@@ -11,9 +11,8 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 
-from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.problems import Problem, join
+from purekube.apimachinery.problems import Problem, join, type_name
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_core.control_plane.port import OversizedJob
 from vworkspace_core.control_plane.untrusted_json import flaws

@@ -13,7 +13,6 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import JOB, REPLICATION_DESTINATION, REPLICATION_SOURCE, WORKFLOW
 from purekube.controller.ownership import is_locked
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import (
     APPLICATION_NAMESPACE,
@@ -161,6 +160,9 @@ def target_ref(operation: Operation) -> ObjectRef:
 
 def target_of(operation: Operation, objects: Objects) -> ApplicationInstance | None:
     """Return the Operation's target among `objects`, the observed objects, or None if it is absent or malformed."""
+    # The codec is slow to import, and commands that only need the engines read no object with it.
+    from vworkspace_core.api.codec import read_application_instance
+
     manifest = objects.get(target_ref(operation))
     try:
         return read_application_instance(manifest) if manifest is not None else None

@@ -7,7 +7,7 @@ agent (which carries out the jobs of the control plane) refuse Operations with p
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.problems import Problem, ValidationProblems
 from purekube.apimachinery.structuring import structure
-from vworkspace_core.api.codec import class_of
+from vworkspace_core.api.classes import class_of
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.operations.builtin import needs_of_engine
 from vworkspace_core.operations.templates import PARAMETERS, OperationTemplate, Templates

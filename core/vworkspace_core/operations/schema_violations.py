@@ -15,9 +15,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.formats import FORMS, quoted
-from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join
+from purekube.apimachinery.problems import MOST_PROBLEMS, Problem, first_of, index, join, type_name
 from purekube.apimachinery.secret_material import is_secret_key
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS
 

@@ -31,7 +31,7 @@ from purekube.apimachinery.problems import Problem, ValidationProblems, first_of
 from purekube.apimachinery.structuring import read_meta, structure
 from vworkspace_core.api.admission import AdmissionSettings, check_managed_namespace, same_spec, stored_problems
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
-from vworkspace_core.api.codec import class_of
+from vworkspace_core.api.classes import class_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import MANAGED_BY, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.managed_namespace import claimed_by_another_operator, meant_for_another_cluster

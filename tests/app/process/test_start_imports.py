@@ -47,10 +47,10 @@ HEAVY = {
 }
 """What takes more than about ten milliseconds to import, or belongs to others."""
 
-_OWN = ("attr", "cattrs", "yaml")
+_OWN = ("attr", "yaml")
 """What every other command needs."""
 
-_CLUSTER = ("aiohttp", "asyncio", "importlib.metadata")
+_CLUSTER = ("aiohttp", "asyncio")
 """What calls an API server. Of lightkube only the reader of kubeconfigs is imported, without its clients."""
 
 _ENGINES = "vworkspace_core.operations.engines"

@@ -21,7 +21,7 @@ from tests.support.instance_worlds import instance_manifest
 from tests.support.mutations import judged_by_crd
 from tests.support.violations import ADMISSION, CRD, Violation, instance
 from vworkspace_core.api.admission import admit
-from vworkspace_core.api.codec import CLASSES
+from vworkspace_core.api.classes import CLASSES
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.operations.builtin import builtin_templates
 from vworkspace_core.operations.parameter_schemas import PARAMETER_FORMS

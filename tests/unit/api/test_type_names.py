@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.converters import type_name
+from purekube.apimachinery.problems import type_name
 
 
 @pytest.mark.parametrize(

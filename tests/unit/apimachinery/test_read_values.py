@@ -9,10 +9,10 @@ import attrs
 import pytest
 from cattrs import ClassValidationError, IterableValidationError
 
-from purekube.apimachinery.converters import STRICT, reporting_converter, strict_converter, type_name
+from purekube.apimachinery.converters import STRICT, reporting_converter, strict_converter
 from purekube.apimachinery.fields import CelRule, camel, immutable, schema_field
 from purekube.apimachinery.meta import ObjectMeta
-from purekube.apimachinery.problems import MOST_PROBLEMS, Place, Problem, ValidationProblems, join, path_of
+from purekube.apimachinery.problems import MOST_PROBLEMS, Place, Problem, ValidationProblems, join, path_of, type_name
 from purekube.apimachinery.structuring import (
     read_meta,
     read_own_conditions,

@@ -7,9 +7,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.converters import type_name
 from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.problems import Problem, index, join
+from purekube.apimachinery.problems import Problem, index, join, type_name
 from purekube.boxes.compiler.impersonation import PowerGuard
 from purekube.boxes.compiler.scoping import ExpressionCompiler, Variables
 from purekube.boxes.expressions import BoxExpression
