@@ -4,6 +4,7 @@ Every other command is run by `vworkspace_app.commands.execution`.
 """
 
 import codecs
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -21,7 +22,10 @@ def main() -> None:
     codecs.register_error(_ESCAPED, _escape)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors=_ESCAPED)  # type: ignore[union-attr]
-    sys.exit(run_command(sys.argv[1:], guarded=True))
+    status = run_command(sys.argv[1:], guarded=True)
+    # Python looks for garbage when it ends: in all that was imported, for a tenth of the time of a short command.
+    gc.freeze()
+    sys.exit(status)
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:
