@@ -93,10 +93,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     _stopping: bool
     _selector: selectors.BaseSelector
     _process_events: Callable[[list[Any]], None]
+    _check_closed: Callable[[], None]
 
     def __init__(self, start: datetime = START, *, most_rounds: int | None = None) -> None:
         self._elapsed = 0.0
-        self._now = start
+        self._now: datetime | None = start
+        """The virtual wall time, once it was asked for; None after a jump."""
         self.start = start
         """The wall time at which the loop was created."""
         self._in_threads = 0
@@ -117,7 +119,21 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     def now(self) -> datetime:
         """Return the virtual wall time: the time at which the loop started, plus its virtual seconds."""
+        if self._now is None:
+            self._now = self.start + timedelta(seconds=self._elapsed)
         return self._now
+
+    def call_soon(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call `callback` with `args` in the next round of the loop, and return its handle.
+
+        This replaces asyncio's method, which also looks for calls from other threads in its debug mode.
+        """
+        self._check_closed()
+        handle = asyncio.Handle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -192,7 +208,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._rounds = 0
             # The sum may miss the timer by a rounding error, which `_due_timers` allows for.
             self._elapsed += self._timers[0][0] - self._elapsed
-            self._now = self.start + timedelta(seconds=self._elapsed)
+            self._now = None
 
     def _due_timers(self) -> Iterator[asyncio.TimerHandle]:
         """Remove and yield the timers that are due.

@@ -180,6 +180,10 @@ def patch_between(target: Mapping[str, Any], desired: Mapping[str, Any]) -> dict
     patch: dict[str, Any] = {key: None for key in target if key not in desired}
     for key, value in desired.items():
         under = target.get(key)
+        if type(value) is str and type(under) is str:  # most values: they need no walk
+            if under != value:
+                patch[key] = value
+            continue
         if key in target and same_json(under, value):  # for `==`, 1 is True, in lists and below mappings too
             continue
         if isinstance(under, Mapping) and isinstance(value, Mapping):

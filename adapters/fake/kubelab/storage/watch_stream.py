@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from kubelab.model.conversion import for_each
 from kubelab.model.failure import ApiFailure
-from kubelab.model.records import Record, StoredChange, decode_shared, encode, seen
+from kubelab.model.records import Record, StoredChange, decode, decode_shared, encode, seen
 from purekube.ports import WatchEvent, WatchEventType
 
 # apimachinery: apis/meta/v1/types.go, InitialEventsAnnotationKey (KEP-3157).
@@ -127,7 +127,11 @@ class WatchStream:
         The caller checks afterwards whether the watch is over (`ended`), and by which error (`failure`). All watches
         share the objects, which must not be changed.
         """
-        return [WatchEvent(kind, decode_shared(raw)) for kind, raw in self.take()]
+        # A bookmark is not shared: each would take the place of an object among those that are.
+        return [
+            WatchEvent(kind, decode(raw) if kind is WatchEventType.BOOKMARK else decode_shared(raw))
+            for kind, raw in self.take()
+        ]
 
     def _add(self, line: "Line | Callable[[], Line | None]") -> None:
         self._pending.append(line)

@@ -144,16 +144,17 @@ def resume(state: InformerState, moment: InformerContext) -> InformerStep:
     """Return the step (state and effects) that sends the next request of the present phase: for a page of the list, or
     for the watch.
     """
-    asking = attrs.evolve(state, asked_at=moment.now, had_event=False)
-    match state.phase:
-        case InformerPhase.LISTING | InformerPhase.MISSING:
-            return attrs.evolve(asking, phase=InformerPhase.LISTING), (ReadPage(state.continue_token),)
+    phase = InformerPhase.LISTING if state.phase is InformerPhase.MISSING else state.phase
+    asking = attrs.evolve(state, phase=phase, asked_at=moment.now, had_event=False)
+    match phase:
+        case InformerPhase.LISTING:
+            return asking, (ReadPage(state.continue_token),)
         case InformerPhase.WATCHING if state.doubted_since is not None:
             return asking, (ReadPage(limit=1),)
         case InformerPhase.WATCHING:
             return asking, (_stream(state, moment),)
         case _:
-            assert_never(state.phase)
+            assert_never(phase)
 
 
 def _stream(state: InformerState, moment: InformerContext) -> OpenStream:
