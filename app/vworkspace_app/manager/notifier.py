@@ -69,11 +69,14 @@ class Notifier:
         `ready` returns once the caches have synced and this process is the leader.
         """
         await ready()
-        state = Attention(self._clock.now())
-        for runner in self._informers.of(*OWN_KINDS):
-            for manifest in runner.store.objects():
-                state = self._observed(state, ref_of(manifest, runner.kind), manifest)
-        self._state = state
+        present = (
+            (_uid_of(manifest), summary_of(runner.kind, manifest))
+            for runner in self._informers.of(*OWN_KINDS)
+            for manifest in runner.store.objects()
+            if self._shard.owns(ref_of(manifest, runner.kind).namespace)
+        )
+        now = self._clock.now()
+        self._state = notices.all_observed(Attention(now), present, now)
         while True:
             self._state = notices.due(self._state, self._clock.now())
             match notices.next_step(self._state, self._clock.now()):
@@ -93,8 +96,8 @@ class Notifier:
     def _observed(self, state: Attention, ref: ObjectRef, manifest: Manifest, *, gone: bool = False) -> Attention:
         if not self._shard.owns(ref.namespace):
             return state
-        uid = str(metadata(manifest).get("uid") or "")
-        return notices.observed(state, uid, None if gone else summary_of(ref.kind, manifest), self._clock.now())
+        summary = None if gone else summary_of(ref.kind, manifest)
+        return notices.observed(state, _uid_of(manifest), summary, self._clock.now())
 
     async def _deliver(self, notice: Notice) -> None:
         link = page_link(self._page, notice.summary.ref)
@@ -127,3 +130,7 @@ class Notifier:
     @property
     def _waiting(self) -> int:
         return 0 if self._state is None else len(self._state.waiting)
+
+
+def _uid_of(manifest: Manifest) -> str:
+    return str(metadata(manifest).get("uid") or "")

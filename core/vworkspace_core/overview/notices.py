@@ -5,7 +5,7 @@ is an `Attention`, and all functions are pure: they return the next state. Call 
 `due` as time passes, and `delivered`, `refused` or `failed` after a delivery. `next_step` says what to do now.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -127,6 +127,20 @@ def observed(state: Attention, uid: str, summary: Summary | None, now: datetime)
     return _with_need(state, uid, Need(summary, since, since + patience, announced=old))
 
 
+def all_observed(state: Attention, found: Iterable[tuple[str, Summary | None]], now: datetime) -> Attention:
+    """Return the next `state` after several objects were observed at the time `now`, in time linear in their number.
+
+    `found` has the uids of the objects with what `observed` takes for each.
+    """
+    needs = dict(state.needs)
+    for uid, summary in found:
+        known = {uid: needs[uid]} if uid in needs else {}
+        state = observed(attrs.evolve(state, needs=known), uid, summary, now)
+        needs.pop(uid, None)
+        needs.update(state.needs)
+    return attrs.evolve(state, needs=MappingProxyType(needs))
+
+
 def _ends_automatically(summary: Summary) -> bool:
     """Report whether the object waits for something that comes without a person, as its advice says."""
     return summary.state is OverviewState.WAITING and bool(summary.advice) and not summary.is_helpable
@@ -138,11 +152,16 @@ def due(state: Attention, now: datetime) -> Attention:
     A notice is due if, at the time `now`, an object has needed a person's attention for long enough, and there was no
     notice about it yet.
     """
-    for uid, need in sorted(state.needs.items(), key=lambda item: (item[1].due_at, item[0])):
-        if not need.announced and has_come(need.due_at, now, _PATIENT):
-            notice = Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since)
-            state = _queued(_with_need(state, uid, attrs.evolve(need, announced=True)), notice)
-    return state
+    come = [
+        (uid, need) for uid, need in state.needs.items() if not need.announced and has_come(need.due_at, now, _PATIENT)
+    ]
+    if not come:
+        return state
+    come.sort(key=lambda item: (item[1].due_at, item[0]))
+    # One copy for all: of thousands, a copy for each would hold up the process for longer than its Lease lasts.
+    announced = {uid: attrs.evolve(need, announced=True) for uid, need in come}
+    found = (Notice(_id(uid, need.since), NoticeType.NEEDED, now, need.summary, need.since) for uid, need in come)
+    return _queued(attrs.evolve(state, needs=MappingProxyType({**state.needs, **announced})), *found)
 
 
 def next_step(state: Attention, now: datetime) -> Send | WaitUntil:
@@ -246,8 +265,8 @@ def _with_need(state: Attention, uid: str, need: Need) -> Attention:
     return attrs.evolve(state, needs=MappingProxyType({**state.needs, uid: need}))
 
 
-def _queued(state: Attention, notice: Notice) -> Attention:
-    waiting = (*state.waiting, notice)
+def _queued(state: Attention, *notices: Notice) -> Attention:
+    waiting = (*state.waiting, *notices)
     beyond = len(waiting) - MOST_WAITING
     return attrs.evolve(state, waiting=waiting[max(beyond, 0) :], lost=state.lost + max(beyond, 0))
 
