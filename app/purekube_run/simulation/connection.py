@@ -17,8 +17,8 @@ import attrs
 from kubelab.model.failure import expired
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.errors import OperatorError, Stale, Unavailable
-from purekube.apimachinery.manifest import Manifest
-from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent
+from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEvent, WatchEventType
 from purekube_run.simulation.faults import Crash, Fault, Schedule, WatchFaults
 
 _SLOWNESS: Final = 60.0
@@ -48,6 +48,7 @@ class WatchTrouble(StrEnum):
     HALF_OPEN = "half open"
     LATE = "late"
     REPEATED = "repeated"
+    REORDERED = "reordered"
 
 
 _CRASHES: Final = (Trouble.CRASH_BEFORE, Trouble.CRASH_AFTER)
@@ -127,7 +128,9 @@ class ObservedWrite:
 class _OpenWatch:
     """An open watch of a replica, with its present faults.
 
-    If `silent`, events are dropped. If `repeats`, they arrive twice. Until the time `late_until`, they arrive late.
+    If `silent`, events are dropped. If `repeats`, the next one arrives twice. Until the time `late_until`, they arrive
+    late. Until `reordered_until`, each is followed by the event before it of the same object, as from an API server
+    that is behind. `former` has the last event of each object, by namespace and name.
     """
 
     request: KubeRequest
@@ -135,6 +138,21 @@ class _OpenWatch:
     silent: bool = False
     repeats: bool = False
     late_until: float = 0.0
+    reordered_until: float = 0.0
+    former: dict[tuple[str, str], WatchEvent] = attrs.field(factory=dict)
+
+    def deliveries(self, event: WatchEvent, now: float) -> tuple[WatchEvent, ...]:
+        """Return the events that arrive when the API server sends `event` at the time `now`, with those that a fault
+        adds.
+        """
+        if event.type is WatchEventType.BOOKMARK:
+            return (event,)
+        meta = metadata(event.object)
+        key = (str(meta.get("namespace")), str(meta.get("name")))
+        twice = (event,) if self.repeats else ()
+        earlier = self.former.get(key) if now < self.reordered_until else None
+        self.former[key], self.repeats = event, False
+        return (event, *twice) if earlier is None else (event, *twice, earlier)
 
 
 class Troubled(Protocol):
@@ -265,8 +283,8 @@ class Link:
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
         """Apply the fault `trouble` to one open watch, and return the name of the watch's kind.
 
-        `choice`, a number in [0, 1), selects the watch. With the fault LATE, its events arrive late for `seconds`;
-        other faults ignore `seconds`. Return "" if no watch is open.
+        `choice`, a number in [0, 1), selects the watch. The faults LATE and REORDERED last for `seconds`; other
+        faults ignore `seconds`. Return "" if no watch is open.
         """
         if not self.watches:
             return ""
@@ -282,6 +300,8 @@ class Link:
                 watch.late_until = self.now() + seconds
             case WatchTrouble.REPEATED:
                 watch.repeats = True
+            case WatchTrouble.REORDERED:
+                watch.reordered_until = self.now() + seconds
         return watch.request.kind.kind
 
 
@@ -352,11 +372,9 @@ class KubeConnection(KubeApi):
         try:
             async for event in proceed(request):
                 watch = watch or next((each for each in watches if each.request is request), None)
-                for _ in range(1 if watch is None else 1 + watch.repeats):
-                    if await link.process.streams.through(request.kind, event) and await self._arrives(watch):
-                        yield event
-                if watch is not None:
-                    watch.repeats = False
+                for each in (event,) if watch is None else watch.deliveries(event, link.now()):
+                    if await link.process.streams.through(request.kind, each) and await self._arrives(watch):
+                        yield each
         finally:
             watches[:] = [each for each in watches if each.request is not request]
 
@@ -382,6 +400,18 @@ class ReplicaClock:
     offset: timedelta = timedelta(0)
     slept: float = 0.0
     """The seconds for which the machine was suspended."""
+    suspended_at: float = float("-inf")
+    """The virtual time of the last suspension."""
+    slept_last: float = 0.0
+    """The seconds of the last suspension."""
+
+    def suspend(self, seconds: float) -> None:
+        """Suspend the machine now for a number of seconds, which pass at once."""
+        self.slept, self.slept_last, self.suspended_at = self.slept + seconds, seconds, self.monotonic()
+
+    def slept_until(self, at: float) -> float:
+        """Return the seconds for which the machine was suspended before the virtual time `at`, which is recent."""
+        return self.slept - (self.slept_last if self.suspended_at >= at else 0.0)
 
     def now(self) -> datetime:
         """Return the wall time of the machine, which is wrong by `offset`."""

@@ -15,10 +15,11 @@ from kubelab.model.records import GroupResource, Record, StoredChange
 from purekube.apimachinery.errors import leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT, LEASE
-from purekube.ports import KubeVerb
+from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.controller.election import LeaseLost
 from purekube_run.controller.observer import DECISION
 from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.faults import Fault, Schedule
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
 
@@ -32,6 +33,8 @@ watches have not yet noticed the restore.
 """
 _MOST_WRITES: Final = 90
 """The number of writes of one object within a minute that counts as a hot loop."""
+_MOST_REQUESTS: Final = 1200
+"""The number of requests of one sort, such as lists of a kind, by one replica within a minute that counts as one."""
 
 Observe: TypeAlias = Callable[[ObjectRef, Record | None, Record | None], None]
 """A function that is called at each change of an object: with its reference, and its stored state before and after."""
@@ -101,13 +104,16 @@ class Laws:
         self._recent: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_WRITES))
         self._loud: deque[str] = deque(maxlen=2)
         """The last writes that break the silence, as text."""
-        self._renewed: dict[str, float] = {}
-        """The time at which each replica sent its last accepted renewal of a Lease."""
+        self._renewed: dict[str, tuple[float, float]] = {}
+        """The time at which each replica sent its last accepted renewal of a Lease, and its suspensions until then."""
         self._loudest = "the operator"
         """The object of the last of them."""
         self.last_writes: dict[str, str] = {}
         """The last write of each object as text, by the object's name."""
         self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)
+        self._asked: defaultdict[tuple[str, str, str], deque[float]] = defaultdict(lambda: deque(maxlen=_MOST_REQUESTS))
+        for replica in world.replicas:
+            replica.schedule = partial(self._requested, replica.name, replica.schedule)
         world.on_write.append(self._wrote)
         world.on_end.append(self._ended)
         world.on_decision.append(self._decided)
@@ -171,6 +177,17 @@ class Laws:
             if law.object == ref and not law.decision:
                 self.broken[key] = attrs.evolve(law, decision=line)
 
+    # --- every request -----------------------------------------------------------------------------------------------
+
+    def _requested(self, replica: str, schedule: Schedule, request: KubeRequest) -> Fault | None:
+        """Check the number of requests of one sort, and return what the `schedule` of the replica decides."""
+        asked = self._asked[replica, request.action, request.kind.kind]
+        asked.append(self.world.seconds)
+        if len(asked) == _MOST_REQUESTS:
+            told = f"{_MOST_REQUESTS} requests to {request.action} {request.kind.kind} within a minute"
+            self.check("RUN-2", "the API server is spared", replica, asked[-1] - asked[0] > 60.0, told)
+        return schedule(request)
+
     # --- every write -------------------------------------------------------------------------------------------------
 
     def _wrote(self, write: ObservedWrite) -> None:
@@ -185,12 +202,14 @@ class Laws:
                 self.broken[key] = attrs.evolve(law, write=text)
         if request.kind == LEASE:
             if write.error is None:
-                self._renewed[write.replica] = write.sent
+                self._renewed[write.replica] = write.sent, self._slept(write)
             return
         if write.error is None:
             self._check_holder(write)
-        if (renewed := self._renewed.get(write.replica)) is not None:
-            holds, told = write.sent < renewed + self.renew_deadline, f"its last renewal was sent at {clock(renewed)}"
+        if write.replica in self._renewed:
+            renewed, slept = self._renewed[write.replica]
+            passed = write.sent - renewed + max(0.0, self._slept(write) - slept)
+            holds, told = passed < self.renew_deadline, f"its last renewal was sent {passed:g} s before"
             self.check("RUN-4", "nothing is written after the renew deadline", request.ref, holds, told)
         if request.verb is KubeVerb.DELETE:
             uid = get_path(request.body, "preconditions", "uid")
@@ -199,6 +218,11 @@ class Laws:
         recent.append(write.at)
         calm = len(recent) < _MOST_WRITES or recent[-1] - recent[0] > 60.0
         self.check("RUN-2", "no hot loop", ref, calm, f"{_MOST_WRITES} writes within a minute")
+
+    def _slept(self, write: ObservedWrite) -> float:
+        """Return the seconds for which the machine of a write's replica was suspended before the write was sent."""
+        sender = (each for each in self.world.replicas if each.name == write.replica)
+        return next((each.clock.slept_until(write.sent) for each in sender), 0.0)
 
     def _check_holder(self, write: ObservedWrite) -> None:
         """Check that only the holder of the Lease writes: the stored Lease names the replica that sent `write`."""

@@ -38,6 +38,10 @@ class PromptLaws:
             self._unseen[ref] = at
             self._world.loop.call_later(_PROMPT, partial(self._check, ref, at))
 
+    def is_calm_since(self, at: float) -> bool:
+        """Report whether no fault has disturbed the cluster since the time `at`, or shortly before."""
+        return at >= self._calm_from and self._world.is_calm
+
     def gone(self, ref: ObjectRef) -> None:
         """Record that the object `ref` no longer exists."""
         self._unseen.pop(ref, None)

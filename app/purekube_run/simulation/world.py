@@ -314,7 +314,7 @@ class World(MemoryCluster):
         for replica in self.replicas:
             replica.link.heal()
             replica.clock.offset = timedelta(0)
-            replica.clock.slept = 0.0
+            replica.clock.slept = replica.clock.slept_last = 0.0
 
     # --- what replicas report ----------------------------------------------------------------------------------------
 

@@ -151,7 +151,7 @@ def _clock_jump(at: Strike[World]) -> None:
 
 
 def _suspend(at: Strike[World]) -> None:
-    at.world.replicas[at.replica].clock.slept += at.seconds
+    at.world.replicas[at.replica].clock.suspend(at.seconds)
     at.happened(f"{at.seconds:g} s")
 
 

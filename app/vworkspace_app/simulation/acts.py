@@ -58,6 +58,10 @@ class Do(StrEnum):
     STRAY_JOB = "job that deletes an instance of others"
     LATE_APPROVAL = "Operation with an approval that has expired"
     FAILING_UPGRADE = "Operation that upgrades to a broken version"
+    FORGED_APPROVAL = "Operation with a forged approval"
+    MISFIT = "Operation that may not start"
+    OUTSIDE_JOB = "job that reaches beyond its scope"
+    TAKEN = "create an instance whose HelmRelease others have made"
 
 
 _OPERATING: Final = (
@@ -85,6 +89,11 @@ _FURTHER: Final = (
     *(Do.ABANDON, Do.FORBID, Do.FORBID, Do.PERMIT, Do.ROTATE, Do.ROTATE, Do.DELETE_CLUSTER, Do.STRAY_JOB),
     *(Do.LATE_APPROVAL, Do.FAILING_UPGRADE, Do.FAILING_UPGRADE),
 )
+_REFUSED: Final = (
+    *(Do.RETRY, Do.RETRY, Do.FORGED_APPROVAL, Do.FORGED_APPROVAL, Do.MISFIT, Do.MISFIT, Do.MISFIT),
+    *(Do.OUTSIDE_JOB, Do.OUTSIDE_JOB, Do.TAKEN),
+)
+"""What must be refused, and retries."""
 _OF_JOBS: Final = 3
 """Every third instance is managed by jobs of the control plane, the others by users."""
 _OF_GUESTS: Final = 5
@@ -97,10 +106,13 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     Some instances are in the namespace of guests, which is not always managed and is deleted during the run. If there
     are such instances, also yield the actions on that namespace.
     """
-    further = Random(str(random.getstate()))  # of its own, so that a seed keeps the other actions that it had
+    # Each has random numbers of its own, so that a seed keeps the other actions that it had.
+    further, refused = Random(str(random.getstate())), Random(f"refused {random.getstate()}")
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     yield from acts
-    yield from _further(further, sorted({act.name for act in acts if act.name.startswith("app")}), seconds)
+    names = sorted({act.name for act in acts if act.name.startswith("app")})
+    yield from _further(further, names, seconds, _FURTHER, 100)  # no other action on an instance has such a number
+    yield from _further(refused, names, seconds, _REFUSED, 200)
     if any(act.name.startswith("guest") for act in acts):
         yield from _life_of_namespace(random, seconds)
 
@@ -122,15 +134,15 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
         yield Act(round(at, 3), random.choices(kinds, weights)[0], name, step)
 
 
-def _further(random: Random, names: Sequence[str], seconds: float) -> Iterator[Act]:
-    """Yield rarer random actions, of administrators too, on the instances `names`: about four in an hour.
+def _further(random: Random, names: Sequence[str], seconds: float, kinds: Sequence[Do], step: int) -> Iterator[Act]:
+    """Yield rarer random actions of these kinds, on the instances `names`: about four in an hour.
 
-    In a run of less than an hour, they are more frequent.
+    In a run of less than an hour, they are more frequent. Their numbers begin after `step`.
     """
-    at, step = 0.25 * seconds, 100  # no other action on an instance has such a number
+    at = 0.25 * seconds
     while (at := at + random.expovariate(1 / min(900.0, seconds / 4))) < seconds:
         step += 1
-        yield Act(round(at, 3), random.choice(_FURTHER), random.choice(names), step)
+        yield Act(round(at, 3), random.choice(kinds), random.choice(names), step)
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:

@@ -72,9 +72,10 @@ def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:
 
 
 def course_of(live: Manifest) -> tuple[object, ...]:
-    """Return what users want of an object: its generation, and whether it is deleted or its run cancelled."""
+    """Return what users want of an object: its generation, its deletion, the cancellation of its run, and its retry."""
     meta = live["metadata"]
-    return meta["generation"], meta.get("deletionTimestamp"), get_path(meta, "annotations", labels.CANCEL)
+    asked = (get_path(meta, "annotations", name) for name in (labels.CANCEL, labels.RETRY))
+    return meta["generation"], meta.get("deletionTimestamp"), *asked
 
 
 def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:

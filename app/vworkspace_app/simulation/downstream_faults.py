@@ -158,11 +158,15 @@ def _engine_garbage(at: _Strike) -> None:
     at.later(mend)
 
 
+_BAD_ENDS: Final = (Ending.ERROR, Ending.INVALID, Ending.FAIL, Ending.PARTIAL)
+
+
 def _engines_fail(at: _Strike) -> None:
-    """Let every attempt that an engine begins fail for a while."""
-    at.world.set_behaviour(engines=DownstreamBehaviour(rules=(DownstreamRule(DownstreamOutcome(Ending.FAIL)),)))
+    """Let every attempt that an engine begins fail for a while, in one of the ways that engines know."""
+    ending = _BAD_ENDS[int(at.choice * len(_BAD_ENDS))]
+    at.world.set_behaviour(engines=DownstreamBehaviour(rules=(DownstreamRule(DownstreamOutcome(ending)),)))
     at.later(at.world.calm_down)
-    at.happened(f"for {at.seconds:g} s")
+    at.happened(f"{ending} for {at.seconds:g} s")
 
 
 def _remove_definition(at: _Strike) -> None:

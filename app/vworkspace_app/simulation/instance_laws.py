@@ -18,7 +18,7 @@ from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
-from vworkspace_app.simulation.operator_world import OWN_NAMESPACE
+from vworkspace_app.simulation.operator_world import CLUSTER_ID, OWN_NAMESPACE
 from vworkspace_app.simulation.settled_laws import CHILDREN, has_owner, is_abandoned, is_ready, sources_of
 from vworkspace_app.simulation.workload_requests import FORGED, STRAY, is_forged
 from vworkspace_core.api import labels
@@ -364,6 +364,8 @@ class InstanceLaws:
         store = self._laws.world.server.store
         instances = store.scan(place_of(APPLICATION_INSTANCE), ref.namespace)
         owner = next((each for each in instances if each.uid == uid), None)
+        is_ours = owner is not None and owner.labels.get(labels.CLUSTER_ID) == CLUSTER_ID
+        self._check("RES-5", "only what is this cluster's is managed", ref, is_ours, f"the instance {uid} is not")
         held = owner is not None and labels.FINALIZER in owner.finalizers
         self._check("RES-5", "the finalizer precedes the first child", ref, held, f"the instance {uid} has none")
         if ref.kind == HELM_RELEASE:

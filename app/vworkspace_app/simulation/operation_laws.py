@@ -20,6 +20,7 @@ from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.instance_laws import BY_US, JobLaws
 from vworkspace_app.simulation.settled_laws import TERMINAL, deadline_of
+from vworkspace_app.simulation.workload_requests import FORGED_REQUEST
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.operation import IDLE_REASONS
@@ -28,9 +29,11 @@ from vworkspace_core.operations.engines import engine_kinds
 
 # A law that asked the operator's own tables would not see a wrong one: these are copied from the specification.
 _ONCE: Final = ("startedAt", "finishedAt")
+_OWN_ENDS: Final = frozenset({"Timeout", "ExternalDeletion", "PreconditionFailed", "ValidationFailed"})
+"""The reasons with which an Operation fails though its engine has not failed."""
 _APPROVED: Final = frozenset({("Restore", "velero")})
 """The (type, engine) pairs of Operations that need an approval."""
-_EXCLUDING: Final = frozenset(
+EXCLUDING: Final = frozenset(
     frozenset(pair)
     for kind, others in {
         "Upgrade": ("Upgrade",),
@@ -64,6 +67,8 @@ class OperationLaws:
         self._laws = laws
         self._check = laws.check
         self._lives: dict[str, Manifest] = {}
+        self._existing: set[str] = set()
+        """The uids of the Operations that exist: Velero may bring the object of a deleted one back."""
         self._running: dict[str, _Running] = {}
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         """The uids of the engine objects of each Operation."""
@@ -98,7 +103,9 @@ class OperationLaws:
             self._laws.prompt.gone(ref)
             if before is not None:
                 self._running.pop(before.uid, None)
+                self._existing.discard(before.uid)
             return
+        self._existing.add(after.uid)
         was, live = self._lives.get(after.uid), after.shared()
         self._lives[after.uid] = live
         if was is None or course_of(was) != course_of(live):
@@ -126,6 +133,10 @@ class OperationLaws:
         if new == "Succeeded" and self._made[live["metadata"]["uid"]]:
             end = self._ends.get(live["metadata"]["uid"], "not ended")
             self._check("OPS-6", "an Operation succeeds as its engine did", ref, end == new, f"its engine has {end}")
+        reason = condition_of(live, "Failed").get("reason")
+        if new == "Failed" and old != new and self._made[live["metadata"]["uid"]] and reason not in _OWN_ENDS:
+            end = self._ends.get(live["metadata"]["uid"], "not ended")
+            self._check("OPS-6", "an Operation fails as its engine did", ref, end == new, f"its engine has {end}")
         if new in TERMINAL and old not in TERMINAL:
             self._check_deadline(ref, live)
         if new == "Cancelled":
@@ -141,9 +152,15 @@ class OperationLaws:
             )
 
     def _check_deadline(self, ref: ObjectRef, live: Manifest) -> None:
-        """Check that an Operation that ends now is not late. A replica with a wrong clock is exempt."""
+        """Check that an Operation that ends now is neither late nor stopped before its deadline.
+
+        A replica with a wrong clock is exempt.
+        """
         world, deadline = self._laws.world, deadline_of(live)
         if deadline is not None and not world.happened["clock-jump"]:
+            is_due = world.seconds >= deadline - 1.0 or condition_of(live, "Failed").get("reason") != "Timeout"
+            told = f"its deadline is in {deadline - world.seconds:g} s"
+            self._check("OPS-12", "no run ends before its deadline", ref, is_due, told)
             late = world.seconds - max(deadline, world.troubled_until + _RECOVERY)
             told = f"it ends {late:g} s too late"
             self._check("OPS-12", "an Operation ends by its deadline", ref, late <= _LATE, told)
@@ -166,7 +183,7 @@ class OperationLaws:
             for key, other in self._running.items()
             if key != uid
             and (other.ref.namespace, other.target) == (ref.namespace, mine.target)
-            and frozenset((mine.type, other.type)) in _EXCLUDING
+            and frozenset((mine.type, other.type)) in EXCLUDING
         ]
         self._check("OPS-5", "what conflicts never runs together", ref, not beside, f"{', '.join(beside)} runs too")
 
@@ -180,8 +197,8 @@ class OperationLaws:
             return
         self._living.add(after.uid)
         uid = after.labels.get(labels.OPERATION_UID, "")
-        if uid and (end := _end_of(after.shared())):  # what a restore of etcd takes back was seen by the operator
-            if uid in self._lives and uid not in self._ends:
+        if uid and (end := end_of(after.shared())):  # what a restore of etcd takes back was seen by the operator
+            if uid in self._existing and uid not in self._ends:
                 self._laws.prompt.changed(ref_of(self._lives[uid], OPERATION))
             self._ends[uid] = end
         if not uid or before is not None or self._laws.is_restored_now or BY_US not in after.raw:
@@ -207,7 +224,10 @@ class OperationLaws:
         self._check("OPS-4", "nothing starts without its approval", ref, bool(claim), "there is no claim")
         payload, uid = _payload_of(claim), live["metadata"]["uid"]
         request = str(payload.get("rid"))
-        given = {"op": ref_of(live, OPERATION).name, "params": parameters_digest(live["spec"].get("parameters"))}
+        is_signed = not request.startswith(FORGED_REQUEST)
+        self._check("OPS-4", "a forged approval starts nothing", ref, is_signed, request)
+        own = ref_of(live, OPERATION)
+        given = {"op": own.name, "ns": own.namespace, "params": parameters_digest(live["spec"].get("parameters"))}
         wrong = [name for name, value in given.items() if payload.get(name) != value]
         self._check("OPS-4", "an approval is for this run", ref, not wrong, f"{', '.join(wrong)} differs")
         expires, created = int(payload.get("exp") or 0), parse_time(live["metadata"]["creationTimestamp"]).timestamp()
@@ -224,9 +244,11 @@ _ENDS: Final = {
 """The phase of an Operation by what its engine object reports at its end: a phase, or a condition that is True."""
 
 
-def _end_of(live: Manifest) -> str:
+def end_of(live: Manifest) -> str:
     """Return the phase that an Operation has to get from the end of its engine object; empty before that."""
     status: Any = live.get("status") or {}
+    if status.get("phase") == "PartiallyFailed":  # a backup in part is usable, a restore in part is not (OPS-7)
+        return "Succeeded" if live["kind"] == "Backup" else "Failed"
     told = [each["type"] for each in status.get("conditions") or () if each["status"] == "True"]
     synced = status.get("lastManualSync") is not None or status.get("lastSyncTime") is not None
     if status.get("readyToUse") is True or synced:

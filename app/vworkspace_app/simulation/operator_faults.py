@@ -8,7 +8,7 @@ import attrs
 from kubelab.flux import FluxBehaviour, FluxOutcome, OutcomeKind, ReleaseRule, SourceFault, SourceOutcome, SourceRule
 from kubelab.model.records import ObjectKey
 from purekube.ports import KubeRequest, KubeVerb
-from purekube_run.simulation.connection import Disturbance, ObservedWrite, Trouble
+from purekube_run.simulation.connection import Disturbance, ObservedWrite, Trouble, WatchTrouble
 from purekube_run.simulation.laws import place_of
 from purekube_run.simulation.world_faults import WORLD_FAULTS, SimulatedFault, Strike
 from vworkspace_app.simulation.downstream_faults import DOWNSTREAM_FAULTS
@@ -177,6 +177,15 @@ def _stale_cache(at: OperatorStrike) -> None:
     at.later(lambda: world.on_write.remove(observe))
 
 
+def _reorder_watches(at: OperatorStrike) -> None:
+    """Deliver in each watch of a replica older events after newer ones of the same objects, for a while."""
+    link = at.world.replicas[at.replica].link
+    for number in range(len(link.watches)):
+        link.disturb_watch(WatchTrouble.REORDERED, (number + 0.5) / len(link.watches), at.seconds)
+    if link.watches:
+        at.happened(f"{len(link.watches)} watches of {at.world.replicas[at.replica].name}")
+
+
 FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     **WORLD_FAULTS,
     **DOWNSTREAM_FAULTS,
@@ -193,5 +202,6 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "control-plane-repeats": SimulatedFault(_control_repeats, 2.0),
     "control-plane-reorders": SimulatedFault(_control_reorders, 1.0, (5.0, 120.0)),
     "control-plane-late": SimulatedFault(_control_late, 1.0, (5.0, 40.0)),
+    "watch-reordered": SimulatedFault(_reorder_watches, 1.0, (5.0, 120.0)),
 }
 """All faults of a simulation of the operator, by name."""

@@ -25,7 +25,11 @@ from vworkspace_app.simulation.cluster_laws import ClusterLaws
 from vworkspace_app.simulation.instance_laws import InstanceLaws, JobLaws
 from vworkspace_app.simulation.operation_laws import OperationLaws
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
+from vworkspace_app.simulation.outcome_laws import OutcomeLaws
+from vworkspace_app.simulation.override_laws import OverrideLaws
+from vworkspace_app.simulation.release_laws import ReleaseLaws
 from vworkspace_app.simulation.report_laws import ReportLaws
+from vworkspace_app.simulation.run_laws import RunLaws
 from vworkspace_app.simulation.settled_laws import SETTLED, differences, is_abandoned, is_ready, is_wanted, unsettled
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -142,6 +146,10 @@ class OperatorLaws(OperatorChecks):
         jobs = JobLaws(self)
         instances = InstanceLaws(self, jobs)
         OperationLaws(self, jobs)
+        RunLaws(self)
+        ReleaseLaws(self)
+        self._overrides = OverrideLaws(self)
+        OutcomeLaws(self)
         WriteLaws(self, instances)
         ClusterLaws(self)
         self._reports = ReportLaws(self)
@@ -166,7 +174,8 @@ class OperatorLaws(OperatorChecks):
 
     def unsettled(self) -> Iterator[Unsettled]:
         """Yield each object for which a law (required property) that needs some time does not hold yet."""
-        return unsettled(self.operator_world)
+        yield from unsettled(self.operator_world)
+        yield from self._overrides.unsettled()
 
     def compare(self) -> None:
         """Check that edits and deletions at rest are acted on at once, and that the state at the end depends on the

@@ -1,7 +1,8 @@
 """The laws (required properties) of what is reported about instances: Events, and the control plane's events."""
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import ObjectRef, get_path
@@ -9,6 +10,11 @@ from purekube.apimachinery.resources import EVENT
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.operator_world import CLUSTER_ID
+
+_QUIET: Final = timedelta(minutes=10)
+"""A time before the check of reports in which nothing disturbed the cluster."""
+_FEWEST: Final = 9
+"""The fewest heartbeats in that time."""
 
 
 class ReportLaws:
@@ -26,10 +32,18 @@ class ReportLaws:
             self._last[str(get_path(after.shared(), "regarding", "uid"))] = self._world.loop.now()
 
     def check(self, refs: Iterable[ObjectRef], since: datetime) -> None:
-        """Check that each instance, which became Ready again after `since`, has an Event and an event of since then."""
+        """Check that each instance, which became Ready again after `since`, has an Event and an event of since then.
+
+        Heartbeats must have come every minute before `since`, in a calm cluster.
+        """
+        events = self._world.control.events_of(CLUSTER_ID)
+        beats = [event for event in events if event["kind"] == "ClusterHeartbeat"]
+        recent = [event for event in beats if since - _QUIET <= parse_time(event["timestamp"]) < since]
+        told_beats, is_beating = f"{len(recent)} in {_QUIET}", len(recent) >= _FEWEST
+        self._laws.check("PULL-6", "a heartbeat comes every minute", "the control plane", is_beating, told_beats)
         told = {
             event["resourceRef"]["uid"]
-            for event in self._world.control.events_of(CLUSTER_ID)
+            for event in events
             if event["kind"] == "ConditionTransition" and parse_time(event["timestamp"]) >= since.replace(microsecond=0)
         }
         for ref in refs:

@@ -28,10 +28,12 @@ from vworkspace_app.simulation.operator_world import (
     furnish,
     open_namespace,
 )
+from vworkspace_app.simulation.workload_requests import MISFIT, TAKEN
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.operation import TERMINAL_PHASES
 from vworkspace_core.credentials.secret import secret_ref, stored_credential
+from vworkspace_core.operations.engines import engine_kinds
 
 CHILDREN: Final = (HELM_RELEASE, OCI_REPOSITORY, HELM_REPOSITORY)
 """The kinds of objects that exist only for an instance."""
@@ -52,6 +54,14 @@ SETTLED: Final = (
     ("PULL-8", "a rotation ends"),
     ("PULL-6", "the end of an Operation is reported"),
     ("REC-9", "a failed upgrade is taken back"),
+    ("REC-4", "what others made is not taken over"),
+    ("REC-9", "a Ready release is as its instance asks"),
+    ("RES-1", "the status names what runs"),
+    ("REC-9", "a newer spec ends an upgrade"),
+    ("REC-9", "a succeeded upgrade stays"),
+    ("REC-14", "a retry reaches Flux"),
+    ("OPS-12", "a run that was stopped is gone"),
+    ("PULL-6", "the last transition is reported"),
 )
 """The laws (required properties) that hold some time after faults have stopped, each with its clause."""
 
@@ -70,7 +80,7 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
     }
     for live in world.objects(APPLICATION_INSTANCE):
         ref = str(ObjectRef(APPLICATION_INSTANCE, live["metadata"]["namespace"], live["metadata"]["name"]))
-        if labels.MANAGED_BY not in (live["metadata"].get("labels") or {}):
+        if (live["metadata"].get("labels") or {}).get(labels.CLUSTER_ID) != CLUSTER_ID:
             continue
         if live["metadata"].get("deletionTimestamp"):
             yield Unsettled("REC-10", "a deleted instance goes", ref, condition_text(live))
@@ -80,6 +90,9 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
         ):
             if not _is_blocked(live, "PolicyDenied"):
                 yield Unsettled("RES-3", "what the policy forbids is blocked", ref, condition_text(live))
+        elif _is_taken(world, live):
+            if not _is_blocked(live, "NameTaken"):
+                yield Unsettled("REC-4", "what others made is not taken over", ref, condition_text(live))
         elif not has_converged(live, is_gated=live["metadata"]["namespace"] in gated):
             yield Unsettled("REC-1", "every instance converges", ref, condition_text(live))
     for live in world.objects(CLUSTER):
@@ -88,10 +101,13 @@ def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
             told = f"it names {sorted(named)} instead of {sorted(gated)}"
             yield Unsettled("RES-3", "the Cluster names the managed namespaces", live["metadata"]["name"], told)
     yield from _left_over(world)
+    yield from _releases(world)
     yield from _open_jobs(world)
     yield from _open_operations(world)
+    yield from _running_on(world)
     yield from _failed_upgrades(world)
     yield from _unreported(world)
+    yield from _untold(world)
     yield from open_rotations(world)
 
 
@@ -125,6 +141,106 @@ def sources_of(release: Manifest) -> tuple[str, str]:
     return str(named[0] or ""), str(named[1] or "")
 
 
+def _is_taken(world: SimulatedWorld, live: Manifest) -> bool:
+    """Report whether others have made a HelmRelease with the name of an instance."""
+    meta = live["metadata"]
+    if not meta["name"].startswith(TAKEN):
+        return False
+    release = world.get(ObjectRef(HELM_RELEASE, meta["namespace"], meta["name"]))
+    return release is not None and labels.INSTANCE_UID not in (release["metadata"].get("labels") or {})
+
+
+def has_values(release: Manifest, instance: Manifest) -> bool:
+    """Report whether a HelmRelease has all values that its instance wants."""
+    desired, values = (get_path(instance, "spec", "values", "inline") or {}, get_path(release, "spec", "values") or {})
+    return all(values.get(key) == value for key, value in desired.items())
+
+
+_TO_FLUX: Final = (
+    ("metadata", "annotations", "reconcile.fluxcd.io/requestedAt"),
+    ("status", "lastHandledReconcileAt"),
+    ("status", "lastHandledResetAt"),
+)
+"""The fields of a HelmRelease that show a retry: the operator's requests, and what Flux has handled."""
+
+
+def _releases(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield each instance whose HelmRelease lacks what the instance wants, or has not got the retry that users want.
+
+    An instance that is blocked or suspended, or whose release an Operation has changed, is left out.
+    """
+    releases = {(live["metadata"]["namespace"], live["metadata"]["name"]): live for live in world.objects(HELM_RELEASE)}
+    for live in world.objects(APPLICATION_INSTANCE):
+        meta = live["metadata"]
+        release = releases.get((meta["namespace"], meta["name"]))
+        is_held = conditions_by_type(live).get("Blocked", {}).get("status") == "True" or meta.get("deletionTimestamp")
+        if release is None or not has_owner(release, meta["uid"]) or is_held or get_path(live, "spec", "suspend"):
+            continue
+        ref = str(ref_of(live, APPLICATION_INSTANCE))
+        if is_ready(live) and not get_path(live, "status", "releaseOverride"):
+            if not has_values(release, live):
+                yield Unsettled("REC-9", "a Ready release is as its instance asks", ref, "values are missing")
+            if wrong := _misnamed(live):
+                yield Unsettled("RES-1", "the status names what runs", ref, f"{', '.join(wrong)} differs")
+        retry = get_path(meta, "annotations", labels.RETRY)
+        told = [str(get_path(release, *path)) for path in _TO_FLUX]
+        if retry and not any(each.startswith(retry) for each in told):
+            yield Unsettled("REC-14", "a retry reaches Flux", ref, f"{retry} was asked for, Flux has {told}")
+
+
+def _misnamed(live: Manifest) -> list[str]:
+    """Return the fields in the status of a Ready instance that do not name its release, its version or generation."""
+    version, generation = get_path(live, "spec", "chart", "version"), live["metadata"]["generation"]
+    expected = {
+        ("lastAppliedChart", "version"): version,
+        ("deployedChart", "version"): version,
+        ("helmReleaseRef", "name"): get_path(live, "spec", "release", "name"),
+        ("observedGeneration",): generation,
+    }
+    return [path[0] for path, value in expected.items() if get_path(live, "status", *path) != value]
+
+
+def _running_on(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield each engine's object that exists although its Operation was cancelled, or had to end by its deadline."""
+    stopped = {
+        live["metadata"]["uid"]: str(ref_of(live, OPERATION))
+        for live in world.objects(OPERATION)
+        if get_path(live, "status", "phase") == "Cancelled"
+        or conditions_by_type(live).get("Failed", {}).get("reason") == "Timeout"
+    }
+    for kind in engine_kinds() if stopped else ():
+        for live in world.objects(kind):
+            meta = live["metadata"]
+            owner = stopped.get((meta.get("labels") or {}).get(labels.OPERATION_UID, ""))
+            if owner is not None and not meta.get("deletionTimestamp"):
+                yield Unsettled("OPS-12", "a run that was stopped is gone", str(ref_of(live, kind)), f"{owner} was")
+
+
+def _untold(world: SimulatedWorld) -> Iterator[Unsettled]:
+    """Yield each instance whose last transition of Ready was not reported, unless a job reports it, or etcd was
+    restored (PULL-6).
+    """
+    if world.restored_at > float("-inf"):
+        return
+    told = {
+        (event["resourceRef"]["uid"], *_transition_of(condition))
+        for event in world.control.events_of(CLUSTER_ID)
+        for condition in event["conditions"]
+        if condition["type"] == "Ready" and event["kind"] == "ConditionTransition"
+    }
+    for live in world.objects(APPLICATION_INSTANCE):
+        meta, ready = live["metadata"], conditions_by_type(live).get("Ready")
+        of_job = labels.IDEMPOTENCY_KEY in (meta.get("annotations") or {})
+        is_ours = (meta.get("labels") or {}).get(labels.CLUSTER_ID) == CLUSTER_ID
+        if ready is not None and is_ours and not of_job and (meta["uid"], *_transition_of(ready)) not in told:
+            ref = str(ref_of(live, APPLICATION_INSTANCE))
+            yield Unsettled("PULL-6", "the last transition is reported", ref, condition_text(live))
+
+
+def _transition_of(condition: Mapping[str, Any]) -> tuple[Any, ...]:
+    return condition["status"], condition["reason"], condition["lastTransitionTime"]
+
+
 def _open_jobs(world: SimulatedWorld) -> Iterator[Unsettled]:
     for job in world.control.jobs:
         if job.open and job.acked_at is not None:
@@ -135,6 +251,8 @@ def _open_jobs(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
     for live in world.objects(OPERATION):
+        if live["metadata"]["name"].startswith(MISFIT):
+            continue
         ref = str(ObjectRef(OPERATION, live["metadata"]["namespace"], live["metadata"]["name"]))
         phase, reason = (str(get_path(live, "status", field) or "") for field in ("phase", "reason"))
         if live["metadata"].get("deletionTimestamp"):
@@ -231,9 +349,12 @@ def has_converged(live: Manifest, *, is_gated: bool) -> bool:
         return (suspended.get("status"), suspended.get("observedGeneration")) == ("True", current)
     if get_path(live, "spec", "chart", "version") == BROKEN:
         return bool(conditions.get("Ready", {}).get("reason"))
-    return is_ready(live)
+    in_the_way = [kind for kind in _IN_THE_WAY if conditions.get(kind, {}).get("status") == "True"]
+    return is_ready(live) and not in_the_way
 
 
+_IN_THE_WAY: Final = ("Blocked", "Reconciling", "Stalled")
+"""The conditions that are not True at rest if an instance is Ready."""
 _MOST: Final = 600.0
 _LOOK: Final = 30.0
 

@@ -28,18 +28,21 @@ from vworkspace_app.simulation.operator_world import (
     furnish,
     open_namespace,
 )
-from vworkspace_app.simulation.workload_requests import JobRequests, OperationRequests, engines_of
+from vworkspace_app.simulation.workload_requests import TAKEN, JobRequests, OperationRequests, engines_of
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 
 GITOPS: Final = "gitops-tool"
 """The field manager of a GitOps tool."""
+_BY_HELPERS: Final = 10_000
+"""The number of the first retry that users request once faults have ended: no earlier retry has such a number."""
 _TAKE_OVER: Final = "kubectl label secrets "
-_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB, Do.STRAY_JOB)
+_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB, Do.STRAY_JOB, Do.OUTSIDE_JOB)
 _OF_CLUSTER: Final = (Do.FORBID, Do.PERMIT, Do.ROTATE, Do.DELETE_CLUSTER)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
     *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION, Do.LATE_APPROVAL, Do.FAILING_UPGRADE),
+    *(Do.FORGED_APPROVAL, Do.MISFIT),
 )
 
 
@@ -121,7 +124,7 @@ class SimulatedWorkload:
         for name, uid in self._stalled():
             if uid not in self._retried:
                 self._retried.add(uid)
-                self.perform(Act(self.world.seconds, Do.RETRY, name, len(self._retried)))
+                self.perform(Act(self.world.seconds, Do.RETRY, name, _BY_HELPERS + len(self._retried)))
         for release in self.world.objects(HELM_RELEASE):
             if any(entry["manager"] == GITOPS for entry in release["metadata"].get("managedFields") or ()):
                 self.perform(Act(self.world.seconds, Do.LET_GO, release["metadata"]["name"]))
@@ -171,6 +174,8 @@ class SimulatedWorkload:
             self.cluster.ask(act, ref_of_instance(act.name))
         elif do in (Do.OPEN, Do.CLOSE, Do.END):
             self._change_namespace(do, ObjectRef(NAMESPACE, None, space_of(act.name)))
+        elif do is Do.TAKEN:
+            self._create_taken(f"{TAKEN}-{act.number}")
         elif (patch := _patch(do, act.number)) is not None:
             self.world.change(ref_of_instance(act.name), patch)
         else:
@@ -204,6 +209,16 @@ class SimulatedWorkload:
             case _:
                 raise AssertionError(f"nobody carries out {do}")
 
+    def _create_taken(self, name: str) -> None:
+        """Create a HelmRelease that is not the operator's, then an instance that wants a release of its name (REC-4).
+
+        It is suspended, so that nothing but the operator could change it.
+        """
+        space = space_of(name)
+        spec = {"interval": "1h", "suspend": True, "chartRef": {"kind": "OCIRepository", "name": "of-others"}}
+        self.world.create({**HELM_RELEASE.manifest(name, space), "spec": spec}, HELM_RELEASE)
+        self.world.create(instance(name, "1.0.0"), APPLICATION_INSTANCE)
+
     def _operate(self, do: Do, act: Act) -> None:
         operations, space = self.operations, space_of(act.name)
         match do:
@@ -211,10 +226,12 @@ class SimulatedWorkload:
                 self.jobs.ask_for(operations.manifest(act, space))
             case Do.BACKUP:
                 operations.create(act, space, of=f"backup.{engines_of(act.name)['backup']}")
-            case Do.APPROVED:
-                operations.create_approved(act, space)
-            case Do.LATE_APPROVAL:
-                operations.create_approved(act, space, late=True)
+            case Do.APPROVED | Do.LATE_APPROVAL:
+                operations.create_approved(act, space, late=do is Do.LATE_APPROVAL)
+            case Do.FORGED_APPROVAL:
+                operations.create_forged(act, space)
+            case Do.MISFIT:
+                operations.create_misfit(act, space)
             case Do.FAILING_UPGRADE:
                 operations.create(act, space, of="upgrade.helm")
             case Do.CONFLICT:

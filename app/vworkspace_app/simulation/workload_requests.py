@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.resources import CONFIG_MAP
 from purekube_run.simulation.laws import HOLD
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
@@ -21,6 +22,7 @@ from vworkspace_app.simulation.operator_world import (
     CLUSTER_ID,
     GUESTS,
     HOOK,
+    OWN_NAMESPACE,
     STUCK,
     SimulatedWorld,
 )
@@ -57,6 +59,12 @@ _DEADLINE: Final = 60
 _HOUR: Final = timedelta(hours=1)
 _LATE: Final = timedelta(hours=12)
 """The time since an approval expired, longer than the clocks of replicas are wrong."""
+FORGED_REQUEST: Final = "request-forged"
+"""The beginning of the ids of approvals that are signed with a wrong key (OPS-4)."""
+MISFIT: Final = "misfit"
+"""The beginning of the names of Operations that may not start (OPS-3)."""
+_ANOTHER: Final = "simulated-2"
+"""The id of another cluster."""
 _YEARLY: Final = "0 0 1 1 *"
 """A schedule that is never due in a run: an Operation with it goes on until it is cancelled."""
 
@@ -144,6 +152,48 @@ class OperationRequests:
         spec["approvals"] = self._approval(name, namespace, spec["parameters"], request, ends)
         self.world.create(manifest, OPERATION)
 
+    def create_forged(self, act: Act, namespace: str) -> None:
+        """Create a backup with an approval that is not valid, for `act`, a simulated user's action on an instance.
+
+        If `act.number` is odd, the approval is for another namespace, otherwise it is signed with a wrong key. Raises
+        errors of the API server.
+        """
+        manifest = self.manifest(act, namespace, of=f"backup.{engines_of(act.name)['backup']}")
+        name, spec = manifest["metadata"]["name"], manifest["spec"]
+        if act.number % 2:
+            spec["approvals"] = self._approval(name, "elsewhere", spec["parameters"], name)
+        else:
+            secret = b"a guess"
+            spec["approvals"] = self._approval(name, namespace, spec["parameters"], f"forged-{name}", secret=secret)
+        self.world.create(manifest, OPERATION)
+
+    def create_misfit(self, act: Act, namespace: str) -> None:
+        """Create an Operation that may not start, for `act`, a simulated user's action on the instance `act.name`.
+
+        By `act.number`, the instance does not name its engine, its parameters are invalid, its target does not exist,
+        or it is another cluster's or not managed at all. Raises errors of the API server.
+        """
+        variant = act.number % 5
+        backups = [engine for engine in _BACKUPS if variant or engine != engines_of(act.name)["backup"]]
+        manifest = self.manifest(act, namespace, of="runCommand.job" if variant else f"backup.{backups[0]}")
+        *others, _ = self.asked.pop(act.name)  # nothing else is done with it
+        if others:
+            self.asked[act.name] = others
+        meta, spec = manifest["metadata"], manifest["spec"]
+        meta["name"] = f"{MISFIT}-{variant}-{act.name}-{act.number}"
+        match variant:
+            case 1:
+                spec["parameters"] = {"image": _IMAGE, "command": "true"}
+            case 2:
+                spec["targetRef"] = {**spec["targetRef"], "name": "absent"}
+            case 3:
+                meta["labels"] = {**meta["labels"], labels.CLUSTER_ID: _ANOTHER}
+            case 4:
+                meta["labels"] = {}
+            case _:
+                pass
+        self.world.create(manifest, OPERATION)
+
     def approve(self, act: Act) -> None:
         """Approve the last Operation on the instance `act.name`. Do nothing if there is none.
 
@@ -209,9 +259,16 @@ class OperationRequests:
         return done[-1] if done else ""
 
     def _approval(
-        self, name: str, namespace: str, parameters: Any, request: str, ends: timedelta = _HOUR
+        self,
+        name: str,
+        namespace: str,
+        parameters: Any,
+        request: str,
+        ends: timedelta = _HOUR,
+        *,
+        secret: bytes = APPROVAL_SECRET,
     ) -> dict[str, Any]:
-        """Return the `spec.approvals` of an Operation.
+        """Return the `spec.approvals` of an Operation, with a claim that is signed with the key `secret`.
 
         `request` is the id of the approver's decision, which is valid for one run. It expires after the time `ends`.
         """
@@ -225,7 +282,7 @@ class OperationRequests:
             "ns": namespace,
             "params": parameters_digest(parameters),
         }
-        return {"required": True, "claim": approval_claim(payload, APPROVAL_SECRET)}
+        return {"required": True, "claim": approval_claim(payload, secret)}
 
 
 FORGED: Final = "9.9.9"
@@ -234,6 +291,10 @@ GHOST: Final = "ghost"
 """The prefix of instances that jobs only delete, in the end (PULL-4)."""
 STRAY: Final = "stray"
 """The beginning of the names of instances without the label of managed ones, which no job may delete (PULL-10)."""
+OUTSIDE: Final = "outside"
+"""The beginning of the names of objects that no job may touch (PULL-10)."""
+TAKEN: Final = "taken"
+"""The beginning of the names of instances whose HelmRelease others have made (REC-4)."""
 EXPIRED: Final = "expired-0"
 """The instance that only an expired job requests (PULL-3)."""
 
@@ -289,6 +350,8 @@ class JobRequests:
                 self._together(act)
             case Do.STRAY_JOB:
                 self._ask_for_stray(f"{STRAY}-{act.number}")
+            case Do.OUTSIDE_JOB:
+                self._reach_out(f"{OUTSIDE}-{act.number}", act.number % 4)
             case _:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
@@ -348,6 +411,27 @@ class JobRequests:
         manifest = self.instance(name, "1.0.0", 0)
         self.world.create({**manifest, "metadata": {**manifest["metadata"], "labels": {}}}, APPLICATION_INSTANCE)
         self._next(name, delete=True)
+
+    def _reach_out(self, name: str, variant: int) -> None:
+        """Offer a job that applies an object beyond the scope of jobs (PULL-10).
+
+        By `variant`, it is in a namespace that is not managed, it is meant for another cluster, it is of another kind,
+        or it exists and is another cluster's.
+        """
+        manifest: dict[str, Any] = {**self.instance(name, "1.0.0", 0)}
+        meta = manifest["metadata"]
+        foreign = {**meta, "labels": {**meta["labels"], labels.CLUSTER_ID: _ANOTHER}}
+        match variant:
+            case 0:
+                manifest["metadata"] = {**meta, "namespace": OWN_NAMESPACE}
+                manifest["spec"] = {**manifest["spec"], "release": {"name": name, "namespace": OWN_NAMESPACE}}
+            case 1:
+                manifest["metadata"] = foreign
+            case 2:
+                manifest = {**CONFIG_MAP.manifest(name, meta["namespace"]), "data": {}}
+            case _:
+                self.world.create({**manifest, "metadata": foreign}, APPLICATION_INSTANCE)
+        self._enqueue("apply", manifest, self._key(name, 1))
 
     def _replay(self, act: Act) -> None:
         """Offer an earlier job under a new id."""

@@ -35,7 +35,10 @@ from purekube_run.simulation.script import SimulationScript
 from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from tests.app.simulation import further_patches as further
+from tests.app.simulation import outcome_patches as outcomes
+from tests.app.simulation import release_patches as releases
 from tests.app.simulation import rollout_patches as rollouts
+from tests.app.simulation import run_patches as runs
 from vworkspace_app.instances import controller as instances
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.jobs.agent import Agent
@@ -437,6 +440,16 @@ def _rolling(patch: Patch, *laws: tuple[str, str]) -> Defect:
     return Defect(patch, _laws(*laws), faults=(), box=SETTINGS)
 
 
+def _of_runs(patch: Patch, *laws: tuple[str, str], **where: Any) -> Defect:
+    """A defect that Operations show: hours of them pass in minutes."""
+    return Defect(patch, _laws(*laws), **{"seconds": 14400.0, "faults": (), "pace": 24.0, **where})
+
+
+def _calm(patch: Patch, *laws: tuple[str, str], **where: Any) -> Defect:
+    """A defect that shows without faults."""
+    return Defect(patch, _laws(*laws), **{"seconds": 7200.0, "faults": (), "pace": 12.0, **where})
+
+
 SETTINGS = "tests/app/simulation/settings.yaml"
 """A box with two children that are ready at once. Its path in a saved run is that of the repository."""
 DEFECTS = {
@@ -727,6 +740,126 @@ DEFECTS = {
         rollouts.decides_by_the_newest, ("PH-10", "a definition changes what it was rolled out to")
     ),
     "removes finalizers of others": Defect(_own_finalizers, _laws(("REC-8", "finalizers of others stay")), faults=()),
+    "takes any signature of an approval": _of_runs(
+        runs.takes_any_signature, ("OPS-4", "a forged approval starts nothing")
+    ),
+    "takes an approval of another namespace": _of_runs(
+        runs.takes_an_approval_of_another_namespace, ("OPS-4", "an approval is for this run")
+    ),
+    "ignores capabilities": _of_runs(runs.ignores_capabilities, ("OPS-3", "what may not start stays as it is")),
+    "takes any parameters": _of_runs(runs.takes_any_parameters, ("OPS-3", "what may not start stays as it is")),
+    "runs for every cluster": _of_runs(runs.runs_for_every_cluster, ("OPS-3", "what may not start stays as it is")),
+    "ignores the target": _of_runs(
+        runs.ignores_the_target,
+        ("OPS-3", "a run waits until its target is Ready"),
+        ("OPS-9", "nothing suspended is upgraded"),
+    ),
+    "runs in closed namespaces": _of_runs(
+        runs.runs_in_closed_namespaces, ("OPS-3", "a run starts in a managed namespace")
+    ),
+    "creates before the intent": _of_runs(
+        runs.creates_before_the_intent, ("OPS-1", "the intent precedes the engine object")
+    ),
+    "starts without a finalizer": _of_runs(
+        runs.starts_without_a_finalizer, ("RES-5", "the finalizer precedes the engine object")
+    ),
+    "unlocks before it records": _of_runs(
+        runs.unlocks_before_it_records, ("OPS-1", "an engine object is locked until it is recorded")
+    ),
+    "starts the youngest first": _of_runs(
+        runs.starts_the_youngest_first,
+        ("OPS-5", "the earliest of those that conflict runs first"),
+        faults=("engines-stall",),
+    ),
+    "fails at what it does not know": _of_runs(
+        runs.fails_at_what_it_does_not_know,
+        ("OPS-6", "an Operation fails as its engine did"),
+        faults=("engine-garbage",) * 4,
+    ),
+    "leaves a run behind": _of_runs(
+        runs.leaves_a_run_behind, ("OPS-11", "a run ends with its Operation"), faults=("engines-stall",)
+    ),
+    "stops nothing at the deadline": _of_runs(
+        runs.stops_nothing_at_the_deadline, ("OPS-12", "a run that was stopped is gone")
+    ),
+    "counts a deadline from the creation": _of_runs(
+        runs.counts_a_deadline_from_the_creation, ("OPS-12", "no run ends before its deadline")
+    ),
+    "ignores a later retry": _calm(releases.ignores_a_later_retry, ("REC-14", "a retry reaches Flux")),
+    "confuses retries": _calm(releases.confuses_retries, ("REC-14", "a retry is sent once")),
+    "looks only at the spec": _calm(
+        releases.looks_only_at_the_spec,
+        ("REC-1", "a change is looked at at once"),
+        ("REC-14", "a retry reaches Flux"),
+    ),
+    "takes over what others made": _calm(
+        releases.takes_over_what_others_made, ("REC-4", "what others made is not taken over")
+    ),
+    "releases without an account": _calm(
+        releases.releases_without_an_account, ("REC-4", "a release stays in its namespace, with its account")
+    ),
+    "manages what is not labelled": _calm(
+        releases.manages_what_is_not_labelled, ("RES-5", "what is not managed is left alone")
+    ),
+    "works for every cluster": _calm(
+        releases.works_for_every_cluster, ("RES-5", "only what is this cluster's is managed")
+    ),
+    "calls deployed what was tried": _calm(
+        releases.calls_deployed_what_was_tried, ("RES-1", "the deployed chart is one that Flux deployed")
+    ),
+    "stays blocked": _calm(releases.stays_blocked, ("REC-1", "every instance converges")),
+    "tells a suspension early": _calm(releases.tells_a_suspension_early, ("REC-5", "a suspension is not told early")),
+    "takes older events for news": _calm(
+        releases.takes_older_events_for_news,
+        ("REC-1", "every instance converges"),
+        ("REC-1", "a change is looked at at once"),
+        ("REC-1", "an edit at rest is acted on at once"),
+        ("REC-5", "a confirmed release is told at once"),
+        ("REC-10", "a deleted instance goes"),
+        ("RES-3", "the Cluster names the managed namespaces"),
+        faults=("watch-reordered",) * 6,
+    ),
+    "keeps an upgrade for ever": _of_runs(
+        releases.keeps_an_upgrade_for_ever, ("REC-9", "a newer spec ends an upgrade")
+    ),
+    "undoes an upgrade at its end": _of_runs(
+        releases.undoes_an_upgrade_at_its_end, ("REC-9", "a succeeded upgrade stays")
+    ),
+    "sees no drift": _calm(releases.sees_no_drift, ("REC-9", "a Ready release is as its instance asks")),
+    "takes what exists for done": _calm(outcomes.takes_what_exists_for_done, ("PULL-3", "noop is for what repeats")),
+    "fails at the first trouble": _calm(outcomes.fails_at_the_first_trouble, ("PULL-3", "failed is never told early")),
+    "names no object": _calm(outcomes.names_no_object, ("PULL-2", "a result names its object")),
+    "reports no progress": _calm(outcomes.reports_no_progress, ("PULL-2", "progress is reported")),
+    "drops a record early": _calm(outcomes.drops_a_record_early, ("PULL-4", "a record outlives its job")),
+    "lets jobs into every namespace": _calm(
+        outcomes.lets_jobs_into_every_namespace, ("PULL-10", "a job stays within its scope")
+    ),
+    "lets jobs expire early": _calm(outcomes.lets_jobs_expire_early, ("PULL-3", "no job expires early")),
+    "sends no heartbeats": _calm(outcomes.sends_no_heartbeats, ("PULL-6", "a heartbeat comes every minute")),
+    "asks without a pause": _calm(
+        outcomes.asks_without_a_pause,
+        ("PULL-7", "the control plane is spared"),
+        faults=("control-plane-away",) * 3,
+    ),
+    "lists without a pause": _calm(
+        releases.lists_without_a_pause,
+        ("RUN-2", "the API server is spared"),
+        faults=(*("right-to-read-removed",) * 6, *("server-restarted",) * 6),
+    ),
+    "forgets that its machine slept": _calm(
+        releases.forgets_that_its_machine_slept,
+        ("RUN-4", "nothing is written after the renew deadline"),
+        seconds=1800.0,
+        pace=1.0,
+        instances=8,
+        faults=("machine-suspended",) * 6,
+    ),
+    "drops events in an outage": _calm(
+        outcomes.drops_events_in_an_outage,
+        ("PULL-6", "the last transition is reported"),
+        ("PULL-6", "the end of an Operation is reported"),
+        faults=("control-plane-away",) * 3,
+    ),
 }
 """Every defect by its name."""
 
