@@ -57,6 +57,8 @@ _WITH_DEADLINE: Final = 3
 _DEADLINE: Final = 60
 """The deadline in seconds."""
 _HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
+"""The time for which an approval is valid, longer than a run: what is not used must not expire when it is at rest."""
 _LATE: Final = timedelta(hours=12)
 """The time since an approval expired, longer than the clocks of replicas are wrong."""
 FORGED_REQUEST: Final = "request-forged"
@@ -148,7 +150,7 @@ class OperationRequests:
         name, spec = manifest["metadata"]["name"], manifest["spec"]
         first = name if late else self._first_approved.setdefault(act.name, name)
         request = name if act.number % 2 else first
-        ends = -_LATE if late else _HOUR
+        ends = -_LATE if late else _DAY
         spec["approvals"] = self._approval(name, namespace, spec["parameters"], request, ends)
         self.world.create(manifest, OPERATION)
 
@@ -264,7 +266,7 @@ class OperationRequests:
         namespace: str,
         parameters: Any,
         request: str,
-        ends: timedelta = _HOUR,
+        ends: timedelta = _DAY,
         *,
         secret: bytes = APPROVAL_SECRET,
     ) -> dict[str, Any]:
