@@ -201,9 +201,12 @@ def _misnamed(live: Manifest) -> list[str]:
 
 
 def _running_on(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each engine's object that exists although its Operation was cancelled, or had to end by its deadline."""
+    """Yield each engine's object that exists although its Operation was cancelled, or had to end by its deadline.
+
+    Velero cannot be stopped: a Backup that it brings back once it has finished has another uid.
+    """
     stopped = {
-        live["metadata"]["uid"]: str(ref_of(live, OPERATION))
+        get_path(live, "status", "engineRef", "uid"): str(ref_of(live, OPERATION))
         for live in world.objects(OPERATION)
         if get_path(live, "status", "phase") == "Cancelled"
         or conditions_by_type(live).get("Failed", {}).get("reason") == "Timeout"
@@ -211,7 +214,7 @@ def _running_on(world: SimulatedWorld) -> Iterator[Unsettled]:
     for kind in engine_kinds() if stopped else ():
         for live in world.objects(kind):
             meta = live["metadata"]
-            owner = stopped.get((meta.get("labels") or {}).get(labels.OPERATION_UID, ""))
+            owner = stopped.get(meta["uid"])
             if owner is not None and not meta.get("deletionTimestamp"):
                 yield Unsettled("OPS-12", "a run that was stopped is gone", str(ref_of(live, kind)), f"{owner} was")
 
