@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 import attrs
 
 from kubelab.downstream.behaviour import Ending
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
@@ -21,7 +22,6 @@ from purekube.reconcilers import Object, Resource
 from purekube_kit.faults import VERBS, ActiveFault, FaultScope, Moment, crash, no_answer
 from purekube_kit.kinds import KindNames
 from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.extensions.runnables import Runnable, definition_of, resource_of
 
 Spec = TypeVar("Spec")

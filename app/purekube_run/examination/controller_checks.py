@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube_run.examination.audit import RecordedRequest
@@ -18,7 +19,6 @@ from purekube_run.examination.examination import HUMAN
 from purekube_run.examination.objects import (
     APART,
     FOREIGN_CONDITION,
-    conditions_of,
     holds_form,
     holds_times,
     is_owned_by,
@@ -159,7 +159,7 @@ async def edit(c: ControllerCase) -> None:
 
 
 async def _conditions(c: ControllerCase) -> Mapping[str, Mapping[str, Any]]:
-    conditions = conditions_of(await c.managed())
+    conditions = conditions_by_type(await c.managed())
     if not conditions:
         raise Broken("the status has no conditions", *await c.evidence_now())
     return conditions
@@ -206,7 +206,7 @@ async def foreign_condition(c: ControllerCase) -> None:
     wrote = no_wait(lambda: any(call.concerns(c.ref, "status") for call in c.work(number)))
     await c.required("a write of the status after the edit", wrote)
     await c.settled()
-    holds(FOREIGN_CONDITION["type"] in conditions_of(await c.live()), "the condition of another writer is gone")
+    holds(FOREIGN_CONDITION["type"] in conditions_by_type(await c.live()), "the condition of another writer is gone")
 
 
 # --- ownership -------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.verdicts import NotTried, holds
@@ -25,12 +26,6 @@ FOREIGN_CONDITION: Final[Mapping[str, str]] = {
 """A condition that a check adds as another writer of the status."""
 
 
-def conditions_of(live: Manifest | None) -> Mapping[str, Mapping[str, Any]]:
-    """Return the conditions of an object, by type. The result is empty if `live` is None."""
-    entries: Any = get_path(live or {}, "status", "conditions") or ()
-    return {str(entry.get("type")): entry for entry in entries if isinstance(entry, Mapping)}
-
-
 def shown(live: Manifest | None) -> str:
     """Return name, generation and conditions of an object as one line of text for messages."""
     if live is None:
@@ -38,7 +33,7 @@ def shown(live: Manifest | None) -> str:
     meta = metadata(live)
     texts = [
         f"{name}={entry.get('status')}/{entry.get('reason')}@{entry.get('observedGeneration', '?')}"
-        for name, entry in conditions_of(live).items()
+        for name, entry in conditions_by_type(live).items()
     ]
     return f"{meta.get('name')} (generation {meta.get('generation', '-')}): {', '.join(texts) or 'no conditions'}"
 
@@ -46,7 +41,7 @@ def shown(live: Manifest | None) -> str:
 def observed_generation(live: Manifest | None) -> int:
     """Return the highest observedGeneration in the object's status and conditions, or 0 if there is none."""
     numbers = [get_path(live or {}, "status", "observedGeneration")]
-    numbers += [entry.get("observedGeneration") for entry in conditions_of(live).values()]
+    numbers += [entry.get("observedGeneration") for entry in conditions_by_type(live).values()]
     return max((number for number in numbers if isinstance(number, int)), default=0)
 
 
@@ -71,7 +66,7 @@ def holds_times(writes: Sequence[RecordedRequest]) -> None:
     The times have whole seconds, so a time may stay if the status moves within `APART` seconds after the write before.
     Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
     """
-    states = [(call, conditions_of(call.answer)) for call in writes if conditions_of(call.answer)]
+    states = [(call, conditions_by_type(call.answer)) for call in writes if conditions_by_type(call.answer)]
     if len(states) < 2:
         raise NotTried("its stimulus did not come about: two writes of the status")
     for (earlier, former), (call, conditions) in pairwise(states):

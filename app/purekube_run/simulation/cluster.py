@@ -17,6 +17,7 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.simulator import Simulator
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -191,12 +192,6 @@ class MemoryCluster:
     def say(self, what: str) -> None:
         """Add the line `what` to the timeline, with the present time."""
         self.timeline.append(f"{(self.now() - self._began).total_seconds():8.1f} s  {what}")
-
-
-def condition_of(manifest: Manifest | None, kind: str) -> Mapping[str, Any]:
-    """Return the condition of the type `kind` in the object's status, or {} if there is none."""
-    conditions = get_path(manifest, "status", "conditions") or ()
-    return next((condition for condition in conditions if get_path(condition, "type") == kind), {})
 
 
 def ready_of(manifest: Manifest) -> str:

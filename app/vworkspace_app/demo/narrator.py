@@ -12,7 +12,7 @@ import anyio
 import attrs
 
 from kubelab.simulation.running import reflect
-from purekube.apimachinery.conditions import condition_of, conditions_of
+from purekube.apimachinery.conditions import condition_of, conditions_by_type, conditions_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import KubeApi, WatchEvent, WatchEventType
@@ -130,7 +130,7 @@ def conditions(manifest: Manifest) -> dict[str, str]:
 
 def condition_summary(manifest: Manifest) -> str:
     """Return the object's conditions as one line of text: Ready, and all others that are True."""
-    by_type = {entry["type"]: entry for entry in conditions_of(manifest)}
+    by_type = conditions_by_type(manifest)
     entries = [entry for name, entry in by_type.items() if entry["status"] == "True" or name == "Ready"]
     return ", ".join(f"{entry['type']} {entry['status']} ({entry['reason']})" for entry in entries)
 

@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, Self
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of, conditions_by_type
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, merge_patch
 from purekube.apimachinery.resources import (
@@ -19,7 +20,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube_run.examination.audit import RecordedRequest, Where
 from purekube_run.examination.examination import HUMAN, Case, Examination
-from purekube_run.examination.objects import conditions_of, is_owned_by, shown
+from purekube_run.examination.objects import is_owned_by, shown
 from purekube_run.examination.patience import no_wait
 from purekube_run.examination.verdicts import Catalogue, Check, NotTried
 from vworkspace_app.examination.played import engines_in, flux_in
@@ -227,7 +228,7 @@ class InstanceCase(Case):
         Without `reasons` any reason is accepted.
         """
         live = await self.get(ref)
-        entry = conditions_of(live).get(kind, {})
+        entry = condition_of(live, kind)
         return live if entry.get("status") == status and (not reasons or entry.get("reason") in reasons) else None
 
     async def explained(self, ref: ObjectRef, *words: str) -> Manifest:
@@ -238,7 +239,7 @@ class InstanceCase(Case):
 
         async def look() -> Manifest | None:
             live = await self.get(ref)
-            messages = [str(entry.get("message")) for entry in conditions_of(live).values()]
+            messages = [str(entry.get("message")) for entry in conditions_by_type(live).values()]
             return live if any(all(word in message for word in words) for message in messages) else None
 
         return await self.until(f"a condition of {ref.name} that names {', '.join(words)}", look)
@@ -411,7 +412,7 @@ CHECKS: Final[Catalogue[InstanceCase]] = Catalogue()
 
 def is_ready_now(live: Manifest) -> bool:
     """Report whether the instance's status has Ready=True for its present generation."""
-    ready = conditions_of(live).get("Ready", {})
+    ready = condition_of(live, "Ready")
     observed = ready.get("observedGeneration") or get_path(live, "status", "observedGeneration")
     return ready.get("status") == "True" and observed == get_path(live, "metadata", "generation")
 

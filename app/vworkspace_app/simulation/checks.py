@@ -1,10 +1,11 @@
 """The base of all laws (required properties): the check for secrets, and the laws about a status (RES-4, RES-7)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
 
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
 from purekube_run.simulation.laws import Laws
@@ -46,11 +47,6 @@ LONGEST: Final = 1024
 """The maximum length in bytes of a message that quotes another component (REC-5 row 4)."""
 Flaw = tuple[str, str, str]
 """A violation of a law (required property): the clause of the specification, the law, and the observed state."""
-
-
-def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
-    """Return the conditions of an object, keyed by condition type."""
-    return {condition["type"]: condition for condition in get_path(manifest, "status", "conditions") or ()}
 
 
 def status_flaws(kind: str, manifest: Manifest) -> Iterator[Flaw]:

@@ -12,10 +12,10 @@ import attrs
 
 from kubelab.clock import START
 from kubelab.model.records import Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from purekube.apimachinery.timestamps import parse_time
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.operator_world import CLUSTER_ID, OWN_NAMESPACE

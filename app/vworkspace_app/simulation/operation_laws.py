@@ -12,10 +12,10 @@ import attrs
 import msgspec
 
 from kubelab.model.records import Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.timestamps import parse_time
 from purekube.ports import KubeVerb
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.instance_laws import BY_US, JobLaws

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from kubelab.model.records import Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, NAMESPACE, OCI_REPOSITORY
 from purekube.controller.lease.record import lease_name
 from purekube.controller.shard import WHOLE, shard_of
 from purekube.ports import KubeRequest, KubeVerb
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import Unsettled, condition_text, place_of
 from vworkspace_app.settings.table import shard_in

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.clock import START
+from purekube.apimachinery.conditions import condition_of, conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.extensions.stable_parts import stable_parts_of
 from purekube_run.simulation.laws import Unsettled, condition_text
-from vworkspace_app.simulation.checks import conditions_by_type
 from vworkspace_app.simulation.operator_world import (
     BROKEN,
     CHART,
@@ -317,7 +317,7 @@ def open_rotations(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _is_blocked(live: Manifest, reason: str) -> bool:
-    blocked = conditions_by_type(live).get("Blocked", {})
+    blocked = condition_of(live, "Blocked")
     return (blocked.get("status"), blocked.get("reason")) == ("True", reason)
 
 
@@ -333,7 +333,7 @@ def has_owner(live: Manifest, uid: str) -> bool:
 
 def is_ready(live: Manifest) -> bool:
     """Report whether an instance is Ready at its present generation."""
-    ready = conditions_by_type(live).get("Ready", {})
+    ready = condition_of(live, "Ready")
     return (ready.get("status"), ready.get("observedGeneration")) == ("True", live["metadata"]["generation"])
 
 
@@ -393,7 +393,7 @@ def is_wanted(live: Manifest) -> bool:
     It does if the instance is Ready, is not blocked or suspended, and has no `status.releaseOverride`. An instance that
     is created with the same spec in a new cluster must then come to the same state, which is what the law checks.
     """
-    blocked = conditions_by_type(live).get("Blocked", {}).get("status") == "True"  # such a one keeps Ready as it was
+    blocked = condition_of(live, "Blocked").get("status") == "True"  # such a one keeps Ready as it was
     depends = get_path(live, "status", "releaseOverride") or get_path(live, "spec", "suspend")
     return is_ready(live) and not blocked and not depends
 

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, SECRET
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import HOLD, NOTE
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do

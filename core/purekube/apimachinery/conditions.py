@@ -57,6 +57,11 @@ def conditions_of(manifest: Manifest | None) -> list[Mapping[str, Any]]:
     return [each for each in conditions if type(each) is dict or isinstance(each, Mapping)]
 
 
+def conditions_by_type(manifest: Manifest | None) -> dict[str, Mapping[str, Any]]:
+    """Return the conditions in an object's status, keyed by condition type."""
+    return {str(each.get("type")): each for each in conditions_of(manifest)}
+
+
 def condition_of(manifest: Manifest | None, condition_type: str) -> Mapping[str, Any]:
     """Return the condition of a type in an object's status, or an empty mapping if the object has no such condition."""
     return next((each for each in conditions_of(manifest) if each.get("type") == condition_type), {})

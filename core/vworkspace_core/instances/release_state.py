@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import condition_of, conditions_of
+from purekube.apimachinery.conditions import condition_of, conditions_by_type, conditions_of
 from purekube.apimachinery.manifest import Manifest, get_path
 from vworkspace_core.instances.observed_release import (
     ObservedRelease,
@@ -130,7 +130,7 @@ def classify(
     # api/v2/helmrelease_types.go, the default of the field `status`).
     if not status.get("conditions") and status.get("observedGeneration", -1) == -1:
         return ClassifiedRelease(ReleaseState.PENDING, WAITING)
-    conditions = {condition.get("type", ""): condition for condition in conditions_of(release)}
+    conditions = conditions_by_type(release)
     generation = get_path(release, "metadata", "generation") or 0
     return _attempted(ObservedRelease(release, source, chart, request, now, timeouts, status, conditions, generation))
 

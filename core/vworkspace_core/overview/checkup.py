@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.conditions import conditions_of
+from purekube.apimachinery.conditions import conditions_by_type, conditions_of
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
 from vworkspace_core.api.advice import advice_for
@@ -284,7 +284,7 @@ def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
         told = "no Cluster object is there: the operator makes one when it first runs"
         yield CheckFinding("control plane", CheckResult.UNKNOWN, told)
         return
-    by_type = {str(each.get("type")): each for each in conditions_of(cluster)}
+    by_type = conditions_by_type(cluster)
     for type_, point, verdict in _ABOUT_THE_CONNECTION:
         if (condition := by_type.get(type_)) is not None:
             yield _of_condition(point, condition, verdict)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import SERVICE
 from purekube.boxes.box import Box
 from purekube.boxes.compiler.compile import examine
 from purekube.boxes.read import read_box
 from purekube.boxes.schemas import CrdVersions, Schemas
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.extensions.box_world import BoxWorld
 from vworkspace_app.commands.box.convert import convert_file
 

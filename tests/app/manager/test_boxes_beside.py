@@ -10,6 +10,7 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT, HELM_RELEASE, NAMESPACE, RBAC_KINDS
@@ -18,7 +19,6 @@ from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
-from purekube_run.simulation.cluster import condition_of
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import applied_example, example
 from tests.support.virtual_time import run

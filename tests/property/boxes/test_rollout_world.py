@@ -8,13 +8,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.boxes.rollouts.applied import AppliedBox
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
 from purekube.boxes.rollouts.revisions import CONDITION
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extensions.extension_replica import Extending, ExtensionReplica
 from purekube_run.simulation.faults import at_random, calm

@@ -10,13 +10,14 @@ from typing import Final
 import attrs
 
 from kubelab.clock import START
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest
 from purekube.boxes.box import Box
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.cluster import MemoryCluster, condition_of
+from purekube_run.simulation.cluster import MemoryCluster
 from purekube_run.simulation.extensions.box_world import install_box, simulated_for
 from purekube_run.simulation.extensions.runnables import schema_of
 from purekube_run.simulation.extensions.trial import BrokenLaw, Trial

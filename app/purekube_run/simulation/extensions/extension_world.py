@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from kubelab.flux import FluxBehaviour
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Invalid, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import LEASE, NAMESPACE
@@ -26,7 +27,7 @@ from purekube.reconcilers import PureReconciler
 from purekube_run.controller.candidacy import Candidacy
 from purekube_run.examples.data_source import Seeded
 from purekube_run.examples.examples import Examples, NoExample
-from purekube_run.simulation.cluster import condition_of, kinds_with_work
+from purekube_run.simulation.cluster import kinds_with_work
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extensions.box_world import create_externals
 from purekube_run.simulation.extensions.child_laws import ChildLaws

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.model.records import Record
-from purekube.apimachinery.conditions import READY
+from purekube.apimachinery.conditions import READY, condition_of
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ObjectMeta
@@ -22,7 +22,6 @@ from purekube.boxes.rollouts.judgement import Foresight, foresight_of
 from purekube.boxes.rollouts.reasons import ROLLED_OUT, BoxReason, RolloutPhase
 from purekube.boxes.rollouts.revisions import CONDITION, CONTROLLER_REVISION, BroughtTo, Revision, read_revisions
 from purekube.graph.owner import label_text
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.extensions.extension_world import ExtensionLaws, ExtensionWorld
 from purekube_run.simulation.extensions.runnables import kind_of
 from purekube_run.simulation.laws import Unsettled, condition_text

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.boxes.box import Box
@@ -22,7 +23,6 @@ from purekube.boxes.webhooks.admission_policy import policy_of
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube_run.boxes.document import read_marked
 from purekube_run.process.command_line import USAGE, CommandError
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.extensions.extension_replica import Extending
 from purekube_run.simulation.extensions.extension_world import (
     MANAGER,

@@ -11,13 +11,14 @@ import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.inprocess import run_sync
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.boxes.box import Box
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.ports import PatchType
 from purekube_run.process.command_line import CommandError
-from purekube_run.simulation.cluster import SOMEBODY, condition_of
+from purekube_run.simulation.cluster import SOMEBODY
 from purekube_run.simulation.extensions.box_world import BoxWorld
 from purekube_run.simulation.extensions.scenario_file import Scenario, ScenarioStep, seconds_of
 from purekube_run.simulation.faults import away, calm

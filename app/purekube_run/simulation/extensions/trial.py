@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import APPLIED_HASH
@@ -23,7 +24,7 @@ from purekube.boxes.model import ApplyMode
 from purekube.composites.parent import STANDARD
 from purekube.graph.node import Removal
 from purekube.reconcilers import PureReconciler
-from purekube_run.simulation.cluster import SIMULATED, condition_of, ready_of
+from purekube_run.simulation.cluster import SIMULATED, ready_of
 from purekube_run.simulation.connection import ObservedWrite, WatchTrouble
 from purekube_run.simulation.extensions.box_world import create_externals, install_box, simulated_for
 from purekube_run.simulation.extensions.extension_replica import ExtensionReplica

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, content_hash, get_path, metadata, ref_of
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import NAMESPACE, SECRET
@@ -253,8 +254,7 @@ def _own(decision: Decision) -> str:
 
 def _troubles(decision: Decision, present: Manifest, kinds: Sequence[str]) -> Iterator[str]:
     """Yield the first condition of the types `kinds` that is True after the decision, as text."""
-    status = get_path(decision.status if decision.status is not None else present, "status", "conditions") or ()
-    conditions = {str(condition.get("type")): condition for condition in status}
+    conditions = conditions_by_type(decision.status if decision.status is not None else present)
     for kind in kinds:
         if kind in conditions and conditions[kind].get("status") == "True":
             message = " ".join(str(conditions[kind].get("message") or "").split())

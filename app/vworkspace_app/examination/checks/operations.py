@@ -11,11 +11,12 @@ import anyio
 
 from kubelab.downstream.behaviour import DownstreamOutcome, DownstreamRule, Ending
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
+from purekube.apimachinery.conditions import condition_of, conditions_by_type
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import HELM_RELEASE, JOB, RESOURCE_QUOTA, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube_run.examination.audit import RecordedRequest
-from purekube_run.examination.objects import conditions_of, shown
+from purekube_run.examination.objects import shown
 from purekube_run.examination.verdicts import Broken, NotTried, holds
 from vworkspace_app.examination.case import CHECKS, IMAGE, VERSION, InstanceCase
 from vworkspace_core.api import labels
@@ -65,7 +66,7 @@ def _require_unfinished(*jobs: Manifest) -> None:
     """Raise NotTried if one of the Jobs has completed or is about to, as it happens with the cluster's own Job
     controller.
     """
-    if any({"Complete", "SuccessCriteriaMet"} & conditions_of(job).keys() for job in jobs):
+    if any({"Complete", "SuccessCriteriaMet"} & conditions_by_type(job).keys() for job in jobs):
         raise NotTried(
             "its stimulus did not come about: a Job that hangs or fails, since a controller of the cluster ran it"
         )
@@ -270,7 +271,7 @@ async def external_deletion(c: InstanceCase) -> None:
     await c.phase(ref, "Running")
     await _delete_hanging(c, ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
     live = await c.phase(ref, *TERMINAL)
-    reason = conditions_of(live).get("Failed", {}).get("reason")
+    reason = condition_of(live, "Failed").get("reason")
     holds(reason == "ExternalDeletion", f"the reason is {reason}", shown(live))
     again = [call for call in c.writes() if call.is_of(JOB) and call.created]
     holds(len(again) == 1, "the Job was made again", *again)
@@ -371,7 +372,7 @@ async def deadline(c: InstanceCase) -> None:
     ref = await c.command(timeoutSeconds=3)
     job = await _job(c, ref)
     live = await c.phase(ref, *TERMINAL)
-    reason = conditions_of(live).get("Failed", {}).get("reason")
+    reason = condition_of(live, "Failed").get("reason")
     holds(reason == "Timeout", f"the reason is {reason}", shown(live))
 
     async def stopped() -> bool:

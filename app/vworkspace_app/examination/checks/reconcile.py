@@ -9,9 +9,10 @@ import anyio
 
 from kubelab.flux import Action, FluxOutcome, OutcomeKind, ReleaseRule
 from kubelab.flux.behaviour import SourceFault, SourceOutcome, SourceRule
+from purekube.apimachinery.conditions import condition_of, conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
-from purekube_run.examination.objects import conditions_of, shown
+from purekube_run.examination.objects import shown
 from purekube_run.examination.verdicts import Broken, holds
 from vworkspace_app.examination.case import CHECKS, FAILED, SOURCES, InstanceCase, is_ready_now
 from vworkspace_core.api import labels
@@ -148,7 +149,7 @@ async def failed_install(c: InstanceCase) -> None:
     c.flux.behave(release_rules=(FAILS,))
     ref = await c.instance()
     live = await c.condition(ref, "Ready", "False", *FAILED)
-    message = str(conditions_of(live)["Ready"].get("message")) + str(get_path(live, "status", "message"))
+    message = str(conditions_by_type(live)["Ready"].get("message")) + str(get_path(live, "status", "message"))
     holds("the hook of the examiner" in message, f"Flux's message is missing: {message!r}")
 
 
@@ -158,7 +159,7 @@ async def failed_upgrade(c: InstanceCase) -> None:
     c.flux.behave(release_rules=(ReleaseRule(FAILS.outcome, action=Action.UPGRADE, version="1.1.0"),))
     generation = await c.want(ref, "1.1.0")
     live = await c.condition(ref, "Ready", "False", *FAILED)
-    observed = conditions_of(live)["Ready"].get("observedGeneration", generation)
+    observed = conditions_by_type(live)["Ready"].get("observedGeneration", generation)
     holds(observed == generation, f"Ready is of generation {observed}", shown(live))
 
 
@@ -182,7 +183,7 @@ async def installing(c: InstanceCase) -> None:
     c.flux.behave(install_seconds=600.0)
     ref = await c.instance()
     live = await c.condition(ref, "Reconciling", "True")
-    holds(conditions_of(live).get("Ready", {}).get("status") != "True", "Ready before Flux confirmed", shown(live))
+    holds(condition_of(live, "Ready").get("status") != "True", "Ready before Flux confirmed", shown(live))
 
 
 @check("REC-5", "a Ready release does not flap while Flux reconciles it again")
@@ -196,7 +197,7 @@ async def no_flapping(c: InstanceCase) -> None:
     lost = [
         call
         for call in c.writes(number)
-        if call.concerns(ref) and conditions_of(call.answer).get("Ready", {"status": "True"})["status"] != "True"
+        if call.concerns(ref) and conditions_by_type(call.answer).get("Ready", {"status": "True"})["status"] != "True"
     ]
     holds(not lost, "Ready was taken back while Flux looked again", *lost)
 
@@ -248,7 +249,7 @@ async def generation_gate(c: InstanceCase) -> None:
     await c.required("an upgraded HelmRelease", is_upgraded)
     await anyio.sleep(c.quiet)
     live = await c.get(ref)
-    ready = conditions_of(live).get("Ready", {})
+    ready = condition_of(live, "Ready")
     observed = ready.get("observedGeneration") or get_path(live or {}, "status", "observedGeneration")
     early = ready.get("status") == "True" and observed == generation
     wrote = [call for call in c.writes() if call.concerns(ref, "status")][-1:]
@@ -290,7 +291,7 @@ async def conflict(c: InstanceCase) -> None:
     await _take(c, 7)
     await c.want(ref, "", replicaCount=2)
     live = await c.condition(ref, "Blocked", "True", "FieldConflict")
-    holds("person" in str(conditions_of(live)["Blocked"]), "Blocked does not name the other manager", shown(live))
+    holds("person" in str(conditions_by_type(live)["Blocked"]), "Blocked does not name the other manager", shown(live))
     release = await c.release()
     held = get_path(release, "spec", "values", "replicaCount")
     forced = [call for call in c.child_writes(number) if call.forces and call.succeeded and call.is_of(HELM_RELEASE)]
@@ -304,7 +305,7 @@ async def conflict_ends(c: InstanceCase) -> None:
     await c.want(ref, "", replicaCount=2)
 
     async def blocked() -> bool:
-        return conditions_of(await c.get(ref)).get("Blocked", {}).get("reason") == "FieldConflict"
+        return condition_of(await c.get(ref), "Blocked").get("reason") == "FieldConflict"
 
     await c.required("Blocked/FieldConflict (REC-8)", blocked)
     await _take(c, None)
@@ -401,7 +402,7 @@ async def missing_flux(c: InstanceCase) -> None:
     try:
         ref = await c.instance()
         live = await c.condition(ref, "Blocked", "True", "MissingDependencies")
-        text = str(conditions_of(live)["Blocked"].get("message"))
+        text = str(conditions_by_type(live)["Blocked"].get("message"))
         holds(HELM_RELEASE.kind in text or HELM_RELEASE.crd_name in text, f"what is missing is not named: {text!r}")
     finally:
         await c.api.create(_fresh(crd), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="flux-installer")
@@ -422,7 +423,7 @@ async def refused_write(c: InstanceCase) -> None:
         live = await c.explained(ref, "HelmRelease", "shop", why)
         await anyio.sleep(c.quiet)
         holds(len(fault.hits) <= 2 + 2 * c.quiet, f"{len(fault.hits)} tries in {c.quiet:g} s", *fault.hits[-2:])
-        ready = conditions_of(live).get("Ready", {})
+        ready = condition_of(live, "Ready")
         holds(ready.get("status") != "True", "Ready although nothing could be applied", shown(live))
     await c.until("Ready after the API server recovered", lambda: c.is_ready(ref), 2 * c.patience)
 
@@ -437,7 +438,7 @@ async def invalid_write(c: InstanceCase) -> None:
         await anyio.sleep(c.quiet)
         holds(len(fault.hits) <= 2 + 2 * c.quiet, f"{len(fault.hits)} tries of what is invalid", *fault.hits[-2:])
         live = await c.get(ref)
-        holds(conditions_of(live).get("Ready", {}).get("status") != "True", "Ready without a release", shown(live))
+        holds(condition_of(live, "Ready").get("status") != "True", "Ready without a release", shown(live))
         stalled = await c.seen(lambda: c.has_condition(ref, "Stalled", "True"))
         holds(stalled, "only a change of the spec can help, and Stalled is not True", shown(await c.get(ref)))
 
@@ -480,7 +481,7 @@ async def prune(c: InstanceCase) -> None:
 async def retry(c: InstanceCase) -> None:
     c.flux.behave(release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "once", times=4)),))
     ref = await c.instance()
-    await c.released(lambda live: conditions_of(live).get("Ready", {}).get("status") == "False", "a failed HelmRelease")
+    await c.released(lambda live: condition_of(live, "Ready").get("status") == "False", "a failed HelmRelease")
     await c.seen(lambda: c.has_condition(ref, "Ready", "False", *FAILED))
     await c.edit(ref, {"metadata": {"annotations": {labels.RETRY: "again-1"}}})
 

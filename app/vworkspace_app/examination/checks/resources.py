@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, SECRET
@@ -15,7 +16,6 @@ from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.objects import (
     APART,
     FOREIGN_CONDITION,
-    conditions_of,
     holds_form,
     holds_times,
     is_owned_by,
@@ -49,7 +49,7 @@ async def reason_of_status(c: InstanceCase) -> None:
     ref = await c.managed()
     live = await c.ready(ref)
     reason = get_path(live, "status", "reason")
-    holds(reason == conditions_of(live)["Ready"]["reason"], f"status.reason is {reason!r}", shown(live))
+    holds(reason == conditions_by_type(live)["Ready"]["reason"], f"status.reason is {reason!r}", shown(live))
 
 
 @check("RES-3", "a version that a Cluster object forbids is not installed", needs=["clusters"])
@@ -87,7 +87,7 @@ async def transition_times(c: InstanceCase) -> None:
 async def form_of_conditions(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.settled()
-    conditions = conditions_of(await c.ready(ref))
+    conditions = conditions_by_type(await c.ready(ref))
     holds_form(conditions)
     holds("Ready" in conditions, f"there is no condition Ready among {', '.join(conditions)}")
 
@@ -104,7 +104,7 @@ async def foreign_conditions(c: InstanceCase) -> None:
     )
     await c.want(ref, "1.1.0")
     live = await c.ready(ref)
-    holds(FOREIGN_CONDITION["type"] in conditions_of(live), "the condition of another writer is gone", shown(live))
+    holds(FOREIGN_CONDITION["type"] in conditions_by_type(live), "the condition of another writer is gone", shown(live))
 
 
 @check("RES-5", "an instance without the label managed-by is left alone")

@@ -8,10 +8,11 @@ from typing import Any
 import anyio
 
 from kubelab.flux import FluxOutcome, OutcomeKind, ReleaseRule
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, LEASE
 from purekube_run.examination.audit import RecordedRequest
-from purekube_run.examination.objects import conditions_of, shown
+from purekube_run.examination.objects import shown
 from purekube_run.examination.verdicts import NotTried, holds
 from vworkspace_app.examination.case import CHECKS, FAILED, InstanceCase
 from vworkspace_core.api import labels
@@ -153,7 +154,7 @@ async def long_message(c: InstanceCase) -> None:
     await c.required("a failure in few words (REC-5)", lambda: c.has_condition(other, "Ready", "False", *FAILED))
     ref = await c.instance()
     live = await c.condition(ref, "Ready", "False", *FAILED)
-    longest = max((len(str(entry.get("message"))) for entry in conditions_of(live).values()), default=0)
+    longest = max((len(str(entry.get("message"))) for entry in conditions_by_type(live).values()), default=0)
     holds(100 < longest <= 32_768, f"a message of {longest} characters", shown(live))
 
 
