@@ -11,6 +11,7 @@ from typing import Final, Self
 
 import attrs
 
+from purekube.apimachinery.durations import human_duration
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import parse_time
@@ -322,20 +323,11 @@ def _note(event: Manifest) -> str:
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """Return the time from `since` to `now` as kubectl prints it, such as `90s`, `5m30s` or `3d`.
+    """Return the time from `since` to `now` as kubectl prints it, such as `90s` or `5m30s`, but only whole days: `3d`.
 
     Return an empty string if `since` is None.
     """
     if since is None:
         return ""
-    seconds = max(timedelta(0), now - since) // timedelta(seconds=1)
-    days, hours, minutes = seconds // 86_400, seconds // 3_600, seconds // 60
-    if seconds < 120:
-        return f"{seconds}s"
-    if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
-    if hours < 3:
-        return f"{minutes}m"
-    if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
-    return f"{hours}h" if days < 2 else f"{days}d"
+    span = max(timedelta(0), now - since)
+    return f"{span.days}d" if span.days >= 2 else human_duration(span)
