@@ -11,8 +11,7 @@ from typing import Final
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.names import bounded_name
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import POD
 from purekube.apimachinery.secret_material import safe
 from purekube.composites.composite import Composite, Explanation
@@ -159,7 +158,9 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
     """
     explanation = composite.explain(composite.read(manifest), observed, now) if composite.explain is not None else None
     if explanation is None or metadata(manifest).get("deletionTimestamp"):
-        return graph_of_tree(_marked(composite, manifest, observed), origin_of(manifest))
+        from vworkspace_core.overview.box_tree import tree_of_marked  # of boxes, of which many operators have none
+
+        return graph_of_tree(tree_of_marked(composite.kind, manifest, observed.objects), origin_of(manifest))
     root = _of_summary(summary_of(composite.kind, manifest))
     nodes, edges, ends = [root], list[ObjectGraphEdge](), dict[str, list[str]]()
     observations = explanation.plan.observations
@@ -181,18 +182,6 @@ def graph_of_parent(composite: Composite, manifest: Manifest, observed: Snapshot
 
 def _of_former(ref: ObjectRef, live: Manifest) -> ObjectGraphNode:
     return _of_summary(attrs.evolve(summary_of_child(ref.kind, live), reason="Former", message=FORMER))
-
-
-def _marked(composite: Composite, manifest: Manifest, observed: Snapshot) -> Branch:
-    """Return the tree of a parent (an object of a box's kind). Its children are all objects labelled with its uid."""
-    uid = bounded_name(str(metadata(manifest).get("uid") or ""))
-    label = composite.marks.owner_uid
-    children = [
-        Branch(summary_of_child(ref.kind, live))
-        for ref, live in sorted(observed.objects.items())
-        if uid and get_path(live, "metadata", "labels", label) == uid
-    ]
-    return Branch(summary_of(composite.kind, manifest), tuple(children))
 
 
 def _sources(graph: Graph, name: str, ends: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
