@@ -4,10 +4,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import anyio
 import attrs
 
-from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, content_hash, get_path
 from purekube.apimachinery.problems import Place, ValidationProblems
 from purekube.apimachinery.resources import Access
@@ -26,15 +25,11 @@ from purekube.composites.rights import FORMER, CompositeAccess
 from purekube.ports import KubeApi
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, declared_kinds
+from purekube_run.controller.lookups import lacking
 from purekube_run.process.command_line import CommandError
 
 _COUNTS: Final = ("total", "moved", "ready", "failed", "waiting", "pinned")
 _GATE: Final = Environment({"rollout": CelType("object", fields={name: Field(INT) for name in _COUNTS})})
-_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
-_AT_ONCE: Final = 8
-"""The maximum number of SelfSubjectAccessReviews that are requested at the same time."""
 
 
 @attrs.frozen(eq=False)
@@ -237,40 +232,11 @@ async def lacking_rights(api: KubeApi, access: CompositeAccess, namespaces: Sequ
     asked = [(each, "") for each in access.everywhere]
     asked += [(each, namespace) for each in access.tenant for namespace in (namespaces or ("",))]
     rights = [
-        (Right(verb, each.kind.group, each.resource, namespace), each)
+        (Right(verb, each.kind.group, each.resource, namespace), each.name)
         for each, namespace in asked
         for verb in each.verbs
     ]
-    limit, refused, errors = anyio.CapacityLimiter(_AT_ONCE), set[int](), list[OperatorError]()
-
-    async def ask(number: int, right: Right, on: Access) -> None:
-        async with limit:
-            try:
-                if not await _allowed(api, right, on):
-                    refused.add(number)
-            except OperatorError as error:  # raised below: from the task group it would come as an exception group
-                errors.append(error)
-
-    async with anyio.create_task_group() as group:
-        for number, (right, on) in enumerate(rights):
-            group.start_soon(ask, number, right, on)
-    if errors:
-        raise errors[0]
-    return tuple(rights[number][0] for number in sorted(refused))
-
-
-async def _allowed(api: KubeApi, right: Right, on: Access) -> bool:
-    attributes = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": on.kind.plural,
-        "subresource": on.subresource,
-        "namespace": right.namespace,
-        "name": on.name,
-    }
-    spec = {"resourceAttributes": {key: text for key, text in attributes.items() if text}}
-    review = {"apiVersion": _REVIEW.api_version, "kind": _REVIEW.kind, "spec": spec}
-    return get_path(await api.review(review, kind=_REVIEW), "status", "allowed") is True
+    return await lacking(api, rights)
 
 
 def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable[Kind] = ()) -> str:

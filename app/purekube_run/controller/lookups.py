@@ -1,12 +1,23 @@
-"""Reads from the API server without a cache: an object, all objects of a kind, and an operator's Leases."""
+"""Reads from the API server without a cache: an object, all objects of a kind, an operator's Leases, and rights."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
 
-from purekube.apimachinery.errors import KindMissing, NotFound
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+import anyio
+
+from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import LEASE
 from purekube.controller.lease.record import is_lease_of
 from purekube.ports import KubeApi
+
+SELF_ACCESS_REVIEW: Final = Kind(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+_AT_ONCE: Final = 8
+"""The maximum number of access reviews that are requested at the same time."""
 
 
 async def find(api: KubeApi, ref: ObjectRef) -> Manifest | None:
@@ -41,6 +52,41 @@ async def all_of(
             manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
         )
     )
+
+
+async def lacking(
+    api: KubeApi,
+    desired: Sequence[tuple[Right, str]],
+    kind: Kind = SELF_ACCESS_REVIEW,
+    subject: Mapping[str, Any] = MappingProxyType({}),
+) -> tuple[Right, ...]:
+    """Return the rights in `desired` that the subject of an access review lacks, in the same order.
+
+    `desired` has pairs of a right and the name of the object to which it is restricted, or "" if it is not restricted.
+    `kind` is the kind of access review that is sent for each right, by default about the caller's own rights. Raises
+    the OperatorErrors of `KubeApi.review`.
+    """
+    limit, refused, errors = anyio.CapacityLimiter(_AT_ONCE), set[int](), list[OperatorError]()
+
+    async def ask(number: int, right: Right, name: str) -> None:
+        resource, _, below = right.resource.partition("/")
+        asked = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": below}
+        attributes = {**asked, "namespace": right.namespace, "name": name}
+        spec = {**subject, "resourceAttributes": {key: text for key, text in attributes.items() if text}}
+        review = {"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}
+        async with limit:
+            try:
+                if get_path(await api.review(review, kind=kind), "status", "allowed") is not True:
+                    refused.add(number)
+            except OperatorError as error:  # raised below: from the task group it would come as an exception group
+                errors.append(error)
+
+    async with anyio.create_task_group() as group:
+        for number, (right, name) in enumerate(desired):
+            group.start_soon(ask, number, right, name)
+    if errors:
+        raise errors[0]
+    return tuple(desired[number][0] for number in sorted(refused))
 
 
 async def leases_of(api: KubeApi, namespace: str | None, base: str) -> tuple[Manifest, ...]:

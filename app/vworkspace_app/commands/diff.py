@@ -60,17 +60,13 @@ def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterat
             if isinstance(inside, dict) and inside.get("apiVersion"):
                 manifest, writer = inside, FIELD_MANAGER
                 break
-        kind = next((each for each in (*_KINDS, *boxes) if _is(manifest, each)), None)
+        kind = next((each for each in (*_KINDS, *boxes) if plan_documents.is_of(manifest, each)), None)
         if kind is None:
             named = f"{manifest.get('kind')} {get_path(manifest, 'metadata', 'name')}"
             raise CommandError(
                 f"{named} is neither an ApplicationInstance nor an Operation, nor of a kind of --box: try kubectl diff"
             )
         yield kind, manifest, writer
-
-
-def _is(manifest: Manifest, kind: Kind) -> bool:
-    return (manifest.get("apiVersion"), manifest.get("kind")) == (kind.api_version, kind.kind)
 
 
 def text(found: Difference, *, colour: bool) -> str:
@@ -144,7 +140,7 @@ def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
 def _ref(document: Manifest) -> ObjectRef:
     """Return the reference to an object. For a kind that the operator does not know, the kind lacks its plural."""
     for kind in ALL_KINDS:
-        if _is(document, kind):
+        if plan_documents.is_of(document, kind):
             return ref_of(document, kind)
     group, _, version = str(document.get("apiVersion")).rpartition("/")
     return ref_of(document, Kind(group, version, str(document.get("kind")), ""))

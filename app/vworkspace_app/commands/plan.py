@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Annotated, Literal
 
@@ -19,7 +19,15 @@ from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared import plan_documents as output
-from vworkspace_app.commands.shared.plan_documents import InputDocuments, chosen, cluster_of, note, problem_lines, quiet
+from vworkspace_app.commands.shared.plan_documents import (
+    InputDocuments,
+    chosen,
+    cluster_of,
+    note,
+    problem_lines,
+    quiet,
+    time_of,
+)
 from vworkspace_app.operations.template_files import read_templates
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
 from vworkspace_core.api.kinds import ALL_KINDS, OPERATION
@@ -97,7 +105,7 @@ def plan_of(request: PlanRequest, read: Callable[[], Sequence[Manifest]], *, col
     `read` is called after the options were checked. If the result is a diff, `colour` adds terminal colours to it.
     Raises CommandError for malformed input, and if it is not clear which object to plan.
     """
-    now, missing = _time(request.now), frozenset(_kind_named(name) for name in request.missing)
+    now, missing = time_of(request.now), frozenset(_kind_named(name) for name in request.missing)
     templates, documents = read_templates(request.templates), read()
     ref, _ = chosen(documents, request.wanted)
     given = InputDocuments.of(documents, format_time(now))
@@ -218,16 +226,6 @@ def _kind_named(name: str) -> Kind:
             return kind
     known = ", ".join(sorted(kind.kind for kind in ALL_KINDS))
     raise CommandError(f"--missing {name}: not a kind that the operator knows; those are {known}", status=USAGE)
-
-
-def _time(text: str) -> datetime:
-    if not text:
-        return datetime.now(UTC)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 TemplateFiles = Annotated[

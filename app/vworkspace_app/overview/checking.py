@@ -5,11 +5,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-import anyio
 import attrs
 
-from purekube.apimachinery.errors import Forbidden, OperatorError, Right
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.errors import Forbidden, Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -20,7 +19,7 @@ from purekube.apimachinery.resources import (
     service_account_user,
 )
 from purekube_http import KubeApiClient
-from purekube_run.controller.lookups import all_of, find, leases_of
+from purekube_run.controller.lookups import SELF_ACCESS_REVIEW, all_of, find, lacking, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.settings.loading import find_installation
@@ -38,12 +37,6 @@ from vworkspace_core.overview.tree import at_work, heartbeat_of, is_alive, prese
 _ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
 )
-_SELF_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
-_AT_ONCE: Final = 16
-"""The maximum number of access reviews that are sent to the API server at once."""
-
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
     Right("create", RBAC_GROUP, "clusterroles"),
@@ -55,9 +48,8 @@ _NEEDED_TO_INSTALL: Final = (
 async def before_installing(api: KubeApiClient) -> AsyncIterator[CheckFinding]:
     """Yield a finding for each requirement on the cluster, met or not, before the operator is installed."""
     yield checkup.api_server(await api.server_version())
-    yield checkup.may_install(
-        await _missing(api, _SELF_REVIEW, {}, [(right, "") for right in _NEEDED_TO_INSTALL]) or ()
-    )
+    needed = [(right, "") for right in _NEEDED_TO_INSTALL]
+    yield checkup.may_install(await _missing(api, needed, SELF_ACCESS_REVIEW, {}) or ())
     definitions = await _definitions(api)
     for finding in (*checkup.controllers(definitions), checkup.gitops(definitions)):
         yield finding
@@ -165,45 +157,17 @@ async def _check_rights(
         "user": user,
         "groups": ["system:serviceaccounts", f"system:serviceaccounts:{system}", "system:authenticated"],
     }
-    return checkup.rights(point, len(desired), await _missing(api, _ACCESS_REVIEW, subject, desired), installation)
+    return checkup.rights(point, len(desired), await _missing(api, desired, _ACCESS_REVIEW, subject), installation)
 
 
 async def _missing(
-    api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], desired: Sequence[tuple[Right, str]]
-) -> list[Right] | None:
-    """Return the rights in `desired` that the subject lacks, in the same order.
-
-    `desired` has pairs of a right and the name of the object to which it is restricted, or "" if it is not restricted.
-    `kind` is the kind of access review that is sent to the API server for each right. Return None if the user may not
-    send such reviews.
-    """
-    limit, answers = anyio.CapacityLimiter(_AT_ONCE), dict[int, bool | OperatorError]()
-
-    async def ask(number: int, right: Right, name: str) -> None:
-        async with limit:
-            try:
-                answers[number] = await _allowed(api, kind, subject, right, name)
-            except OperatorError as error:  # raised below: from the task group it would come as an exception group
-                answers[number] = error
-
-    async with anyio.create_task_group() as group:
-        for number, (right, name) in enumerate(desired):
-            group.start_soon(ask, number, right, name)
-    errors = [answer for answer in answers.values() if isinstance(answer, OperatorError)]
-    if errors and isinstance(errors[0], Forbidden):
+    api: KubeApiClient, desired: Sequence[tuple[Right, str]], kind: Kind, subject: Mapping[str, Any]
+) -> Sequence[Right] | None:
+    """Return the rights in `desired` that the subject lacks, or None if the user may not ask for them."""
+    try:
+        return await lacking(api, desired, kind, subject)
+    except Forbidden:
         return None
-    if errors:
-        raise errors[0]
-    return [right for number, (right, _) in enumerate(desired) if not answers[number]]
-
-
-async def _allowed(api: KubeApiClient, kind: Kind, subject: Mapping[str, Any], right: Right, name: str) -> bool:
-    resource, _, below = right.resource.partition("/")
-    asked = {"verb": right.verb, "group": right.group, "resource": resource, "subresource": below}
-    attributes = {**asked, "namespace": right.namespace, "name": name}
-    spec = {**subject, "resourceAttributes": {key: text for key, text in attributes.items() if text}}
-    answer = await api.review({"apiVersion": kind.api_version, "kind": kind.kind, "spec": spec}, kind=kind)
-    return get_path(answer, "status", "allowed") is True
 
 
 async def _accounts(

@@ -4,7 +4,6 @@ A box is an operator that a YAML file declares.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -19,7 +18,7 @@ from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_ag
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.shared.options import Crds
-from vworkspace_app.commands.shared.plan_documents import object_lines
+from vworkspace_app.commands.shared.plan_documents import object_lines, time_of
 from vworkspace_app.commands.shared.session import at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -45,7 +44,7 @@ def planned(
         raise CommandError(f"--cr {parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
     own = str(box.kind.crd_name)
     definitions = [crd.manifest for crd in further if crd.manifest["metadata"]["name"] != own]
-    box_plan = plan_box(box, given[0], _observed(observed), definitions, _time(now))
+    box_plan = plan_box(box, given[0], _observed(observed), definitions, time_of(now))
     return box_plan, _TEXTS[output](box_plan)
 
 
@@ -57,14 +56,6 @@ def _observed(paths: Sequence[Path]) -> list[Manifest]:
         inside = sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
         files += [str(path) for path in inside]
     return list(read_documents(files))
-
-
-def _time(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text) if text else datetime.now(UTC)
-    except ValueError as error:
-        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 # --- as text ---------------------------------------------------------------------------------------------------------
@@ -174,7 +165,7 @@ def _planned_against(
         (box,) = runnable([load_box(file, [*known, *installed])])
         own = str(box.kind.crd_name)
         definitions = [crd.manifest for crd in (*known, *installed) if crd.manifest["metadata"]["name"] != own]
-        return await plan_against(api, box, definitions, _time(now))
+        return await plan_against(api, box, definitions, time_of(now))
 
     found = at_cluster(kubeconfig, judged)
     return found, against_output(found, file, output)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import attrs
@@ -51,6 +52,15 @@ def quiet() -> Iterator[None]:
         _QUIET.reset(token)
 
 
+def time_of(text: str) -> datetime:
+    """Return the value of `--now` as a time, or the present time if it is empty. Raises CommandError if it is none."""
+    try:
+        moment = datetime.fromisoformat(text) if text else datetime.now(UTC)
+    except ValueError as error:
+        raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
 def problem_lines(error: ValidationProblems) -> str:
     """Return all validation problems, each with its field path, as one line."""
     return "; ".join(map(str, error.problems))
@@ -63,7 +73,7 @@ def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Mani
     CommandError if there is no such object, or more than one.
     """
     candidates = [
-        (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if _is(manifest, kind)
+        (ref_of(manifest, kind), manifest) for kind in _PLANNED for manifest in documents if is_of(manifest, kind)
     ]
     if desired:
         candidates = [
@@ -83,7 +93,8 @@ def chosen(documents: Sequence[Manifest], desired: str) -> tuple[ObjectRef, Mani
     return candidates[0]
 
 
-def _is(manifest: Manifest, kind: Kind) -> bool:
+def is_of(manifest: Manifest, kind: Kind) -> bool:
+    """Report whether a document has this kind and apiVersion."""
     return manifest.get("kind") == kind.kind and manifest.get("apiVersion") == kind.api_version
 
 
@@ -152,7 +163,7 @@ class InputDocuments:
 
 def _kind_of(manifest: Manifest) -> Kind | None:
     """Return the document's kind if it is a kind that decisions or engines read, else None."""
-    return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if _is(manifest, kind)), None)
+    return next((kind for kind in (*ALL_KINDS, *engine_kinds()) if is_of(manifest, kind)), None)
 
 
 def _key(secret: Manifest, name: str) -> bytes | None:
