@@ -1,27 +1,11 @@
 """Refusals of the API server: one exception, sent as a `Status` over HTTP and as an `OperatorError` in process."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
-from purekube.apimachinery.errors import (
-    AlreadyExists,
-    Conflict,
-    Expired,
-    FieldConflict,
-    Forbidden,
-    Invalid,
-    KindMissing,
-    NotFound,
-    OperatorError,
-    Permanent,
-    Stale,
-    StatusCause,
-    Unauthorized,
-    Unavailable,
-    invalid_secret,
-)
+from purekube.apimachinery.errors import KindMissing, OperatorError, StatusCause
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import SECRET
+from purekube.apimachinery.status_errors import error_of_status
 
 # apiserver: registry/generic/registry/store.go, OptimisticLockErrorMsg.
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
@@ -228,58 +212,20 @@ def internal(message: str) -> ApiFailure:
     return ApiFailure(500, "", message)
 
 
-_CONTENT_ERRORS: Final = ("failed to create typed patch object", "etcdserver: request is too large")
-"""The beginnings of the messages of 500s that no retry cures, only other content in the request (S-15, W-37)."""
-
-
 def core_error(failure: ApiFailure, asked: str, kind: Kind) -> OperatorError:
     """Return the OperatorError, such as NotFound, that a client raises for `failure`.
 
     `asked` describes the request in the error's message; `kind` is the kind of the requested object.
     """
-    said = f"{asked}: {failure.message}"
-    match failure.status:
-        case 401:
-            return Unauthorized(said)
-        case 403:
-            terminating = any(cause.reason == "NamespaceTerminating" for cause in failure.causes)
-            return Forbidden(said, namespace_terminating=terminating)
-        case 404:
-            # An object's 404 names it; a 404 without a name is about the path (S-12, W-38).
-            return KindMissing(said) if failure.plain or not (failure.details or {}).get("name") else NotFound(said)
-        case 409:
-            return _conflict(failure, said)
-        case 410:
-            return Expired(said)
-        case 400 | 413 | 422:
-            return _invalid(failure, said, asked, kind)
-        case 500 if failure.message.startswith(_CONTENT_ERRORS):
-            return _invalid(failure, said, asked, kind)
-        case 408 | 429 | 500 | 502 | 503 | 504:
-            return Unavailable(said, retry_after=failure.retry_after, status=failure.status)
-        case _:
-            return Permanent(said, status=failure.status)
-
-
-def _conflict(failure: ApiFailure, said: str) -> OperatorError:
-    if failure.reason == "AlreadyExists":
-        return AlreadyExists(said)
-    owned = tuple(_field_conflict(cause) for cause in failure.causes if cause.reason == "FieldManagerConflict")
-    return Conflict(said, owned) if owned else Stale(said)
-
-
-def _field_conflict(cause: StatusCause) -> FieldConflict:
-    """Return the FieldConflict for `cause`, one field in a conflict of server-side apply.
-
-    The cause's message names the manager in the form `conflict with "helm" with subresource "status" using v1` (S-79).
-    """
-    quoted = cause.message.removeprefix('conflict with "')
-    return FieldConflict(quoted.partition('"')[0], cause.field, cause.message)
-
-
-def _invalid(failure: ApiFailure, said: str, asked: str, kind: Kind) -> Invalid:
-    """Return the core's error Invalid for `failure`, a write that the server refused.
-
-    The server quotes refused values, so for a Secret the error has only field names. `asked` describes the request.
-    """
-    return invalid_secret(asked, failure.causes) if kind == SECRET else Invalid(said, failure.causes)
+    if failure.plain:
+        return KindMissing(f"{asked}: {failure.message}")
+    return error_of_status(
+        asked,
+        kind,
+        failure.status,
+        failure.message,
+        reason=failure.reason,
+        causes=failure.causes,
+        names_object=bool((failure.details or {}).get("name")),
+        retry_after=failure.retry_after,
+    )
