@@ -15,13 +15,13 @@ from uuid import uuid4
 import anyio
 import attrs
 
-from purekube.apimachinery.errors import Expired, Forbidden, KindMissing, NotFound, OperatorError, Stale
+from purekube.apimachinery.errors import Forbidden, KindMissing, NotFound, OperatorError, Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import JOB, POD, WORKFLOW
 from purekube.ports import KubeApi, PatchType
 from purekube_http import KubeApiClient
-from purekube_run.controller.lookups import all_of
+from purekube_run.controller.lookups import all_of, each_of
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.install.names import INSTANCE_LABELS
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
@@ -49,7 +49,6 @@ _OF_RELEASE: Final = "app.kubernetes.io/instance"
 """The label that charts set by convention on the pods of a release. No controller sets it."""
 _NO_NAME: Final = frozenset("\\,=")
 """Characters with a meaning in field selectors; no name contains them."""
-PAGE = 500
 _MANAGER = "vworkspace-forget"
 _ATTEMPTS = 5
 """The maximum number of attempts of a write that conflicts with other writers."""
@@ -309,30 +308,19 @@ class Forgetting:
         A dry run returns the same number. Raises OperatorError if a request fails; a second run then continues with the
         other objects.
         """
-        refs = [ref async for ref in self._objects(held)]
+        refs = await self._refs(held)
         for ref in refs:
             if not self.dry_run:
                 await self._release(ref, held.finalizers)
             self.tell(f"{ref}: {'would be' if self.dry_run else ''} free of the {held.by}".replace("  ", " "))
         return len(refs)
 
-    async def _objects(self, held: Held) -> AsyncIterator[ObjectRef]:
-        token, seen = "", set[ObjectRef]()
-        while True:
-            try:
-                page = await self.api.list(held.kind, limit=PAGE, continue_token=token)
-            except KindMissing:
-                return
-            except Expired:  # the continue token expired: list again, for objects not yet seen
-                token = ""
-                continue
-            for manifest in page.items:
-                ref = ref_of(manifest, held.kind)
-                if ref not in seen and _is_held(manifest, held.finalizers):
-                    seen.add(ref)
-                    yield ref
-            if not (token := page.continue_token):
-                return
+    async def _refs(self, held: Held) -> list[ObjectRef]:
+        found = each_of(self.api, held.kind)
+        try:
+            return [ref_of(each, held.kind) async for each in found if _is_held(each, held.finalizers)]
+        except KindMissing:
+            return []
 
     async def _release(self, ref: ObjectRef, finalizers: Collection[str]) -> None:
         for attempt in range(_ATTEMPTS):

@@ -1,14 +1,14 @@
 """Reads from the API server without a cache: an object, all objects of a kind, an operator's Leases, and rights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
 import anyio
 
-from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError, Right
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.errors import Expired, KindMissing, NotFound, OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import LEASE
 from purekube.controller.lease.record import is_lease_of
 from purekube.ports import KubeApi
@@ -16,6 +16,10 @@ from purekube.ports import KubeApi
 SELF_ACCESS_REVIEW: Final = Kind(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
+PAGE: Final = 500
+"""The maximum number of objects that one list request returns."""
+_ATTEMPTS: Final = 5
+"""The maximum number of attempts at a list whose continue tokens expire."""
 _AT_ONCE: Final = 8
 """The maximum number of access reviews that are requested at the same time."""
 
@@ -36,15 +40,9 @@ async def all_of(
     `selector` is a label selector, `fields` a field selector, and "" selects all objects. Without a `namespace`, all
     namespaces are read.
     """
-    manifests: list[Manifest] = []
-    token = ""
-    listed = partial(api.list, kind, namespace=namespace, label_selector=selector, field_selector=fields, limit=500)
+    found = each_of(api, kind, selector=selector, fields=fields, namespace=namespace)
     try:
-        while True:
-            page = await listed(continue_token=token)
-            manifests += page.items
-            if not (token := page.continue_token):
-                break
+        manifests = [manifest async for manifest in found]
     except KindMissing:
         return ()
     return tuple(
@@ -52,6 +50,34 @@ async def all_of(
             manifests, key=lambda manifest: (str(metadata(manifest).get("namespace")), str(metadata(manifest)["name"]))
         )
     )
+
+
+async def each_of(
+    api: KubeApi, kind: Kind, *, selector: str = "", fields: str = "", namespace: str | None = None
+) -> AsyncIterator[Manifest]:
+    """Yield every object of a kind, page by page, with the selectors and namespace of `all_of`.
+
+    If a continue token expires, the list begins again, and only objects not yet seen are yielded. Raises the errors of
+    `KubeApi.list`: KindMissing for a kind that is not served, Expired if the tokens of all attempts expired.
+    """
+    seen: set[ObjectRef] = set()
+    token, attempts = "", _ATTEMPTS
+    listed = partial(api.list, kind, namespace=namespace, label_selector=selector, field_selector=fields, limit=PAGE)
+    while True:
+        try:
+            page = await listed(continue_token=token)
+        except Expired:
+            token, attempts = "", attempts - 1
+            if not attempts:
+                raise
+            continue
+        for manifest in page.items:
+            ref = ref_of(manifest, kind)
+            if ref not in seen:
+                seen.add(ref)
+                yield manifest
+        if not (token := page.continue_token):
+            return
 
 
 async def lacking(

@@ -18,6 +18,7 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.simulator import Simulator
 from purekube.apimachinery.conditions import condition_of
+from purekube.apimachinery.definitions import crd_manifest
 from purekube.apimachinery.errors import KindMissing, NotFound, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
@@ -220,11 +221,4 @@ def plain_definition(kind: Kind) -> Manifest:
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": free},
     }
-    names = {"plural": kind.plural, "singular": kind.kind.lower(), "kind": kind.kind, "listKind": f"{kind.kind}List"}
-    spec = {
-        "group": kind.group,
-        "scope": "Namespaced" if kind.namespaced else "Cluster",
-        "names": names,
-        "versions": [version],
-    }
-    return {**CUSTOM_RESOURCE_DEFINITION.manifest(kind.crd_name), "spec": spec}
+    return crd_manifest(kind, [version])

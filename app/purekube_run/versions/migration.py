@@ -11,19 +11,18 @@ Assumptions
     that has not noticed it may still store objects in the old version.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
 
-from purekube.apimachinery.errors import Expired, Forbidden, Invalid, NotFound, OperatorError, Stale, Unavailable
+from purekube.apimachinery.errors import Forbidden, Invalid, NotFound, OperatorError, Stale, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi, PatchType
 from purekube.versions import VersionsInUse
+from purekube_run.controller.lookups import each_of
 
-PAGE: Final = 500
-"""The maximum number of objects that one list request returns."""
 _MANAGER: Final = "vworkspace-versions"
 _STEP: Final = 100
 """The number of written objects between two lines of progress."""
@@ -66,7 +65,8 @@ class Migration:
         if found.readable is None:
             told = f"the storage version {found.storage} is not served, so that nobody can write objects in it"
             raise NotMigrated(f"{name}: {told}: set served: true for it, and begin again")
-        refs = [ref async for ref in self._objects(found)]
+        # Objects that are created later are stored in the storage version anyway.
+        refs = [ref_of(manifest, found.kind) async for manifest in each_of(self.api, found.kind)]
         old, count = ", ".join(found.stale), _amount(len(refs))
         if self.dry_run:
             self.tell(f"{name}: would write {count} in {found.storage}, and take {old} out of status.storedVersions")
@@ -80,29 +80,6 @@ class Migration:
             return VersionsInUse.of(await self.api.get(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, name)))
         except NotFound as error:
             raise NotMigrated(f"{name}: there is no such definition; `versions list` shows them") from error
-
-    async def _objects(self, versions_in_use: VersionsInUse) -> AsyncIterator[ObjectRef]:
-        """Yield a reference to every object that exists now, page by page.
-
-        Objects that are created later are stored in the storage version anyway.
-        """
-        seen: set[ObjectRef] = set()
-        token, expired = "", 0
-        while True:
-            try:
-                page = await self.api.list(versions_in_use.kind, limit=PAGE, continue_token=token)
-            except Expired:  # the continue token expired: list again, for objects not yet seen
-                token, expired = "", expired + 1
-                if expired == _ATTEMPTS:
-                    raise
-                continue
-            for manifest in page.items:
-                ref = ref_of(manifest, versions_in_use.kind)
-                if ref not in seen:
-                    seen.add(ref)
-                    yield ref
-            if not (token := page.continue_token):
-                return
 
     async def _write(self, found: VersionsInUse, refs: list[ObjectRef]) -> None:
         refused: list[str] = []
@@ -162,13 +139,8 @@ def _amount(number: int) -> str:
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:
     """Return the versions in which objects of each CRD may be stored, for all CRDs of the cluster, sorted by name."""
-    token = ""
-    found: list[VersionsInUse] = []
-    while True:
-        page = await api.list(CUSTOM_RESOURCE_DEFINITION, limit=PAGE, continue_token=token)
-        found += map(VersionsInUse.of, page.items)
-        if not (token := page.continue_token):
-            return sorted(found, key=lambda one: one.definition)
+    found = [VersionsInUse.of(crd) async for crd in each_of(api, CUSTOM_RESOURCE_DEFINITION)]
+    return sorted(found, key=lambda one: one.definition)
 
 
 async def migrate(api: KubeApi, names: list[str], tell: Tell, sleep: Sleep, *, dry_run: bool) -> list[str]:

@@ -85,28 +85,7 @@ class Definition:
 
     def manifest(self) -> dict[str, Any]:
         """Return the CustomResourceDefinition as a manifest."""
-        return {
-            "apiVersion": "apiextensions.k8s.io/v1",
-            "kind": "CustomResourceDefinition",
-            "metadata": {"name": self.kind.crd_name},
-            "spec": {
-                "group": self.kind.group,
-                "scope": "Namespaced" if self.kind.namespaced else "Cluster",
-                "names": self._names(),
-                "versions": [self.version()],
-            },
-        }
-
-    def _names(self) -> dict[str, Any]:
-        kind = self.kind
-        names = {
-            "kind": kind.kind,
-            "listKind": f"{kind.kind}List",
-            "plural": kind.plural,
-            "singular": kind.kind.lower(),
-        }
-        lists = {"categories": list(self.categories), "shortNames": list(self.short_names)}
-        return {**names, **{name: given for name, given in lists.items() if given}}
+        return crd_manifest(self.kind, [self.version()], short_names=self.short_names, categories=self.categories)
 
     def version(self) -> dict[str, Any]:
         """Return the only item of the CRD's `spec.versions`, for a version that is served and stored."""
@@ -134,3 +113,26 @@ class Definition:
             },
             **self.rules,
         }
+
+
+def crd_manifest(
+    kind: Kind,
+    versions: Sequence[Mapping[str, Any]],
+    *,
+    short_names: Sequence[str] = (),
+    categories: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return the CustomResourceDefinition of a kind with these items of `spec.versions`."""
+    names = {"kind": kind.kind, "listKind": f"{kind.kind}List", "plural": kind.plural, "singular": kind.kind.lower()}
+    lists = {"categories": list(categories), "shortNames": list(short_names)}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": kind.crd_name},
+        "spec": {
+            "group": kind.group,
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "names": {**names, **{name: given for name, given in lists.items() if given}},
+            "versions": list(versions),
+        },
+    }

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from purekube.apimachinery.definitions import Column
+from purekube.apimachinery.definitions import Column, crd_manifest
 from purekube.apimachinery.manifest import Kind
 from purekube.schema.builtin.schema_parts import (
     INT64,
@@ -40,31 +40,11 @@ def definition(
         version["subresources"] = subresources
     if columns:
         version["additionalPrinterColumns"] = [column.manifest() for column in columns]
-    names: dict[str, Any] = {
-        "kind": kind.kind,
-        "listKind": f"{kind.kind}List",
-        "plural": kind.plural,
-        "singular": kind.kind.lower(),
-    }
-    if short_names:
-        names["shortNames"] = list(short_names)
-    if categories:
-        names["categories"] = list(categories)
-    metadata: dict[str, Any] = {"name": kind.crd_name}
+    crd = crd_manifest(kind, [version], short_names=short_names, categories=categories)
     if kind.group.endswith(".k8s.io"):
         # Groups under k8s.io are Kubernetes' own: kube-apiserver accepts their CRDs only with this approval.
-        metadata["annotations"] = {"api-approved.kubernetes.io": f"https://kubernetes.io/{kind.plural}"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": metadata,
-        "spec": {
-            "group": kind.group,
-            "names": names,
-            "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [version],
-        },
-    }
+        crd["metadata"]["annotations"] = {"api-approved.kubernetes.io": f"https://kubernetes.io/{kind.plural}"}
+    return crd
 
 
 def object_schema(*required: str, **parts: OpenApi) -> OpenApi:
