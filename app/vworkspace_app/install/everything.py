@@ -15,7 +15,7 @@ from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network
 from vworkspace_app.install.options import COMPONENT, RELEASE_ACCOUNT, RUNNER_ACCOUNT, InstallOptions, meta
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.rbac import binding_of, cluster_rbac, namespace_rbac, page_rbac, role_of, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -231,21 +231,10 @@ def _account(name: str, namespace: str, component: str) -> dict[str, Any]:
 
 
 def _role(name: str, namespace: str, component: str, rules: tuple[_Rule, ...]) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "Role",
-        "metadata": _meta(name, namespace, component),
-        "rules": [rule.manifest() for rule in rules],
-    }
+    return role_of("Role", _meta(name, namespace, component), [rule.manifest() for rule in rules])
 
 
 def _binding(name: str, namespace: str, component: str, cluster_role: str = "") -> dict[str, Any]:
-    role = {"kind": "ClusterRole", "name": cluster_role} if cluster_role else {"kind": "Role", "name": name}
+    role = "ClusterRole" if cluster_role else "Role"
     subject = {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "RoleBinding",
-        "metadata": _meta(name, namespace, component),
-        "roleRef": {"apiGroup": RBAC_GROUP, **role},
-        "subjects": [subject],
-    }
+    return binding_of("RoleBinding", _meta(name, namespace, component), role, cluster_role or name, subject)

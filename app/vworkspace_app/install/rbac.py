@@ -1,6 +1,6 @@
 """Roles and bindings, derived from the registry of verbs that the operator uses on each kind (RUN-7)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from purekube.apimachinery.resources import RBAC_GROUP, Access, resources
@@ -54,7 +54,7 @@ def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions)
 
     If `options` name a user, the role is bound to the user instead.
     """
-    yield {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": meta(name), "rules": rules(accesses)}
+    yield role_of("ClusterRole", meta(name), rules(accesses))
     yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
 
 
@@ -63,7 +63,7 @@ def tenant_roles() -> Iterator[dict[str, Any]]:
     for suffix, granted, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{RBAC_GROUP}/aggregate-to-{role}": "true" for role in into}
-        yield {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules(granted)}
+        yield role_of("ClusterRole", metadata, rules(granted))
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
@@ -83,24 +83,30 @@ def namespace_rbac(
 
     If `options` name a user, the role is bound to the user instead.
     """
-    role = {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": "Role",
-        "metadata": meta(name, namespace),
-        "rules": rules(accesses),
-    }
-    yield role
+    yield role_of("Role", meta(name, namespace), rules(accesses))
     yield _binding("RoleBinding", "Role", name, options, namespace)
 
 
-def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace: str | None = None) -> dict[str, Any]:
+def role_of(kind: str, metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a Role or ClusterRole, as `kind` says."""
+    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+
+
+def binding_of(
+    kind: str, metadata: Mapping[str, Any], role: str, name: str, subject: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return a RoleBinding or ClusterRoleBinding, as `kind` says, of the role `name` of the kind `role` to a subject."""
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": kind,
-        "metadata": meta(name, namespace),
+        "metadata": metadata,
         "roleRef": {"apiGroup": RBAC_GROUP, "kind": role, "name": name},
-        "subjects": [_subject(options)],
+        "subjects": [subject],
     }
+
+
+def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace: str | None = None) -> dict[str, Any]:
+    return binding_of(kind, meta(name, namespace), role, name, _subject(options))
 
 
 def _subject(options: InstallOptions) -> dict[str, str]:

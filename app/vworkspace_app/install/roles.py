@@ -9,11 +9,11 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import RBAC_GROUP, Access
+from purekube.apimachinery.resources import Access
 from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app import VERSION
 from vworkspace_app.install.network_objects import disruption_budget, network_policy
-from vworkspace_app.install.rbac import rules
+from vworkspace_app.install.rbac import binding_of, role_of, rules
 
 
 @attrs.frozen
@@ -107,25 +107,14 @@ def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator
 def _role(
     kind: str, name: str, accesses: Sequence[Access], namespace: str | None = None, suffix: str = ""
 ) -> dict[str, Any]:
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": kind,
-        "metadata": meta_of(name, namespace, suffix),
-        "rules": rules(accesses),
-    }
+    return role_of(kind, meta_of(name, namespace, suffix), rules(accesses))
 
 
 def _binding_of_role(
     kind: str, role: str, name: str, options: RoleOptions, namespace: str | None = None, suffix: str = ""
 ) -> dict[str, Any]:
     account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
-    return {
-        "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": kind,
-        "metadata": meta_of(name, namespace, suffix),
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role, "name": f"{name}{suffix}"},
-        "subjects": [account],
-    }
+    return binding_of(kind, meta_of(name, namespace, suffix), role, f"{name}{suffix}", account)
 
 
 def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
