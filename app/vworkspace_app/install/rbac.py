@@ -95,7 +95,7 @@ def role_of(kind: str, metadata: Mapping[str, Any], rules: Sequence[Mapping[str,
 def binding_of(
     kind: str, metadata: Mapping[str, Any], role: str, name: str, subject: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return a RoleBinding or ClusterRoleBinding, as `kind` says, of the role `name` of the kind `role` to a subject."""
+    """Return the binding (a RoleBinding or ClusterRoleBinding, as `kind` says) of a role to a subject."""
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
         "kind": kind,
