@@ -11,7 +11,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, get_path
-from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems, index
+from purekube.apimachinery.problems import NoPlaces, Place, Places, ValidationProblems, amount, index
 from purekube.boxes.box import Box
 from purekube.boxes.compiler.compile import BoxExamination, examine
 from purekube.boxes.model import KIND, OperatorBox
@@ -68,11 +68,6 @@ def load_boxes(
     if len(files) > 1:
         known += _crds_of_boxes(files, texts)
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
-
-
-def amount(number: int, what: str) -> str:
-    """Return the count `number` with its noun `what`, in the plural if needed: `1 problem`, `2 problems`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:

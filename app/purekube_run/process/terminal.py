@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from purekube.apimachinery.secret_material import REDACTED, texts_of, visible
@@ -83,3 +83,13 @@ class VisibleStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def aligned(rows: Sequence[Sequence[str]], widest: int | None = None) -> list[str]:
+    """Return the lines of a table, with two spaces between its columns, which are as wide as their widest cell.
+
+    If `widest` is given, no column is wider than that; longer cells are shown whole.
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    widths = widths if widest is None else [min(widest, width) for width in widths]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

@@ -18,6 +18,7 @@ import attrs
 
 from purekube.apimachinery.errors import Forbidden, Invalid, NotFound, OperatorError, Stale, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, metadata, ref_of
+from purekube.apimachinery.problems import amount
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi, PatchType
 from purekube.versions import VersionsInUse
@@ -67,7 +68,7 @@ class Migration:
             raise NotMigrated(f"{name}: {told}: set served: true for it, and begin again")
         # Objects that are created later are stored in the storage version anyway.
         refs = [ref_of(manifest, found.kind) async for manifest in each_of(self.api, found.kind)]
-        old, count = ", ".join(found.stale), _amount(len(refs))
+        old, count = ", ".join(found.stale), amount(len(refs), "object")
         if self.dry_run:
             self.tell(f"{name}: would write {count} in {found.storage}, and take {old} out of status.storedVersions")
             return
@@ -92,7 +93,7 @@ class Migration:
                 self.tell(f"{found.definition}: {number} of {len(refs)}")
         if refused:
             more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-            told = f"{_amount(len(refused))} of {len(refs)} were refused, and may be stored in {', '.join(found.stale)}"
+            told = f"{amount(len(refused), 'object')} of {len(refs)} were refused, and may be stored in {', '.join(found.stale)}"
             listed = "; ".join(refused[:_SHOWN])
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
@@ -131,10 +132,6 @@ class Migration:
             self.tell(f"{begun.definition}: done; every object is stored in {begun.storage}")
             return
         raise NotMigrated(f"{begun.definition}: its status changes all the time: begin again")
-
-
-def _amount(number: int) -> str:
-    return f"{number} object{'' if number == 1 else 's'}"
 
 
 async def definitions_in_use(api: KubeApi) -> list[VersionsInUse]:

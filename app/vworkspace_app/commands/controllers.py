@@ -12,6 +12,7 @@ from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
 from purekube.reconcilers.kind_reviews import webhook_needs
 from purekube_run.process.command_line import CommandError
+from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
@@ -48,10 +49,7 @@ def controllers_table() -> str:
         (one.name, one.value, f"{one.dist.name} {one.dist.version}" if one.dist is not None else "")
         for one in installed()
     ]
-    table = [("NAME", "AT", "PACKAGE"), *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(3)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    return "".join(f"{line}\n" for line in aligned([("NAME", "AT", "PACKAGE"), *rows]))
 
 
 def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:

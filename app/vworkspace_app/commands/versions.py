@@ -16,6 +16,7 @@ from purekube.versions import VersionsInUse
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import find
 from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import dump
 from purekube_run.versions.migration import definitions_in_use, migrate
 from vworkspace_app import VERSION
@@ -117,11 +118,6 @@ def _row(versions_in_use: VersionsInUse) -> tuple[str, ...]:
     )
 
 
-def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
 async def _migrated(names: Sequence[str], dry_run: bool, api: KubeApi) -> list[str]:
     return await migrate(api, list(names), partial(print, flush=True), anyio.sleep, dry_run=dry_run)
 
@@ -147,7 +143,7 @@ def list_versions(
     if output == "json":
         print(json.dumps([_document(each) for each in shown], indent=2))
         return
-    print("\n".join(_table([_HEAD, *map(_row, shown)])))
+    print("\n".join(aligned([_HEAD, *map(_row, shown)])))
     if not every and (hidden := len(definitions) - len(shown)):
         print(f"{hidden} more with one version (--all shows them)")
 

@@ -13,6 +13,7 @@ import attrs
 
 from purekube.apimachinery.durations import human_duration
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.problems import amount
 from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
@@ -164,7 +165,7 @@ def footer(summaries: Sequence[Summary], workers: Workers, unreadable: Iterable[
     could not be read, each with a colon and the reason.
     """
     told = ", ".join(f"{number} {state}" for state, number in state_counts(summaries).items())
-    number = "1 object" if len(summaries) == 1 else f"{len(summaries)} objects"
+    number = amount(len(summaries), "object")
     unreadable = tuple(unreadable)
     unread = {each.partition(":")[0] for each in unreadable}
     none = "shown" if unread & {kind.plural for kind in OWN_KINDS} else "here"

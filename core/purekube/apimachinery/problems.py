@@ -122,3 +122,8 @@ def path_of(steps: Iterable[str | int], path: str = "") -> str:
     for step in steps:
         path = index(path, step) if isinstance(step, int) else join(path, step)
     return path
+
+
+def amount(number: int, what: str) -> str:
+    """Return the count `number` with its noun `what`, in the plural if needed: `1 problem`, `2 problems`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.problems import amount
 from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.overview.severity import Severity, needs_person, severity_of, urgency
@@ -136,7 +137,7 @@ def headline_of(rows: Sequence[ListRow], gaps: Sequence[str] = ()) -> Headline:
     `gaps` are sentences about what the rows lack. With gaps, no headline says that nothing needs a person.
     """
     needs = sorted((row for row in rows if row.needs_person), key=_by_urgency)
-    total = f"{len(rows)} object{'' if len(rows) == 1 else 's'}"
+    total = amount(len(rows), "object")
     if needs:
         text = f"{len(needs)} of {total} {'needs' if len(needs) == 1 else 'need'} you"
         shown = tuple(needs[:_MOST_NEEDS])

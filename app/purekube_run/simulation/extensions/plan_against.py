@@ -10,6 +10,7 @@ import attrs
 
 from purekube.apimachinery.errors import KindMissing
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata, ref_of
+from purekube.apimachinery.problems import amount
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
@@ -17,7 +18,6 @@ from purekube.composites.composite import Composite
 from purekube.composites.observe import observe_live
 from purekube.ports import KubeApi
 from purekube_run.boxes.installed import installed_definitions
-from purekube_run.boxes.load import amount
 from purekube_run.controller.lookups import all_of, find
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.extensions.plan import BoxPlan, plan_box

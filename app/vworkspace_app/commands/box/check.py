@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final, Literal
 import attrs
 
 from purekube.apimachinery.errors import OperatorError
+from purekube.apimachinery.problems import amount
 from purekube.boxes.box import Box
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdVersions
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
-from purekube_run.boxes.load import LoadedBox, amount, as_json, load_boxes
+from purekube_run.boxes.load import LoadedBox, as_json, load_boxes
 from purekube_run.process.command_line import FAILURE, CommandError
 from purekube_run.versions.round_trips import RoundTrips, round_trips
 from vworkspace_app import USER_AGENT

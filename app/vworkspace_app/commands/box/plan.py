@@ -12,6 +12,7 @@ from purekube_http import KubeApiClient
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import Format, dump, read_documents
 from purekube_run.simulation.extensions.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
@@ -63,11 +64,7 @@ def _observed(paths: Sequence[Path]) -> list[Manifest]:
 
 def _text(box_plan: BoxPlan) -> str:
     rows = [(obj.node or "prune", obj.object, obj.action, _object_line(obj)) for obj in box_plan.objects]
-    widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
-    lines = []
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=False))
-        lines.append(f"  {'  '.join(cells)}  {row[3]}".rstrip())
+    lines = (f"  {line}" for line in aligned(rows))
     return "".join(f"{line}\n" for line in (*lines, _summary(box_plan)))
 
 

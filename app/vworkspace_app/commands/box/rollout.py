@@ -4,7 +4,7 @@ A box is an operator that a YAML file declares. An earlier revision may need adm
 present ones. This command only prints them: a user who has the right to write admission policies has to apply them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, TypeAlias, assert_never
 
 import attrs
@@ -22,6 +22,7 @@ from purekube_run.boxes.applied_load import load_definition
 from purekube_run.boxes.requirements import policy_problems
 from purekube_run.controller.lookups import all_of
 from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig
@@ -154,9 +155,8 @@ def _is_complete(box: AppliedBox) -> bool:
     )
 
 
-def _history_lines(history: Sequence[Revision], present: str) -> Iterator[str]:
-    width = max((len(revision.name) for revision in history), default=0)
-    yield f"{'REVISION'.ljust(width)}  NUMBER  STATE"
+def _history_lines(history: Sequence[Revision], present: str) -> Sequence[str]:
+    rows = [("REVISION", "NUMBER", "STATE")]
     for revision in history:
         notes = [
             *(["present"] if revision.name == present else []),
@@ -164,7 +164,8 @@ def _history_lines(history: Sequence[Revision], present: str) -> Iterator[str]:
             *([f"refused: {revision.refused}"] if revision.refused else []),
             *([f"given up: {revision.given_up}"] if revision.given_up else []),
         ]
-        yield f"{revision.name.ljust(width)}  {str(revision.number).ljust(6)}  {', '.join(notes)}".rstrip()
+        rows.append((revision.name, str(revision.number), ", ".join(notes)))
+    return aligned(rows)
 
 
 # --- changing ---------------------------------------------------------------------------------------------------------

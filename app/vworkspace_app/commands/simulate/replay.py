@@ -12,6 +12,7 @@ import attrs
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import LONGEST_SHOWN, redact, visible
 from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.process.terminal import aligned
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome
@@ -232,9 +233,7 @@ def moment_lines(moment: Moment) -> Iterator[str]:
 def _table_lines(table: TraceTable) -> Iterator[str]:
     yield f"{table.title} ({len(table.rows)})"
     rows = [tuple(one_line(cell) for cell in row) for row in table.rows]
-    widths = [min(_WIDEST, max(map(len, column))) for column in zip(table.columns, *rows, strict=True)]
-    for row in (table.columns, *rows):
-        yield "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    yield from (f"  {line}" for line in aligned((table.columns, *rows), _WIDEST))
 
 
 def difference_lines(difference: TraceDifference) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, is_terminating
-from purekube.apimachinery.problems import Place, Problem, index
+from purekube.apimachinery.problems import Place, Problem, amount, index
 from purekube.boxes.box import Box, CompiledMutation, CompiledVersion
 from purekube.boxes.definition import crd_of
 from purekube.boxes.expressions import ExpressionFailure
@@ -161,7 +161,7 @@ class WebhookDuties:
 
     def __str__(self) -> str:
         parts = [f"conversion of {', '.join(self.versions)}"] if self.versions else []
-        parts += [f"{self.rules} rule{'' if self.rules == 1 else 's'}"] if self.rules else []
+        parts += [amount(self.rules, "rule")] if self.rules else []
         return ", ".join([*parts, *([f"filling in {', '.join(self.fields)}"] if self.fields else [])])
 
 
