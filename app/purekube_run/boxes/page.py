@@ -22,6 +22,7 @@ _ENGINE = (
 
 def page(box: Box) -> str:
     """Return the documentation of a box's kind as a Markdown page."""
+    conditions = [(condition.type, f"`{condition.status.program.text}`") for condition in box.conditions]
     parts = [
         f"# {box.kind.kind}",
         f"`{box.kind.api_version}`, made by the box `{box.name}`.",
@@ -35,7 +36,7 @@ def page(box: Box) -> str:
         *_when_conditions(box),
         "## Status",
         *_field_table("status", box.schema),
-        _table(("condition", "true when"), [*_ENGINE, *_conditions(box)]),
+        _table(("condition", "true when"), [*_ENGINE, *conditions]),
         *_rules(box),
         *_deletion(box),
         *_rights(box),
@@ -122,10 +123,6 @@ def _when_conditions(box: Box) -> Iterator[str]:
     ]
     if rows:
         yield _table(("resource", "phase", "acted on when", "keeps from Ready"), rows)
-
-
-def _conditions(box: Box) -> list[tuple[str, str]]:
-    return [(condition.type, f"`{condition.status.program.text}`") for condition in box.conditions]
 
 
 def _rules(box: Box) -> Iterator[str]:

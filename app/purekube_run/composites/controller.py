@@ -112,7 +112,7 @@ class CompositeReconciler:
             queue=Queue(workers),
             resync=composite.resync,
             synced=self._synced,
-            background=(self._follow_taken_names, self._follow_accounts),
+            background=(lambda work: self.taken.run(work.enqueue), self._follow_accounts),
         )
 
     def _writer(self) -> StatusManager:
@@ -139,9 +139,6 @@ class CompositeReconciler:
         missing = [runner.kind.crd_name for runner in (*self.informers, *self.externals) if runner.missing]
         word = self.composite.word
         _log.info(f"caches of the {word} are settled", **{word: self.composite.told}, missing=missing)
-
-    async def _follow_taken_names(self, work: Work) -> None:
-        await self.taken.run(work.enqueue)
 
     async def _follow_accounts(self, work: Work) -> None:
         def wake(informers: tuple[InformerRunner, ...]) -> None:

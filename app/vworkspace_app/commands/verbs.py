@@ -17,13 +17,8 @@ from vworkspace_app.verbs import ApprovalRequest, LogRequest, approve_operation,
 from vworkspace_core.overview import actions
 from vworkspace_core.overview.actions import ActionOutcome, PlannedAction
 
-
-def _retry(kind: Kind, manifest: Manifest) -> PlannedAction | ActionOutcome:
-    return actions.retry(kind, manifest, now())
-
-
 VERBS: dict[str, Callable[[Kind, Manifest], PlannedAction | ActionOutcome]] = {
-    "retry": _retry,
+    "retry": lambda kind, manifest: actions.retry(kind, manifest, now()),
     "suspend": actions.suspend,
     "resume": actions.resume,
     "cancel": actions.cancel,

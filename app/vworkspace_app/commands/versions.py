@@ -3,7 +3,6 @@
 import json
 import platform
 import sys
-from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -11,7 +10,6 @@ import anyio
 
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
-from purekube.ports import KubeApi
 from purekube.versions import VersionsInUse
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import find
@@ -118,10 +116,6 @@ def _row(versions_in_use: VersionsInUse) -> tuple[str, ...]:
     )
 
 
-async def _migrated(names: Sequence[str], dry_run: bool, api: KubeApi) -> list[str]:
-    return await migrate(api, list(names), partial(print, flush=True), anyio.sleep, dry_run=dry_run)
-
-
 def list_versions(
     *,
     every: Annotated[bool, Parameter(name="--all", help="Definitions with one version too.", negative="")] = False,
@@ -163,6 +157,7 @@ def migrate_versions(
         vworkspace-operator versions migrate --dry-run
         vworkspace-operator versions migrate webapps.example.com
     """
-    failures = at_cluster(kubeconfig, partial(_migrated, names, dry_run))
+    tell = partial(print, flush=True)
+    failures = at_cluster(kubeconfig, lambda api: migrate(api, list(names), tell, anyio.sleep, dry_run=dry_run))
     if failures:
         raise CommandError("; ".join(failures))

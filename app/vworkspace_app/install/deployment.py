@@ -18,7 +18,6 @@ from vworkspace_app.install.options import (
     TLS_SECRET,
     WEBHOOK_PORT,
     InstallOptions,
-    MountedBox,
     PodOptions,
     meta,
     profile_flags,
@@ -113,15 +112,12 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     if names_account:
         arguments.append(f"--service-account={options.release_account}")
     if options.pods.boxes:
-        arguments.append("--box=" + ",".join(_box_file(index, box) for index, box in enumerate(options.pods.boxes)))
+        files = (f"{BOXES}/{index}/{box.file}" for index, box in enumerate(options.pods.boxes))
+        arguments.append("--box=" + ",".join(files))
     # The profile single-tenant would name no account after it.
     replaced = ("service_account",) if names_account else ()
     arguments += profile_flags(options.profile, options.settings, agent=options.agent, without=replaced)
     return [*arguments, *options.pods.extra_args]
-
-
-def _box_file(index: int, box: MountedBox) -> str:
-    return f"{BOXES}/{index}/{box.file}"
 
 
 def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:

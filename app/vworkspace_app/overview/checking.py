@@ -66,7 +66,7 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     cluster = present_cluster(clusters) or next(iter(clusters), None)
     if options.agent:
         options = attrs.evolve(options, agent=await _runs_an_agent(api, options, cluster, now))
-    installation = await _installation(api, options)
+    installation = await find_installation(api, options.namespace, agent=options.agent)
     for finding in (*checkup.own_definitions(definitions, installation), *checkup.controllers(definitions)):
         yield finding
     yield await _unless_forbidden("operator", partial(_at_work, api, options, now))
@@ -103,10 +103,6 @@ async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -
     has_heartbeat = not shards and is_alive(heartbeat_of(await all_of(api, CLUSTER)), now)
     deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
     return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
-
-
-async def _installation(api: KubeApiClient, options: InstallOptions) -> Installation:
-    return await find_installation(api, options.namespace, agent=options.agent)
 
 
 async def _definitions(api: KubeApiClient) -> Definitions:

@@ -10,7 +10,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 from urllib.parse import unquote
 
 import anyio
@@ -253,9 +253,8 @@ class OperatorPage:
 
         async def look() -> tuple[Headline, list[Lane], list[TimelineEntry], frozenset[Kind]]:
             rows = await at.index.rows()
-            found = [
-                live for row in sorted(rows, key=_moved, reverse=True)[:MOST] if (live := _live(at.components, row))
-            ]
+            latest = sorted(rows, key=lambda row: (row.needs_person, row.moved is not None, row.moved), reverse=True)
+            found = [live for row in latest[:MOST] if (live := _live(at.components, row))]
             releases = await releases_of(at.components.informers, [manifest for _, manifest in found])
             lanes = [lane_of(summary_of(kind, live), live, now, releases.get(uid_of(live))) for kind, live in found]
             lanes += job_lanes(at.components.agent, now, only_failed=True)
@@ -297,10 +296,6 @@ class OperatorPage:
             return tuple(operator_parts(at.components))
 
         return PageContent("Operator", "operator", await at.ask(look), every=_EVERY)
-
-
-def _moved(row: ListRow) -> tuple[bool, bool, Any]:
-    return (row.needs_person, row.moved is not None, row.moved)
 
 
 def _live(components: Components, row: ListRow) -> tuple[Kind, Manifest] | None:

@@ -237,11 +237,8 @@ def markdown() -> str:
 
 
 def _row(row: Setting) -> str:
-    return f"| `{row.flag}` | {row.setting_type.about} | {_code(row.shown_default)} | {row.about} |"
-
-
-def _code(text: str) -> str:
-    return f"`{text}`" if text else ""
+    default = f"`{row.shown_default}`" if row.shown_default else ""
+    return f"| `{row.flag}` | {row.setting_type.about} | {default} | {row.about} |"
 
 
 _PAGE = """# Settings of `vworkspace-operator run`

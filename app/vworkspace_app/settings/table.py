@@ -173,10 +173,6 @@ def _address(text: str) -> str:
     return text
 
 
-def _shard(text: str) -> str:
-    return str(Shard.of(text))
-
-
 def _file(text: str) -> Path | None:
     return Path(text) if text else None
 
@@ -221,7 +217,7 @@ FOLDER: Final = SettingType("a folder", _file)
 FILES: Final = SettingType("files, by comma", _comma_list)
 NAMES: Final = SettingType("names, by comma", _comma_list)
 NAMESPACE: Final = SettingType("a namespace", _name)
-SHARD: Final = SettingType("I/N", _shard)
+SHARD: Final = SettingType("I/N", lambda text: str(Shard.of(text)))
 
 
 class PageAccess(StrEnum):

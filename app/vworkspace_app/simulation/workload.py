@@ -183,7 +183,8 @@ class SimulatedWorkload:
 
     def _handle(self, do: Do, act: Act) -> None:
         """Carry out an action of a user that creates, deletes or changes an instance or its HelmRelease."""
-        ref, world, release = ref_of_instance(act.name), self.world, _release(act.name)
+        ref, world = ref_of_instance(act.name), self.world
+        release = ObjectRef(HELM_RELEASE, space_of(act.name), act.name)
         match do:
             case Do.CREATE:
                 world.create(_held(instance(act.name, "1.0.0", act.number)), APPLICATION_INSTANCE)
@@ -277,10 +278,6 @@ def _held(manifest: dict[str, Any]) -> dict[str, Any]:
     kind, _, number = manifest["metadata"]["name"].rpartition("-")
     held = {"finalizers": [HOLD]} if kind != "guest" and int(number) % 5 == 1 else {}
     return {**manifest, "metadata": {**manifest["metadata"], **held}}
-
-
-def _release(name: str) -> ObjectRef:
-    return ObjectRef(HELM_RELEASE, space_of(name), name)
 
 
 def _patch(do: Do, number: int) -> dict[str, Any] | None:

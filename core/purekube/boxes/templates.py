@@ -151,17 +151,16 @@ class _Builder:
             case str():
                 return self._text(raw, path)
             case Mapping():
+                paths = {key: join(path, key) for key in raw}
                 entries = [
-                    (self._key(key, join(path, key)), self.value(item, join(path, key))) for key, item in raw.items()
+                    (self._text(key, paths[key], is_key=True), self.value(item, paths[key]))
+                    for key, item in raw.items()
                 ]
                 return _mapping(entries)
             case list() | tuple():
                 return _list([_as_render(self.value(item, index(path, at))) for at, item in enumerate(raw)])
             case _:
                 return _Scalar(raw)
-
-    def _key(self, key: str, path: str) -> _Part:
-        return self._text(key, path, is_key=True)
 
     def _text(self, text: str, path: str, *, is_key: bool = False) -> _Part:
         if "$" not in text:

@@ -34,10 +34,6 @@ Link = Callable[[ObjectRef], str]
 _TRACEPARENT: Final = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})")
 
 
-def _no_link(ref: ObjectRef) -> str:
-    return ""
-
-
 @attrs.frozen
 class JobScope:
     """The limits on jobs of the control plane: the cluster for which jobs are accepted, the rules for admission, and
@@ -49,7 +45,7 @@ class JobScope:
     cluster_id: str
     admission: Admission = attrs.field(default=rules, repr=False)
     security: Security = attrs.field(factory=Security)
-    link: Link = attrs.field(default=_no_link, repr=False)
+    link: Link = attrs.field(default=lambda _: "", repr=False)
 
     @property
     def cluster_label(self) -> str:

@@ -121,17 +121,14 @@ def _read(secret: Manifest) -> UsedApprovals:
     Raises Permanent if it is unreadable, since unreadable approvals must not count as unused.
     """
     try:
-        data = msgspec.json.decode(_decoded(get_path(secret, "data", _KEY)), type=dict[str, tuple[str, int]])
+        text = msgspec.convert(get_path(secret, "data", _KEY), bytes)  # base64, as Kubernetes stores it
+        data = msgspec.json.decode(text, type=dict[str, tuple[str, int]])
     except (ValueError, RecursionError):
         message = (
             f"Secret {LEDGER_SECRET} cannot be read, so that used approvals cannot be told from new ones: delete it,"
         )
         raise Permanent(f"{message} and let every approval that is under way be given anew") from None
     return UsedApprovals(data)
-
-
-def _decoded(value: Any) -> bytes:
-    return msgspec.convert(value, bytes)  # base64, as Kubernetes stores it
 
 
 @attrs.define

@@ -254,52 +254,6 @@ class DemoOperation:
     parameters: Mapping[str, Any]
 
 
-def _nothing_wrong(_operation: Operation, _target: OperationTarget, _context: EngineContext) -> EngineRefusal | None:
-    return None
-
-
-def _nothing_to_look_up(
-    _operation: Operation, _target: OperationTarget, _settings: OperationSettings
-) -> tuple[ObjectRef, ...]:
-    return ()
-
-
-def _no_outputs(_operation: Operation, _target: OperationTarget, _objects: Objects) -> Mapping[str, Any]:
-    return {}
-
-
-def _never(_operation: Operation) -> bool:
-    return False
-
-
-def _no_time(_operation: Operation, _objects: Objects) -> int:
-    return 0
-
-
-def _nothing_to_postpone(_operation: Operation, _live: Manifest, _now: datetime, _wanted: bool) -> Manifest | None:
-    return None
-
-
-def _no_extra_reads(_operation: Operation, _objects: Objects) -> tuple[ObjectRef, ...]:
-    return ()
-
-
-def _no_diagnostics(_operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
-    return ()
-
-
-def _no_final_status(_operation: Operation, _objects: Objects) -> EngineStatus | None:
-    return None
-
-
-def _end_is_free(_operation: Operation, _objects: Objects) -> bool:
-    return False
-
-
-def _no_remedy(_operation: Operation, _status: EngineStatus, _settings: OperationSettings) -> str:
-    return ""
-
-
 @attrs.frozen
 class Engine:
     """All facts and functions by which the operator uses one engine, such as Velero.
@@ -332,22 +286,22 @@ class Engine:
     timeout_seconds: int
     controller: EngineController | None = None
     templates: tuple[EngineTemplate, ...] = ()
-    check: Callable[[Operation, OperationTarget, EngineContext], EngineRefusal | None] = _nothing_wrong
-    looks_up: Callable[[Operation, OperationTarget, OperationSettings], tuple[ObjectRef, ...]] = _nothing_to_look_up
+    check: Callable[[Operation, OperationTarget, EngineContext], EngineRefusal | None] = lambda *_: None
+    looks_up: Callable[[Operation, OperationTarget, OperationSettings], tuple[ObjectRef, ...]] = lambda *_: ()
     awaited: tuple[Kind, ...] = ()
     namespace: Callable[[OperationSettings], str] | None = None
-    initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = _no_outputs
-    recurring: Callable[[Operation], bool] = _never
-    postpone: Callable[[Operation, Manifest, datetime, bool], Manifest | None] = _nothing_to_postpone
-    needs_seconds: Callable[[Operation, Objects], int] = _no_time
-    blocks_end: Callable[[Operation, Objects], bool] = _end_is_free
-    extra_reads: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = _no_extra_reads
-    diagnostics: Callable[[Operation, Objects], tuple[Listing, ...]] = _no_diagnostics
-    final_status: Callable[[Operation, Objects], EngineStatus | None] = _no_final_status
+    initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = lambda *_: {}
+    recurring: Callable[[Operation], bool] = lambda _: False
+    postpone: Callable[[Operation, Manifest, datetime, bool], Manifest | None] = lambda *_: None
+    needs_seconds: Callable[[Operation, Objects], int] = lambda *_: 0
+    blocks_end: Callable[[Operation, Objects], bool] = lambda *_: False
+    extra_reads: Callable[[Operation, Objects], tuple[ObjectRef, ...]] = lambda *_: ()
+    diagnostics: Callable[[Operation, Objects], tuple[Listing, ...]] = lambda *_: ()
+    final_status: Callable[[Operation, Objects], EngineStatus | None] = lambda *_: None
     access: tuple[Access, ...] = ()
     tenant_access: tuple[Access, ...] = ()
     terminal_reasons: frozenset[str] = frozenset()
-    remedy: Callable[[Operation, EngineStatus, OperationSettings], str] = _no_remedy
+    remedy: Callable[[Operation, EngineStatus, OperationSettings], str] = lambda *_: ""
     readiness: Mapping[Kind, ReadinessRule] = attrs.field(factory=dict, eq=False)
     demo: DemoOperation | None = None
     after_stop: str = ""

@@ -84,7 +84,8 @@ class Lane:
 
     def is_problem(self, begin: datetime) -> bool:
         """Report whether the object or job has a problem now, or had one after `begin`."""
-        return any(_is_bad(bar) and bar.end > begin for bar in self.bars) or self.severity in _TROUBLE
+        was_bad = any(bar.severity is Severity.BAD and bar.end > begin for bar in self.bars)
+        return was_bad or self.severity in _TROUBLE
 
     @property
     def moved(self) -> datetime | None:
@@ -117,10 +118,6 @@ class LaneView:
 
 
 _TROUBLE: Final = frozenset({Severity.BAD, Severity.WAITING})
-
-
-def _is_bad(bar: Bar) -> bool:
-    return bar.severity is Severity.BAD
 
 
 def lane_of(summary: Summary, manifest: Manifest, now: datetime, release: Manifest | None = None) -> Lane:

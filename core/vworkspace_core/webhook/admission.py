@@ -88,7 +88,9 @@ def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_
         return ()
     if settings.writers and request.user not in settings.writers:
         return (_not_a_writer(request, settings),)
-    spec = () if unchanged else _spec_problems(new, old, settings)
+    spec: tuple[Problem, ...] = ()
+    if not unchanged:
+        spec = (*stored_problems(new, old, settings.admission), *template_problems(new, settings.templates))
     namespace = _namespace(namespace_managed=namespace_managed)
     return first_of([*spec, *check_managed_namespace(meta, namespace, settings.cluster_id)])
 
@@ -135,10 +137,6 @@ def _belongs_to_another(manifest: Manifest, meta: ObjectMeta, settings: WebhookS
         return claimed_by_another_operator(structure(cls, manifest), settings.cluster_id)
     except ValidationProblems:
         return False
-
-
-def _spec_problems(new: Manifest, old: Manifest | None, settings: WebhookSettings) -> tuple[Problem, ...]:
-    return (*stored_problems(new, old, settings.admission), *template_problems(new, settings.templates))
 
 
 def _namespace(*, namespace_managed: bool) -> Manifest:

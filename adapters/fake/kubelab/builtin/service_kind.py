@@ -53,7 +53,7 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
     """Return the spec with a cluster IP and node ports where its type needs them. All are derived from the uid."""
     out, number = dict(spec), _number(uid)
     if spec["type"] != "ExternalName":
-        out = filled(out, clusterIP=_address(number))
+        out = filled(out, clusterIP=f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}")
         out = filled(out, clusterIPs=[out["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     if spec["type"] in _NODE_PORTS:
         # kubernetes: kubeapiserver/options/options.go, DefaultServiceNodePortRange begins at 30000 and has 2768 ports.
@@ -104,10 +104,6 @@ def _unused(spec: Spec) -> Iterator[str]:
 def _number(uid: str) -> int:
     digits = "".join(character for character in uid if character in "0123456789abcdef")
     return int(digits or "0", 16)
-
-
-def _address(number: int) -> str:
-    return f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}"
 
 
 # --- checks ----------------------------------------------------------------------------------------------------------

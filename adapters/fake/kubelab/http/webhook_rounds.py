@@ -15,7 +15,7 @@ from kubelab.http.webhook_calls import Services, converted, post
 from kubelab.model.calls import Caller, DeleteOptions, Reply, RequestTarget
 from kubelab.model.conversion import ConversionAnswers
 from kubelab.model.failure import ApiFailure, internal
-from kubelab.model.records import Record, encode
+from kubelab.model.records import encode
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
 from kubelab.storage.streams import selection_of
@@ -78,9 +78,8 @@ class DeleteCall:
         """Return one admission request for each object that this DELETE would delete."""
         resource = self.target.resource
         selection = selection_of(self.target, self.selector)
-        records = [
-            record for record in server.store.scan(resource.storage, self.target.namespace) if self._means(record)
-        ]
+        found = server.store.scan(resource.storage, self.target.namespace)
+        records = [record for record in found if self.target.name in ("", record.key[1])]
         return [
             AdmissionAttributes(
                 "DELETE",
@@ -94,9 +93,6 @@ class DeleteCall:
             for record in records
             if selection.matches(record)
         ]
-
-    def _means(self, record: Record) -> bool:
-        return self.target.name in ("", record.key[1])
 
 
 async def admit_delete(server: ApiServer, call: DeleteCall, services: Services) -> None:

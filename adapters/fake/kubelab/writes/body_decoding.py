@@ -78,7 +78,8 @@ def require_type(definition: ServedKind, body: Any) -> Mapping[str, Any]:
     # registry/customresource/validator.go, ValidateTypeMeta).
     if body["kind"] != definition.kind.kind and not definition.built_in:
         cause = StatusCause("kind", f'Invalid value: "{body["kind"]}": must be {definition.kind.kind}')
-        raise invalid(definition.kind.group, str(body["kind"]), _name_in(body), (cause,))
+        name = str(get_path(body, "metadata", "name") or "")
+        raise invalid(definition.kind.group, str(body["kind"]), name, (cause,))
     if body["kind"] != definition.kind.kind:
         raise bad_request(
             f"{body['kind']} in version {quoted(definition.kind.version)} cannot be handled as a "
@@ -93,10 +94,6 @@ def _unrecognized(definition: ServedKind, body: Any, why: str) -> Exception:
     start = raw[:30].decode(errors="replace") if raw.startswith(b"{") else raw[:30].hex()
     known = f"the object provided is unrecognized (must be of type {definition.kind.kind})"
     return bad_request(f"{known}: {why} ({start}{' ...' if len(raw) > 30 else ''})")
-
-
-def _name_in(body: Mapping[str, Any]) -> str:
-    return str(get_path(body, "metadata", "name") or "")
 
 
 def read_body(

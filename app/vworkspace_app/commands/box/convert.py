@@ -14,7 +14,7 @@ import attrs
 import yaml
 
 from purekube.apimachinery.formats import DNS_LABEL
-from purekube.apimachinery.problems import Place, path_of
+from purekube.apimachinery.problems import path_of
 from purekube.boxes.read import BoxProblem
 from purekube.boxes.schemas import CrdProblem, CrdVersions, Schemas
 from purekube_convert import ConvertedBox, convert, definition_files
@@ -100,7 +100,8 @@ def convert_file(
         boxes += len(conversion.boxes)
         told = [(problem.place, problem.message) for problem in document.problems]
         told += [(document.at(problem.path), problem.message) for problem in conversion.problems]
-        problems += [f"{place}: {message}" for place, message in sorted(told, key=_by_line)]
+        told.sort(key=lambda one: (one[0].line, one[0].column))
+        problems += [f"{place}: {message}" for place, message in told]
         for made in conversion.boxes:
             of_box, checked = _checked(made, file, files, further, output)
             if trusting and (powers := sorted(set(_POWER.findall("\n".join(map(str, checked.problems)))))):
@@ -168,10 +169,6 @@ def _trust_line(made: ConvertedBox, powers: Sequence[str], output: Path | None) 
         f"{box}: trustParents: [{', '.join(powers)}]: whoever writes its objects decides "
         "this, as in the original; where they are tenants, convert with --no-trust-parents, which names each place"
     )
-
-
-def _by_line(told: tuple[Place, str]) -> tuple[int, int]:
-    return told[0].line, told[0].column
 
 
 def write_files(files: tuple[Written, ...], folder: Path) -> Iterator[Path]:

@@ -45,14 +45,10 @@ def misfits(raw: Any, schema: Schema, path: str = "") -> Iterator[Problem]:
         case list() | tuple():
             yield from _items(raw, schema, path)
         case str() if OPENING in raw:
-            if not _takes_texts(schema) and not raw.startswith(OPENING):
+            if schema.type not in (JsonType.STRING, JsonType.ANY) and not raw.startswith(OPENING):
                 yield Problem(path, f"expected {_type_name(schema)}, found text")
         case _:
             yield from _scalar(raw, schema, path)
-
-
-def _takes_texts(schema: Schema) -> bool:
-    return schema.type in (JsonType.STRING, JsonType.ANY)
 
 
 def _object(raw: Mapping[str, Any], schema: Schema, path: str) -> Iterator[Problem]:

@@ -71,11 +71,8 @@ def _annotate(ref: ObjectRef, live: Manifest | None, annotation: str, name: str)
     present object.
     """
     names = ",".join(sorted({*names_in(live, annotation), name}))
-    return f"kubectl annotate --overwrite {_quoted(ref)} {shlex.quote(f'{annotation}={names}')}"
-
-
-def _quoted(ref: ObjectRef) -> str:
-    return shlex.join(kubectl_name(ref).split(" "))
+    quoted = shlex.join(kubectl_name(ref).split(" "))
+    return f"kubectl annotate --overwrite {quoted} {shlex.quote(f'{annotation}={names}')}"
 
 
 MOST_ITEMS: Final = 100

@@ -12,7 +12,7 @@ Several processes may write the log: `TombstoneLog` shares one write among the t
 commit), and deletes the oldest Secrets (pruning).
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -214,11 +214,9 @@ class TombstoneIndex:
                 objects.add(_object_key(key))
         for name in objects:
             self.newest.pop(name, None)
-        for tombstone in self._of(objects):
-            self._rank(tombstone)
-
-    def _of(self, objects: set[str]) -> Iterator[Tombstone]:
-        return (tombstone for key, tombstone in self.by_key.items() if _object_key(key) in objects)
+        for key, tombstone in self.by_key.items():
+            if _object_key(key) in objects:
+                self._rank(tombstone)
 
     def _rank(self, tombstone: Tombstone) -> None:
         if not tombstone.generation:

@@ -25,7 +25,6 @@ from vworkspace_core.operations.contract import (
     Engine,
     EngineContext,
     EngineController,
-    EngineObject,
     EngineRefusal,
     EngineStatus,
     EngineTemplate,
@@ -149,10 +148,6 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     return None
 
 
-def _desired(_operation: Operation, _target: ApplicationInstance, _context: EngineContext) -> tuple[EngineObject, ...]:
-    return ()
-
-
 def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
     release = target.spec.release
     return () if release is None else (ObjectRef(HELM_RELEASE, target.metadata.namespace, release.name),)
@@ -273,7 +268,7 @@ def _blocks_end(operation: Operation, objects: Objects) -> bool:
 ENGINE: Final = Engine(
     name="helm",
     kinds=always(),
-    desired=_desired,
+    desired=lambda _operation, _target, _context: (),
     observe=_observe,
     tables={"ApplicationInstance": TABLE},
     timeout_seconds=1800,

@@ -376,10 +376,6 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str
     return outputs
 
 
-def _namespace(settings: OperationSettings) -> str:
-    return settings.velero_namespace
-
-
 ENGINE: Final = Engine(
     name="velero",
     kinds=_KINDS,
@@ -449,6 +445,6 @@ ENGINE: Final = Engine(
     ),
     controller=EngineController("velero", (VELERO_BACKUP, VELERO_RESTORE), "Velero (https://velero.io/docs)"),
     awaited=(VELERO_BACKUP, VOLUME_SNAPSHOT_CLASS),
-    namespace=_namespace,
+    namespace=lambda settings: settings.velero_namespace,
     demo=DemoOperation("nightly", OperationType.BACKUP, {"retention": "30d"}),
 )
