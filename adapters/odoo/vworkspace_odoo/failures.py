@@ -36,17 +36,14 @@ def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> Op
     message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
     if 300 <= status < 400:
         # Following a redirect would send the token to another place.
-        return Permanent(f"{where}: {status} redirects to {_location(headers)}: set the final URL", status=status)
+        location = str(redact(headers.get("location", "nowhere")))[:_LONGEST_EXCERPT]
+        return Permanent(f"{where}: {status} redirects to {location}: set the final URL", status=status)
     if status == 404 and _is_page(headers, body):
         return Permanent(f"{message}: is the base URL right?", status=status)
     now = server_time(headers) or datetime.now(UTC)
     error = error_of(status, message, seconds_of(headers.get("retry-after"), now))
     error.request_id = _request_id(headers, body)
     return error
-
-
-def _location(headers: httpx2.Headers) -> str:
-    return str(redact(headers.get("location", "nowhere")))[:_LONGEST_EXCERPT]
 
 
 def _is_page(headers: httpx2.Headers, body: bytes) -> bool:

@@ -86,7 +86,9 @@ class TrialApi:
             return body
 
 
-class _NoEvents:
+class NoEvents:
+    """An `EventSink` that drops all Events."""
+
     async def emit(self, event: KubernetesEvent) -> None:
         """Drop one Event."""
 
@@ -129,7 +131,7 @@ async def tried(
     rules, parent = composite.pass_rules(lambda: now, _Placeholder()), composite.read(manifest)
     watched = _Watched(rules, parent)
     watching = attrs.evolve(rules, decide=watched.decide)
-    result = await run_pass(watching, parent, observed, api.through(trial), _NoEvents())
+    result = await run_pass(watching, parent, observed, api.through(trial), NoEvents())
     errors = [failure.error for failure in watched.last.failures]
     refused = refusal_of(result.decision, watched.last.failures)
     if not refused and (interrupted := interruption_of([*errors, *([result.error] if result.error else [])])):

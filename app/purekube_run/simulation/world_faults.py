@@ -16,7 +16,6 @@ from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamOutcome,
 from kubelab.model.calls import Caller
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import LEASE
-from purekube.ports import KubeRequest
 from purekube_run.simulation.connection import Disturbance, Trouble, WatchTrouble
 from purekube_run.simulation.replica import Replica
 from purekube_run.simulation.world import World
@@ -123,17 +122,16 @@ def _lose_lease(at: Strike[World]) -> None:
         return
     leader = _leader(at.world, at.replica)
     troubles = (Trouble.SLOW, *[Trouble.UNAVAILABLE] * _RENEWALS)
-    ordered = [Disturbance(trouble, at.happened, only=_renews) for trouble in troubles]
+    ordered = [
+        Disturbance(trouble, at.happened, only=lambda request: request.kind == LEASE and request.writes)
+        for trouble in troubles
+    ]
     leader.disturbances += ordered
 
     def end() -> None:
         leader.disturbances[:] = [each for each in leader.disturbances if each not in ordered]
 
     at.later(end)
-
-
-def _renews(request: KubeRequest) -> bool:
-    return request.kind == LEASE and request.writes
 
 
 def _leader(world: World, first: int) -> Replica:

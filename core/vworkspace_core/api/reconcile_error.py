@@ -1,9 +1,8 @@
 """The conditions and status fields of the operator's kinds after a reconcile pass that an error stopped (REC-13)."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -60,14 +59,6 @@ def _of_operation(before: Mapping[str, Condition], blocked: ReconcileError) -> I
         yield DesiredCondition(kind.BLOCKED, ConditionStatus.TRUE, blocked.cause, message)
 
 
-def _instance_fields(conditions: Sequence[DesiredCondition], now: datetime) -> dict[str, Any]:
-    return {"lastReconcileTime": format_time(now), **headline(APPLICATION_INSTANCE, conditions)}
-
-
-def _operation_fields(conditions: Sequence[DesiredCondition], _: datetime) -> dict[str, Any]:
-    return headline(OPERATION, conditions)
-
-
 def words_in_cluster(words: ReconcileErrorWords, cluster_id: str) -> ReconcileErrorWords:
     """Return `words`, the rules by which a status reports a reconcile error, restricted to objects of this cluster.
 
@@ -80,14 +71,14 @@ INSTANCE_WORDS: Final = ReconcileErrorWords(
     APPLICATION_INSTANCE,
     owned_types(APPLICATION_INSTANCE.kind),
     _of_instance,
-    _instance_fields,
+    lambda conditions, now: {"lastReconcileTime": format_time(now), **headline(APPLICATION_INSTANCE, conditions)},
     events={InstanceConditionType.BLOCKED: True, InstanceConditionType.READY: False},
 )
 OPERATION_WORDS: Final = ReconcileErrorWords(
     OPERATION,
     owned_types(OPERATION.kind),
     _of_operation,
-    _operation_fields,
+    lambda conditions, _: headline(OPERATION, conditions),
     defaults={"phase": Phase.PENDING.value},
     events={OperationConditionType.BLOCKED: True, OperationConditionType.ACCEPTED: True},
 )

@@ -9,14 +9,15 @@ import re
 import shlex
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final, Protocol, assert_never
+from typing import Final, assert_never
 
 import attrs
 
-from purekube.apimachinery.errors import OperatorError, Right, first_refusal
+from purekube.apimachinery.errors import Right, first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, get_path
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, POD, SECRET, VELERO_BACKUP
+from purekube.controller.decision import Failure
 from purekube.controller.managed_fields import kubectl_name
 from vworkspace_core.api.installation import (
     APPROVAL_KEY,
@@ -287,16 +288,7 @@ def _of_tenant(namespace: str, printed: str, installation: Installation) -> str:
             assert_never(installation.keeper)
 
 
-class Failed(Protocol):
-    """A write that the API server refused, with the error."""
-
-    @property
-    def error(self) -> OperatorError:
-        """The reason why the write was refused."""
-        ...
-
-
-def missing_right_of(failures: Iterable[Failed], installation: Installation = PRINTED) -> str:
+def missing_right_of(failures: Iterable[Failure], installation: Installation = PRINTED) -> str:
     """Return the message about the missing right that caused one of `failures`, or an empty string if none did.
 
     The message says how to grant the right, which depends on `installation`.

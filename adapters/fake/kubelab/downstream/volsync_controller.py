@@ -97,17 +97,13 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     memory = view.memory or _Memory()
     # VolSync derives its state from lastSyncStartTime and lastSyncTime (machine.go, currentState); here the condition
     # says the same.
-    match _reason(view):
+    match condition_of(view.live, _SYNCHRONIZING).get("reason"):
         case "WaitingForManual" | "WaitingForSchedule":
             return (yield from _wait(view, memory))
         case "CleaningUp":
             return (yield from _clean_up(view, memory))
         case _:
             return (yield from _synchronize(view, memory))
-
-
-def _reason(view: ObjectView) -> str:
-    return str(condition_of(view.live, _SYNCHRONIZING).get("reason") or "")
 
 
 def _is_due(view: ObjectView) -> bool:

@@ -27,7 +27,7 @@ from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.graph.plan import plan
 from purekube.graph.states import NodeState, Observation
 from purekube.graph.teardown import Hooks, teardown
-from purekube.ports import KubernetesEvent
+from purekube_run.boxes.trial import NoEvents
 from purekube_run.process.command_line import CommandError
 from purekube_run.simulation.cluster import MemoryCluster, ready_of
 from purekube_run.simulation.extensions.box_world import (
@@ -152,14 +152,7 @@ def _one_pass(
 
     parent = composite.read(run_sync(cluster.admin.get(ref)))
     observed = run_sync(observe_live(api, composite, parent))
-    return run_sync(run_pass(attrs.evolve(plain, decide=decide), parent, observed, api, _NoEvents())), seen
-
-
-class _NoEvents:
-    """An `EventSink` that drops all Events."""
-
-    async def emit(self, event: KubernetesEvent) -> None:
-        """Drop one Event."""
+    return run_sync(run_pass(attrs.evolve(plain, decide=decide), parent, observed, api, NoEvents())), seen
 
 
 def _stored(cluster: MemoryCluster, box: Box, parent: Manifest, observed: Sequence[Manifest]) -> ObjectRef:
