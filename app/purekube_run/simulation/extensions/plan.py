@@ -260,17 +260,17 @@ def shown(ref: ObjectRef, manifest: Manifest | None) -> dict[str, Any] | None:
 def _changes(old: Manifest | None, new: Manifest | None) -> Iterator[FieldChange]:
     """Yield the fields that differ between two objects. Nothing is yielded if one of the objects does not exist."""
     if old is not None and new is not None:
-        yield from _between(old, new, "")
+        yield from (change for change in changed_fields(old, new) if not change.path.endswith(_HASH))
 
 
-def _between(old: Any, new: Any, path: str) -> Iterator[FieldChange]:
+def changed_fields(old: Any, new: Any, path: str = "") -> Iterator[FieldChange]:
+    """Yield the changes between two values of the field `path`: of the innermost fields that differ."""
     match old, new:
         case Mapping(), Mapping():
             for key in dict.fromkeys((*old, *new)):
-                if key != _HASH:
-                    yield from _between(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
+                yield from changed_fields(old.get(key), new.get(key), f"{path}.{key}" if path else str(key))
         case list(), list() if len(old) == len(new):
             for at, (one, other) in enumerate(zip(old, new, strict=True)):
-                yield from _between(one, other, f"{path}[{at}]")
+                yield from changed_fields(one, other, f"{path}[{at}]")
         case _ if old != new:
             yield FieldChange(path, old, new)

@@ -13,6 +13,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.secret_material import LONGEST_SHOWN, redact, visible
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.terminal import aligned
+from purekube_run.simulation.extensions.plan import changed_fields
 from purekube_run.simulation.input_file import BadFile
 from purekube_run.simulation.laws import clock
 from purekube_run.simulation.run import SimulationOutcome
@@ -259,8 +260,8 @@ def field_lines(before: Mapping[ObjectRef, Manifest], after: Mapping[ObjectRef, 
             yield f"{'+' if old is None else '-'} {ref}"
         elif old != new:
             yield f"~ {ref}"
-            for path, left, right in _changed(old, new, ""):
-                yield one_line(f"    {path}: {_value(left)} → {_value(right)}")
+            for change in changed_fields(old, new):
+                yield one_line(f"    {change.path}: {_value(change.before)} → {_value(change.after)}")
 
 
 def _shown(manifest: Manifest | None) -> Any:
@@ -272,19 +273,6 @@ def _shown(manifest: Manifest | None) -> Any:
         return None
     meta = {name: value for name, value in manifest.get("metadata", {}).items() if name != "managedFields"}
     return redact(without_values({**manifest, "metadata": meta}))
-
-
-def _changed(before: Any, after: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
-    if isinstance(before, dict) and isinstance(after, dict):
-        for key in dict.fromkeys((*before, *after)):
-            if before.get(key) != after.get(key):
-                yield from _changed(before.get(key), after.get(key), f"{path}.{key}")
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
-        for at, (old, new) in enumerate(zip(before, after, strict=True)):
-            if old != new:
-                yield from _changed(old, new, f"{path}[{at}]")
-    else:
-        yield path.removeprefix("."), before, after
 
 
 def _value(value: Any) -> str:
