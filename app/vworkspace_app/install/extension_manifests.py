@@ -83,29 +83,15 @@ APPLIED: Final = "vworkspace-boxes"
 
 
 def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
-    """Yield the manifests of a process that runs applied boxes: those in the cluster as OperatorBox objects.
+    """Return the manifests of a process that runs applied boxes: those in the cluster as OperatorBox objects.
 
     The roles for the kinds of each box are not included; `box rbac` prints them. If `trust` has an authority or
     cert-manager, the process also serves the webhook that validates boxes.
     """
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(APPLIED, options.namespace)}
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
-    yield from roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
-    arguments = [
-        *("box", "run", "--applied"),
-        f"--namespace={options.namespace}",
-        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
-        f"--listen=[::]:{HEALTH_PORT}",
-        *("--leader-elect", f"--leader-elect-resource-name={APPLIED}"),
-    ]
-    runs = container(image, "", arguments)
-    spec = pod(APPLIED, runs, {"matchLabels": labels_of(APPLIED)})
-    if trust.is_given:
-        serve_webhooks(runs, spec, APPLIED)
-    yield deployment_of(APPLIED, spec, options, {})
-    yield from guards_of(APPLIED, options, (HEALTH_PORT, *([WEBHOOK_PORT] if trust.is_given else ())))
-    if trust.is_given:
-        yield from applied_webhook_parts(APPLIED, meta_of(APPLIED, options.namespace), trust)
+    roles = roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
+    hooks = applied_webhook_parts(APPLIED, meta_of(APPLIED, options.namespace), trust) if trust.is_given else ()
+    return _process(APPLIED, ("box", "run", "--applied"), roles, image, options, hooks, APPLIED)
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
@@ -114,89 +100,74 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
 def box_installation(
     box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
-    """Yield all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
+    """Return all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
     `files` has the texts of the box's files by name, the box itself first. An annotation of the pods has a hash of the
     files, so that the pods are recreated when a file changes. `trust` says by which authority the API server trusts the
     box's webhooks, if it needs any.
     """
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name_of(box), options.namespace)}
-    yield from box_rbac(box, options)
-    yield {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": meta_of(name_of(box), options.namespace),
-        "data": dict(files),
-    }
-    yield _deployment(box, files, image, options)
-    yield from guards_of(name_of(box), options, (HEALTH_PORT, *([WEBHOOK_PORT] if WebhookDuties.of(box) else ())))
-    if WebhookDuties.of(box):
-        yield from webhook_parts(box, meta_of(name_of(box), options.namespace), trust)
-
-
-def _deployment(box: Box, files: Mapping[str, str], image: str, options: RoleOptions) -> dict[str, Any]:
-    selector = {"matchLabels": labels_of(name_of(box))}
-    runs = container(image, "", _box_arguments(box, next(iter(files)), options))
-    runs["volumeMounts"].append({"name": "boxes", "mountPath": _FOLDER, "readOnly": True})
-    spec = pod(name_of(box), runs, selector)
-    spec["volumes"].append({"name": "boxes", "configMap": {"name": name_of(box)}})
-    if WebhookDuties.of(box):
-        serve_webhooks(runs, spec, name_of(box))
-    return deployment_of(name_of(box), spec, options, _hash(files))
-
-
-def _box_arguments(box: Box, file: str, options: RoleOptions) -> list[str]:
-    elect = ["--leader-elect", f"--leader-elect-resource-name={name_of(box)}"] if options.elects else []
-    return [
-        *("box", "run", f"{_FOLDER}/{file}"),
-        f"--namespace={options.namespace}",
-        *(f"--watch-namespace={namespace}" for namespace in options.tenants),
-        f"--listen=[::]:{HEALTH_PORT}",
-        *elect,
-    ]
-
-
-def _hash(files: Mapping[str, str]) -> dict[str, str]:
-    """Return a pod annotation with a hash of the files, so that the pods are recreated when a file changes."""
-    return {"box.vworkspace.io/files-hash": content_hash(dict(files))}
+    name = name_of(box)
+    words = ("box", "run", f"{_FOLDER}/{next(iter(files))}")
+    hooks = webhook_parts(box, meta_of(name, options.namespace), trust) if WebhookDuties.of(box) else ()
+    return _process(name, words, box_rbac(box, options), image, options, hooks, files)
 
 
 def controllers_installation(
     name: str,
     names: Sequence[str],
-    roles: Iterable[Mapping[str, Any]],
+    roles: Iterable[dict[str, Any]],
     image: str,
     options: RoleOptions,
     hooked: Sequence[Resource[Any, Any]] = (),
     trust: WebhookTrust = NOBODY,
-) -> Iterator[Mapping[str, Any]]:
-    """Yield all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
+) -> Iterator[dict[str, Any]]:
+    """Return all manifests that run controllers, except CRDs, whose deletion would delete every object of the kinds.
 
     `name` is the name of the Deployment and of the ServiceAccount to which `roles` are bound; `<name>-webhook` is that
     of the Service of webhooks. `names` are the controllers to run, whose packages are in `image`. `hooked` are the
     kinds whose webhooks the process serves. `trust` has the authority by which the API server trusts these webhooks.
     """
-    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta_of(name, options.namespace)}
+    hooks = review_webhooks(name, hooked, meta_of(name, options.namespace), trust) if hooked else ()
+    return _process(name, ("controllers", "run", *names), roles, image, options, hooks)
+
+
+def _process(
+    name: str,
+    words: Sequence[str],
+    roles: Iterable[dict[str, Any]],
+    image: str,
+    options: RoleOptions,
+    hooks: Iterable[dict[str, Any]],
+    files: Mapping[str, str] = {},
+) -> Iterator[dict[str, Any]]:
+    """Yield the manifests of a process that runs the command `words`, with the files `files` in a folder.
+
+    `hooks` are the objects that make an API server call its webhooks; it serves webhooks only if there are some.
+    """
+    meta, hooks = meta_of(name, options.namespace), tuple(hooks)
+    yield {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta}
     yield from roles
-    runs = container(image, "", _controller_arguments(name, names, options))
-    spec = pod(name, runs, {"matchLabels": labels_of(name)})
-    if hooked:
-        serve_webhooks(runs, spec, name)
-    yield deployment_of(name, spec, options, {})
-    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if hooked else ())))
-    if hooked:
-        yield from review_webhooks(name, hooked, meta_of(name, options.namespace), trust)
-
-
-def _controller_arguments(name: str, names: Sequence[str], options: RoleOptions) -> list[str]:
     elect = ["--leader-elect", f"--leader-elect-resource-name={name}"] if options.elects else []
-    return [
-        *("controllers", "run", *names),
+    arguments = [
+        *words,
         f"--namespace={options.namespace}",
         *(f"--watch-namespace={namespace}" for namespace in options.tenants),
         f"--listen=[::]:{HEALTH_PORT}",
         *elect,
     ]
+    runs = container(image, "", arguments)
+    spec = pod(name, runs, {"matchLabels": labels_of(name)})
+    if files:
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(files)}
+        runs["volumeMounts"].append({"name": "boxes", "mountPath": _FOLDER, "readOnly": True})
+        spec["volumes"].append({"name": "boxes", "configMap": {"name": name}})
+    if hooks:
+        serve_webhooks(runs, spec, name)
+    # The hash recreates the pods when a file changes.
+    annotations = {"box.vworkspace.io/files-hash": content_hash(dict(files))} if files else {}
+    yield deployment_of(name, spec, options, annotations)
+    yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if hooks else ())))
+    yield from hooks
 
 
 def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
