@@ -66,16 +66,15 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
     says by which authority the API server trusts the webhooks.
     """
     name = str(meta["name"])
-    yield from webhook_service(name, meta, trust)
     duties, title = WebhookDuties.of(box), f"{box.name}.boxes.vworkspace.io"
     selected = {"namespaceSelector": dict(box.namespaces)} if box.namespaces else {}
-    for kind, path, needed in (
-        (MUTATING, default_path(box.name), bool(duties.fields)),
-        (VALIDATING, validate_path(box.name), bool(duties.rules)),
-    ):
-        if needed:
-            hook = webhook(title, [box.kind], client_config(_service(name), path, trust), [STAYS], **selected)
-            yield configuration(kind, _cluster_wide(meta), [hook], _service(name), trust)
+    both = ((MUTATING, default_path(box.name), duties.fields), (VALIDATING, validate_path(box.name), duties.rules))
+    hooks = {
+        kind: [webhook(title, [box.kind], client_config(_service(name), path, trust), [STAYS], **selected)]
+        for kind, path, needed in both
+        if needed
+    }
+    yield from _served(name, meta, hooks, trust)
 
 
 def review_webhooks(
@@ -87,16 +86,13 @@ def review_webhooks(
     `name` is the name of the installation whose process serves the webhooks. `meta` is the metadata of that process's
     workload. `trust` says by which authority the API server trusts the webhooks.
     """
-    yield from webhook_service(name, meta, trust)
     hooks: dict[str, list[dict[str, Any]]] = {MUTATING: [], VALIDATING: []}
     for one in kinds:
         crd = one.kind.crd_name
         for reviewer in reviewers(one):
             client = client_config(_service(name), kind_review_path(crd, mutates=reviewer.mutates), trust)
             hooks[MUTATING if reviewer.mutates else VALIDATING].append(webhook(crd, [one.kind], client, [STAYS]))
-    for kind, of_kinds in hooks.items():
-        if of_kinds:
-            yield configuration(kind, _cluster_wide(meta), of_kinds, _service(name), trust)
+    yield from _served(name, meta, hooks, trust)
 
 
 def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
@@ -105,15 +101,17 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
     `meta` is the metadata of the installation `name`, which runs applied boxes (those in the cluster as OperatorBoxes).
     `trust` says by which authority the API server trusts the webhook.
     """
-    yield from webhook_service(name, meta, trust)
     hook = operator_box_webhook(client_config(_service(name), APPLIED_BOX_PATH, trust))
-    yield configuration(VALIDATING, _cluster_wide(meta), [hook], _service(name), trust)
+    yield from _served(name, meta, {VALIDATING: [hook]}, trust)
 
 
-def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
-    """Yield the Service of the webhooks, and the Service's Certificate if `trust` selects cert-manager.
+def _served(
+    name: str, meta: Mapping[str, Any], hooks: Mapping[str, list[dict[str, Any]]], trust: TrustedBy
+) -> Iterator[dict[str, Any]]:
+    """Yield the Service of the webhooks, its Certificate if `trust` selects cert-manager, and the configurations.
 
-    The Service is called `<name>-webhook`. `meta` is the metadata of the workload that serves the webhooks.
+    The Service is called `<name>-webhook`. `meta` is the metadata of the workload that serves the webhooks. `hooks` are
+    the webhooks by the kind of their configuration.
     """
     labels = meta["labels"]
     service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
@@ -122,6 +120,10 @@ def webhook_service(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Ite
     yield {"apiVersion": "v1", "kind": "Service", "metadata": service, "spec": {"selector": selector, "ports": ports}}
     if trust.cert_manager:
         yield from certificate_of({**service, "name": f"{name}-selfsigned"}, service, tls_secret(name))
+    cluster_wide = {"name": meta["name"], "labels": labels}
+    for kind, of_kind in hooks.items():
+        if of_kind:
+            yield configuration(kind, cluster_wide, of_kind, _service(name), trust)
 
 
 def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
@@ -147,8 +149,3 @@ def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
 
 def _service(name: str) -> str:
     return f"{name}-webhook"
-
-
-def _cluster_wide(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata of a workload without its namespace, for the metadata of a cluster-scoped object."""
-    return {"name": meta["name"], "labels": meta["labels"]}

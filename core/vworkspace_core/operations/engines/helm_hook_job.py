@@ -43,10 +43,9 @@ from vworkspace_core.operations.engines.job import (
     KEPT_SECONDS,
     TABLE,
     job_diagnostics,
-    job_final_status,
     observe_job,
 )
-from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, remedy_of_pods
+from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, end_from_events, remedy_of_pods
 from vworkspace_core.operations.identity import engine_manifest, is_ready, own_object, parameters_of, target_of
 from vworkspace_core.operations.parameter_schemas import NAME, record, with_description
 from vworkspace_core.operations.pods import job_problems
@@ -425,7 +424,7 @@ ENGINE: Final = Engine(
     looks_up=_looks_up,
     extra_reads=_extra_reads,
     diagnostics=job_diagnostics,
-    final_status=job_final_status,
+    final_status=end_from_events,
     terminal_reasons=JOB_TERMINAL_REASONS,
     templates=(
         EngineTemplate(

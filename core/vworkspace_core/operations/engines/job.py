@@ -116,7 +116,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     spec: dict[str, Any] = {
         # The API's default of 6 would run a command again that may have done half of its work.
         "backoffLimit": parameters.get("backoffLimit", 0),
-        # The controller deletes pods and logs with the Job, so its end may be missed (job_final_status).
+        # The controller deletes pods and logs with the Job, so its end may be missed (end_from_events).
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(parameters)},
     }
@@ -228,25 +228,6 @@ def job_diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ..
     return listings(ref.namespace or "", str(uid))
 
 
-def job_final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    """Return the final status of the Operation's Job, which was removed before its end was seen, or None if unknown.
-
-    The status follows from the Job's Events, which are in `objects`.
-    """
-    known = operation.status.engine_ref
-    end = end_from_events(known.uid, objects) if known is not None else None
-    if known is None or end is None:
-        return None
-    succeeded, reason, text = end
-    return EngineStatus(
-        _SUCCEEDED if succeeded else _FAILED,
-        "JobComplete" if succeeded else reason,
-        f"{known.kind} {known.name} was removed before its end was seen; its Event says {reason}: {text}",
-        {"jobName": known.name},
-        LogsRef(JOB.kind, known.name, known.namespace),
-    )
-
-
 def _row(live: Manifest, status: Mapping[str, Any]) -> tuple[Row, Mapping[str, Any]]:
     true = {
         f"{get_path(condition, 'type')}=True": condition
@@ -323,7 +304,7 @@ ENGINE: Final = Engine(
     check=_check,
     needs_seconds=_needs_seconds,
     diagnostics=job_diagnostics,
-    final_status=job_final_status,
+    final_status=end_from_events,
     terminal_reasons=JOB_TERMINAL_REASONS,
     templates=(
         EngineTemplate(

@@ -10,12 +10,12 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.resources import CORE_EVENT, POD, Access
-from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.remedies import account_remedy
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, EngineStatus, Listing, Objects, Progress, Row
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
 
-_RUNNING: Final = Progress.RUNNING
+_RUNNING, _FAILED = Progress.RUNNING, Progress.FAILED
 
 
 def _event(text: str) -> tuple[EngineObject, ...]:
@@ -74,7 +74,10 @@ _BY_TEXT: Final = (
 )
 _PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 _STARTING: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
-_ENDS: Final = {"Completed": True, "BackoffLimitExceeded": False, "DeadlineExceeded": False, "PodFailurePolicy": False}
+_ENDS: Final = {
+    "Completed": (Progress.SUCCEEDED, "JobComplete"),
+    **{reason: (_FAILED, reason) for reason in ("BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy")},
+}
 _MOST: Final = 50
 
 
@@ -156,15 +159,24 @@ def _moment(event: Manifest) -> tuple[str, str]:
     return str(next((time for time in times if time), "")), str(metadata(event).get("name", ""))
 
 
-def end_from_events(uid: str, objects: Objects, ends: Mapping[str, bool] = _ENDS) -> tuple[bool, str, str] | None:
-    """Return how an object with `uid` (such as a Job) ended that has been deleted since, or None if that is unknown.
+def end_from_events(
+    operation: Operation, objects: Objects, ends: Mapping[str, tuple[Progress, str]] = _ENDS
+) -> EngineStatus | None:
+    """Return the final status of a run whose object (such as a Job) was removed before its end was seen.
 
-    The result is whether the object succeeded, the reason of the last Event in `objects` that reports its end, and that
-    Event's text. `ends` maps the reason of an Event that reports an end to whether that end is a success; the default
-    is for Jobs.
+    It follows from the last Event in `objects` that reports the end of that object. Return None if there is no such
+    Event. `ends` maps the reason of an Event that reports an end to the run's result and its reason; the default is for
+    Jobs.
     """
-    ended = [event for event in _events_of(uid, objects) if _reason(event) in ends]
-    if not ended:
+    known = operation.status.engine_ref
+    ended = [event for event in _events_of(known.uid, objects) if _reason(event) in ends] if known is not None else []
+    if known is None or not ended:
         return None
     last = max(ended, key=_moment)
-    return ends[_reason(last)], _reason(last), str(last.get("message") or "")
+    progress, reason = ends[_reason(last)]
+    message = (
+        f"{known.kind} {known.name} was removed before its end was seen; its Event says"
+        f" {_reason(last)}: {last.get('message') or ''}"
+    )
+    logs = LogsRef(known.kind, known.name, known.namespace)
+    return EngineStatus(progress, reason, message, {f"{known.kind.lower()}Name": known.name}, logs)

@@ -33,7 +33,11 @@ from vworkspace_core.operations.settings import RUNNER
 
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 _TIMEOUT: Final = 4 * 3600
-_ENDS: Final = {"WorkflowSucceeded": True, "WorkflowFailed": False, "WorkflowTimedOut": False}
+_ENDS: Final = {
+    "WorkflowSucceeded": (_SUCCEEDED, "WorkflowSucceeded"),
+    "WorkflowFailed": (_FAILED, "WorkflowFailed"),
+    "WorkflowTimedOut": (_FAILED, "WorkflowFailed"),
+}
 """The reasons of the Events that Argo posts when a Workflow ends, each with whether that end is a success."""
 _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
@@ -182,21 +186,6 @@ def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     return listings(known.namespace, known.uid, pods=False)
 
 
-def _final_status(operation: Operation, objects: Objects) -> EngineStatus | None:
-    known = operation.status.engine_ref
-    end = None if known is None else end_from_events(known.uid, objects, _ENDS)
-    if known is None or end is None:
-        return None
-    succeeded, reason, text = end
-    return EngineStatus(
-        _SUCCEEDED if succeeded else _FAILED,
-        "WorkflowSucceeded" if succeeded else "WorkflowFailed",
-        f"{known.kind} {known.name} was removed before its end was seen; its Event says {reason}: {text}",
-        {"workflowName": known.name},
-        LogsRef(WORKFLOW.kind, known.name, known.namespace),
-    )
-
-
 _WORKFLOW: Final = record(
     ("workflowTemplate",),
     workflowTemplate=with_description("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
@@ -214,7 +203,7 @@ ENGINE: Final = Engine(
     tables={"Workflow": TABLE},
     timeout_seconds=_TIMEOUT,
     diagnostics=_diagnostics,
-    final_status=_final_status,
+    final_status=lambda operation, objects: end_from_events(operation, objects, _ENDS),
     templates=(
         EngineTemplate(
             OperationType.MIGRATION,
