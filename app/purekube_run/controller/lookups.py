@@ -9,13 +9,10 @@ import anyio
 
 from purekube.apimachinery.errors import Expired, KindMissing, NotFound, OperatorError, Right
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
-from purekube.apimachinery.resources import LEASE
+from purekube.apimachinery.resources import ACCESS_REVIEW, LEASE, SELF_ACCESS_REVIEW
 from purekube.controller.lease.record import is_lease_of
 from purekube.ports import KubeApi
 
-SELF_ACCESS_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 PAGE: Final = 500
 """The maximum number of objects that one list request returns."""
 _ATTEMPTS: Final = 5
@@ -81,17 +78,14 @@ async def each_of(
 
 
 async def lacking(
-    api: KubeApi,
-    desired: Sequence[tuple[Right, str]],
-    kind: Kind = SELF_ACCESS_REVIEW,
-    subject: Mapping[str, Any] = MappingProxyType({}),
+    api: KubeApi, desired: Sequence[tuple[Right, str]], subject: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[Right, ...]:
-    """Return the rights in `desired` that the subject of an access review lacks, in the same order.
+    """Return the rights in `desired` that the caller or, if it is given, `subject` lacks, in the same order.
 
     `desired` has pairs of a right and the name of the object to which it is restricted, or "" if it is not restricted.
-    `kind` is the kind of access review that is sent for each right, by default about the caller's own rights. Raises
-    the OperatorErrors of `KubeApi.review`.
+    `subject` has the fields of a SubjectAccessReview that name a user. Raises the OperatorErrors of `KubeApi.review`.
     """
+    kind = ACCESS_REVIEW if subject else SELF_ACCESS_REVIEW
     limit, refused, errors = anyio.CapacityLimiter(_AT_ONCE), set[int](), list[OperatorError]()
 
     async def ask(number: int, right: Right, name: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.errors import Forbidden, Right
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
@@ -19,7 +19,7 @@ from purekube.apimachinery.resources import (
     service_account_user,
 )
 from purekube_http import KubeApiClient
-from purekube_run.controller.lookups import SELF_ACCESS_REVIEW, all_of, find, lacking, leases_of
+from purekube_run.controller.lookups import all_of, find, lacking, leases_of
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.settings.loading import find_installation
@@ -34,9 +34,6 @@ from vworkspace_core.overview import checkup
 from vworkspace_core.overview.checkup import CheckFinding, CheckResult, Definitions
 from vworkspace_core.overview.tree import at_work, heartbeat_of, is_alive, present_cluster
 
-_ACCESS_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
-)
 _NEEDED_TO_INSTALL: Final = (
     Right("create", CUSTOM_RESOURCE_DEFINITION.group, CUSTOM_RESOURCE_DEFINITION.plural),
     Right("create", RBAC_GROUP, "clusterroles"),
@@ -49,7 +46,7 @@ async def before_installing(api: KubeApiClient) -> AsyncIterator[CheckFinding]:
     """Yield a finding for each requirement on the cluster, met or not, before the operator is installed."""
     yield checkup.api_server(await api.server_version())
     needed = [(right, "") for right in _NEEDED_TO_INSTALL]
-    yield checkup.may_install(await _missing(api, needed, SELF_ACCESS_REVIEW, {}) or ())
+    yield checkup.may_install(await _missing(api, needed, {}) or ())
     definitions = await _definitions(api)
     for finding in (*checkup.controllers(definitions), checkup.gitops(definitions)):
         yield finding
@@ -153,15 +150,15 @@ async def _check_rights(
         "user": user,
         "groups": ["system:serviceaccounts", f"system:serviceaccounts:{system}", "system:authenticated"],
     }
-    return checkup.rights(point, len(desired), await _missing(api, desired, _ACCESS_REVIEW, subject), installation)
+    return checkup.rights(point, len(desired), await _missing(api, desired, subject), installation)
 
 
 async def _missing(
-    api: KubeApiClient, desired: Sequence[tuple[Right, str]], kind: Kind, subject: Mapping[str, Any]
+    api: KubeApiClient, desired: Sequence[tuple[Right, str]], subject: Mapping[str, Any]
 ) -> Sequence[Right] | None:
     """Return the rights in `desired` that the subject lacks, or None if the user may not ask for them."""
     try:
-        return await lacking(api, desired, kind, subject)
+        return await lacking(api, desired, subject)
     except Forbidden:
         return None
 

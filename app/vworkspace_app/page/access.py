@@ -24,6 +24,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
+from purekube.apimachinery.resources import ACCESS_REVIEW
 from purekube_run.process.connection_limit import address_of
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.screens import Unanswered
@@ -110,9 +111,6 @@ class Allowances:
 
 
 TOKEN_REVIEW: Final = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
-ACCESS_REVIEW: Final = Kind(
-    "authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False
-)
 PATH: Final = "/page"
 """The URL path that a user must be allowed to `get`, by `nonResourceURLs` of a ClusterRole."""
 

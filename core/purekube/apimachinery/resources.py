@@ -111,6 +111,9 @@ CLUSTER_ROLE: Final = Kind(RBAC_GROUP, "v1", "ClusterRole", "clusterroles", name
 CLUSTER_ROLE_BINDING: Final = Kind(RBAC_GROUP, "v1", "ClusterRoleBinding", "clusterrolebindings", namespaced=False)
 RBAC_KINDS: Final = (CLUSTER_ROLE_BINDING, CLUSTER_ROLE, ROLE_BINDING, ROLE)
 """The RBAC kinds in charts and in our own installation. Commands read them, reconcilers do not."""
+_REVIEW: Final = "authorization.k8s.io"
+ACCESS_REVIEW: Final = Kind(_REVIEW, "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False)
+SELF_ACCESS_REVIEW: Final = Kind(_REVIEW, "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False)
 
 SERVICE_ACCOUNT_USERS: Final = "system:serviceaccount:"
 """The prefix of the user names of ServiceAccounts; namespace, colon and name follow."""

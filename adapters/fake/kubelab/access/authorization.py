@@ -12,20 +12,20 @@ from kubelab.model.records import GroupResource, StoredChange
 from kubelab.model.resources import ServedResource, resource_of
 from kubelab.storage.store import Store
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import service_account_user
+from purekube.apimachinery.resources import ACCESS_REVIEW, SELF_ACCESS_REVIEW, service_account_user
 from purekube.schema.node import ANYTHING
 
 _OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 _KINDS: Final = (
-    Kind("authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False),
-    Kind("authorization.k8s.io", "v1", "SubjectAccessReview", "subjectaccessreviews", namespaced=False),
+    SELF_ACCESS_REVIEW,
+    ACCESS_REVIEW,
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
 )
 REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
 """The resources of reviews, such as SubjectAccessReview: a POST to one of them is answered, and nothing is stored."""
 
-OPEN_REVIEWS: Final = REVIEWS - {("authorization.k8s.io", "subjectaccessreviews")}
+OPEN_REVIEWS: Final = REVIEWS - {(ACCESS_REVIEW.group, ACCESS_REVIEW.plural)}
 """The resources of reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
 
 Reviews of other users need a right.

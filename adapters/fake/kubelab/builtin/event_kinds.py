@@ -5,13 +5,12 @@ from typing import Any, Final
 from kubelab.builtin.definition_builder import built_in
 from kubelab.model.definition import Behaviour
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import EVENT
 from purekube.schema.builtin import basic_schemas as schemas
 from purekube.schema.causes import invalid_value, required
 from purekube.schema.structure import equal
 
-CORE_EVENT: Final = Kind("", "v1", "Event", "events")
 # The server counts bytes, although its message says characters.
 MAX_NOTE: Final = 1024
 _SERVED: Final = frozenset(("v1", "events.k8s.io/v1"))

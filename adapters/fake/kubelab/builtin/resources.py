@@ -14,7 +14,7 @@ from kubelab.builtin.capacity_kinds import CAPACITY
 from kubelab.builtin.config_kinds import CONFIGS
 from kubelab.builtin.crd_kinds import CRDS
 from kubelab.builtin.definition_builder import built_in
-from kubelab.builtin.event_kinds import CORE_EVENT, EVENTS, core_event_of, new_event_of
+from kubelab.builtin.event_kinds import EVENTS, core_event_of, new_event_of
 from kubelab.builtin.job_kinds import JOBS
 from kubelab.builtin.network_kinds import NETWORKING
 from kubelab.builtin.pod_kinds import PODS
@@ -25,7 +25,7 @@ from kubelab.lifecycle.namespaces import NAMESPACES
 from kubelab.model.definition import Behaviour, ServedKind
 from kubelab.model.records import GroupResource
 from kubelab.model.resources import ALL_VERBS, ServedResource, resource_of
-from purekube.apimachinery.resources import EVENT
+from purekube.apimachinery.resources import CORE_EVENT, EVENT
 from purekube.schema.builtin import UNTYPED
 from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 
