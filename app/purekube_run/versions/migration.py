@@ -93,8 +93,8 @@ class Migration:
                 self.tell(f"{found.definition}: {number} of {len(refs)}")
         if refused:
             more = f"; and {len(refused) - _SHOWN} more" if len(refused) > _SHOWN else ""
-            number, versions = amount(len(refused), "object"), ", ".join(found.stale)
-            told = f"{number} of {len(refs)} were refused, and may be stored in {versions}"
+            failed, versions = amount(len(refused), "object"), ", ".join(found.stale)
+            told = f"{failed} of {len(refs)} were refused, and may be stored in {versions}"
             listed = "; ".join(refused[:_SHOWN])
             raise NotMigrated(f"{found.definition}: {told}: {listed}{more}. Mend them, and begin again")
 
