@@ -98,8 +98,8 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
         case 404 if response.status is None:
             # The API server's own router answers an unserved group or resource in plain text (W-38; apiserver:
             # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, the text of an
-            # ingress's default backend or the empty answer of a mesh, reveals nothing about what the cluster serves. Nor
-            # does the same text of a router in front, such as Traefik, that has no route for a moment.
+            # ingress's default backend or the empty answer of a mesh, reveals nothing about what the cluster serves.
+            # Nor does the same text of a router in front, such as Traefik, that has no route for a moment.
             if response.audited and response.content_type == "text/plain" and response.text == _UNSERVED:
                 return KindMissing(f"{request}: the API server does not serve {request.kind.crd_name}")
             return Unavailable(said, status=404)
