@@ -91,7 +91,7 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
     roles = roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
     hooks = applied_webhook_parts(APPLIED, meta_of(APPLIED, options.namespace), trust) if trust.is_given else ()
-    return _process(APPLIED, ("box", "run", "--applied"), roles, image, options, hooks, APPLIED)
+    return _process(APPLIED, ("box", "run", "--applied"), roles, image, options, hooks)
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------
