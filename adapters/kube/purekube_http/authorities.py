@@ -125,7 +125,7 @@ class RotatedFile:
         return True
 
     def _modified(self) -> tuple[int, int] | None:
-        """Return what changes with the content of the file, or None if there is no file."""
+        """Return a value that changes whenever the file's content does, or None if the file does not exist."""
         try:
             stat = self._path.stat()
         except OSError:

@@ -130,8 +130,8 @@ class ExecPlugin:
     """A source that runs an exec credential plugin, which prints a token.
 
     The plugin runs at the first request and after a 401, but only once for requests that need a token together. It is
-    stopped after `limit` seconds. lightkube would wait for ever for a plugin that waits itself, such as for a login,
-    and every later request with it.
+    stopped after `limit` seconds. lightkube would wait for ever for a plugin that waits, such as for a login, and so
+    would every later request.
     """
 
     def __init__(self, command: UserExec, *, limit: float = PLUGIN_LIMIT) -> None:

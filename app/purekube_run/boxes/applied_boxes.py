@@ -63,7 +63,9 @@ NAME: Final = "operatorbox"
 _BY_BOX: Final = "box"
 _BY_CRD: Final = "crd"
 _COALESCED: Final = 0.5
-"""The seconds after which a changed parent (object of a box's kind) enqueues its box: several changes count once."""
+"""The seconds after which a changed parent (object of a box's kind) enqueues its box, so that several changes cause one
+pass.
+"""
 
 
 class _Caches(Informers):

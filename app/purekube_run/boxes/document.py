@@ -94,7 +94,7 @@ def _yaml_error(path: str, text: str, error: yaml.MarkedYAMLError) -> tuple[Plac
 
 
 def _hint(message: str, around: Sequence[str], at: int) -> str:
-    """Return what probably helps against a mistake in YAML, or an empty string.
+    """Return advice on a mistake in YAML that is easy to recognize, or an empty string.
 
     `message` is the parser's. `around` has the line of the mistake, after the line before it. The mistake is at
     the character `at` of its line.

@@ -248,8 +248,8 @@ class CompositeReconciler:
         """Yield the parents that must be reconciled after a Namespace changed.
 
         Parents in the Namespace are yielded if their snapshots contain the Namespace. Parents in other namespaces are
-        yielded if the Namespace lists these namespaces in its annotation, before or after the change: their parents may
-        create children in it.
+        yielded if the Namespace's annotation lists their namespace, before or after the change: such parents may create
+        children in the Namespace.
         """
         woken = {change.ref.name} if self.composite.namespaces else set()
         if self.composite.asks_namespaces:

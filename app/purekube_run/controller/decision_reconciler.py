@@ -103,7 +103,9 @@ async def nothing_to_do(key: ObjectRef) -> ReconcileResult:
 
 
 def _announced(rules: PassRules[S, V]) -> PassRules[S, V]:
-    """Return rules that decide the same, and set `DECISION` to each decision for the writes that follow."""
+    """Return rules that make the same decisions as `rules`, and set `DECISION` to each decision for the writes that
+    follow.
+    """
 
     def decide(source: S, observed: V) -> Decision:
         decision = rules.decide(source, observed)

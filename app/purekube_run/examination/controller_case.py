@@ -68,7 +68,7 @@ class ControllerCase(Case):
     async def _have_further(self, namespace: str) -> None:
         """Create the further objects of the sample's file in a namespace.
 
-        One without a namespace is created once for all checks, unless it exists: it may be in use by others.
+        An object without a namespace is created once for all checks, unless it exists already, when others may use it.
         """
         for manifest in self.examination.played.get("further", ()):
             kind = self.examination.played["kinds"][manifest["apiVersion"], manifest["kind"]]

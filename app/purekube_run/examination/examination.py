@@ -234,7 +234,7 @@ class Case:
     labels: ClassVar[Mapping[str, str]] = {}
     """The labels of the namespace that is created for each run."""
     held: Sequence[Kind] = ()
-    """The kinds of namespaced objects on which finalizers of the operator may be left when it runs no more."""
+    """The kinds of namespaced objects on which finalizers of the operator may be left when it no longer runs."""
 
     def __init__(self, examination: Examination, check: Check[Any]) -> None:
         self.examination = examination

@@ -61,10 +61,10 @@ def holds_form(conditions: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def holds_times(writes: Sequence[RecordedRequest]) -> None:
-    """Raise Broken if a condition's lastTransitionTime moved while its status stayed, or stayed while its status moved.
+    """Raise Broken if a condition's lastTransitionTime changed without its status, or its status without that time.
 
-    The times have whole seconds, so a time may stay if the status moves within `APART` seconds after the write before.
-    Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
+    The times have whole seconds, so a time may be unchanged if the status changes within `APART` seconds after the
+    previous write. Raises NotTried if fewer than two of the writes were answered with an object that has conditions.
     """
     states = [(call, conditions_by_type(call.answer)) for call in writes if conditions_by_type(call.answer)]
     if len(states) < 2:

@@ -126,7 +126,9 @@ def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs
 
 @attrs.frozen(eq=False)
 class _BestEffort:
-    """A text stream that loses what cannot be written, as on a full disk: a log line must not end what it is about."""
+    """A text stream that discards what it cannot write, for example to a full disk: an error of logging must not end
+    the work that is logged.
+    """
 
     _file: TextIO
 

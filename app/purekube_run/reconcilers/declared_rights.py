@@ -20,7 +20,9 @@ ON_WRITE: Final[ContextVar[OnWrite | None]] = ContextVar("on_write", default=Non
 """The function that records the writes of the current pass. Tasks that user code starts during its call inherit it."""
 
 FIND: Final[ContextVar[Callable[[ObjectRef], Manifest | None]]] = ContextVar("find")
-"""The function that finds an object in the caches of the controller whose pass it is; None if it is not cached."""
+"""The function that returns an object from the caches of the controller whose pass is running; None if it is not
+cached.
+"""
 
 
 class DeclaredRights:
@@ -79,7 +81,7 @@ class DeclaredRights:
 async def _refuse_foreign(request: KubeRequest, proceed: Send) -> None:
     """Raise NameTaken if the object that the request applies with an owner exists already, and is not that owner's.
 
-    The object is only read if the cache does not show that it is.
+    The object is read only if the cache does not show that it is that owner's.
     """
     wanted, manager = cast("Manifest", request.body), str(request.params.get("fieldManager"))
     find = FIND.get(None)

@@ -391,7 +391,7 @@ def _capturing(keep: Callable[[Any], None]) -> Iterator[None]:
 
 
 def _version_of(answer: Manifest | None) -> str:
-    """Return what a write that succeeded left: the object's resourceVersion, or "gone" if the answer has none.
+    """Return the state of the object after a successful write: its resourceVersion, or "gone" if the answer has none.
 
     A delete that removes the object at once is answered without the object.
     """

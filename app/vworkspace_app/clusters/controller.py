@@ -237,7 +237,7 @@ def _read(stored: StoredObject) -> Cluster | None:
 
 
 def _guard(namespace: Manifest | None) -> tuple[bool, bool]:
-    """Return whether the operator manages the namespace, and whether the namespace has a Pod Security label."""
+    """Return a pair: whether the operator manages the namespace, and whether it has a Pod Security label."""
     return namespace_is_managed(namespace), bool(get_path(namespace, "metadata", "labels", POD_SECURITY))
 
 

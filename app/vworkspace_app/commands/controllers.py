@@ -140,7 +140,7 @@ Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed con
 
 
 def list_controllers() -> None:
-    """Say which controllers installed packages offer, by the entry point `vworkspace.controllers`.
+    """List the controllers that installed packages offer by the entry point `vworkspace.controllers`.
 
     Example:
 

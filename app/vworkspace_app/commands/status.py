@@ -185,7 +185,7 @@ def status(
     ] = "",
     kubeconfig: Kubeconfig = None,
 ) -> None:
-    """Show how instances, Operations, the cluster and objects of boxes stand, why, since when, and what would help.
+    """Show the state of instances, Operations, the cluster and objects of boxes, with reason, age and remedy.
 
     For one object it shows also who requested the object, everything that was made of it, and its last Events. For an
     object of a box, with the box's file, it shows also the nodes that wait, and for what. The command works without a

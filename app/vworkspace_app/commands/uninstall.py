@@ -262,7 +262,7 @@ def uninstall(
     timeout: Annotated[int, Parameter(help="Seconds to wait for each thing to go.")] = 600,
     kubeconfig: Annotated[Path | None, Parameter(help="Kubeconfig of an administrator.")] = None,
 ) -> None:
-    """Take the operator out of a cluster: applications, operator, CRDs, in this order, telling each step.
+    """Uninstall applications, operator and CRDs from a cluster, in this order, and print each step.
 
     The command may be repeated, and continues where it stopped. Examples:
 

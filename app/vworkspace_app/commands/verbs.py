@@ -48,7 +48,7 @@ def retry(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig =
 
 
 def suspend(name: Instance, *, namespace: Namespace = "", kubeconfig: Kubeconfig = None) -> None:
-    """Pause an application: what runs goes on, nothing is upgraded or repaired until it is resumed.
+    """Suspend an application: it keeps running, but is not upgraded or repaired until it is resumed.
 
     Example:
 

@@ -254,8 +254,8 @@ class BoxTeller(Narrator[BoxScene]):
         """Run the command in the message of the condition Ready, which gives the field back to the box.
 
         The command names an entry of the Deployment's managedFields by its index. The Deployment's controller moves the
-        entries when it writes its status, and the API server refuses a command from before: then the next message has
-        the command with the new index.
+        entries when it writes its status, and the API server then refuses the old command; the next message has a
+        command with the new index.
         """
         message = condition_of(told.object, "Ready")["message"]
         patch = json.loads(message.split("-p '", 1)[1].split("'", 1)[0])

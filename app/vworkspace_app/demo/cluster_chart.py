@@ -68,7 +68,7 @@ class OciRegistry:
 
     @property
     def oci(self) -> str:
-        """The `oci://` URL of the path that contains the repositories, for `chart.url` of an application."""
+        """The `oci://` URL below which the repositories are: the value of `chart.url` in an application."""
         return f"oci://{self.address}/{self.place}"
 
     def push(self, name: str, version: str, archive: bytes) -> str:

@@ -154,7 +154,9 @@ class NetworkPolicyValues:
 
 @attrs.frozen
 class CrdValues:
-    """The CustomResourceDefinitions. They stay when the release is uninstalled: without them every instance goes."""
+    """The CustomResourceDefinitions. They are kept when the release is uninstalled, since their deletion would delete
+    every instance.
+    """
 
     install: bool = schema_field("Install and upgrade them with the chart.", default=True)
 

@@ -125,5 +125,5 @@ def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[s
 
 
 def labels_of(name: str) -> Mapping[str, str]:
-    """Return the labels that all objects have which install the controller `name`."""
+    """Return the labels of all objects that install the controller `name`."""
     return {"app.kubernetes.io/name": name}

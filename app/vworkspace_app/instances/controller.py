@@ -328,8 +328,9 @@ class InstanceReconciler:
 def _may_count(upgrade: Manifest, standing: ReleaseOverride | None) -> bool:
     """Report whether an Operation of the engine helm may decide about the release of its target.
 
-    It may until it has ended, and as long as its change is recorded in the target's status (`standing`): it is taken
-    back if the Operation failed. Other ended ones stay for years, and large ones would be read at each pass.
+    It may until it has ended, and afterwards as long as its change is in the target's status (`standing`), from which
+    the change is withdrawn if the Operation failed. Other ended Operations are left out: they are kept for years, and
+    each pass would read them.
     """
     recorded = [standing, standing.replaced] if standing is not None else []
     uids = [each.uid for each in recorded if each is not None]

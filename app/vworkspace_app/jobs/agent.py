@@ -129,7 +129,7 @@ class Agent:
             feed=self._feed,
             offered=self._offered,
         )
-        # Deadlines are seconds away and in every open job: not searched again after each event of a burst.
+        # Deadlines are seconds away, and every open job has some: a burst of events causes only one search.
         self._deadlines = Deadlines(clock, self._seconds_left, lambda: self._feed(Tick()), gather=_TICK_REST)
         self._started: Instant | None = None
         self._unrecorded = ""

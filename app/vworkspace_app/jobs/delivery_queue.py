@@ -159,7 +159,7 @@ class DeliveryQueue:
             await self._changed.wait()
             return
         seconds = max(self._not_before, min(times)) - self._clock.monotonic()
-        # With the width used up, only the end of a delivery matters, not a time.
+        # If `width` deliveries run, the next can begin only when one of them ends, whatever the time.
         with anyio.move_on_after(seconds if seconds > 0 else None):
             await self._changed.wait()
 
@@ -279,7 +279,7 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
 def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
     """Return the delivery of a job's status. While it waits in the queue, a newer status of the job replaces it.
 
-    It is not repeated after a refusal: the job may have ended meanwhile, and no later answer would be another.
+    It is not repeated after a refusal: the job may have ended meanwhile, and a retry would get the same answer.
     """
     job_id, body = effect.job_id, effect.body
 

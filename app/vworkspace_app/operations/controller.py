@@ -293,9 +293,9 @@ class OperationReconciler:
     def all_keys(self) -> Iterator[ObjectRef]:
         """Yield every Operation, and a key for each locked engine object whose Operation is gone.
 
-        Without that it could never be deleted. It is created if a create arrives after the end of its Operation, and by
-        Velero, which copies a Backup with its finalizers into the object storage and from there into any cluster. Its
-        key has the name of the object in place of the Operation's.
+        Without this key, the object could never be deleted. It exists if its create arrived after the end of its
+        Operation, or if Velero created it: Velero copies a Backup with its finalizers into the object storage, and from
+        there into any cluster. The key has the object's name in place of the Operation's.
         """
         yield from (ObjectRef(OPERATION, *name) for name in self.informers.store(OPERATION).names())
         for kind in ENGINE_KINDS:

@@ -118,7 +118,7 @@ class DryRun:
 _JOB_ANNOTATIONS: Final = (*labels.JOB_ANNOTATIONS, labels.TRACEPARENT)
 _JOB_LABELS: Final = (labels.MANAGED_BY, labels.CLUSTER_ID, labels.APPLICATION_INSTANCE)
 _OPERATORS: Final = (labels.FIELD_MANAGER, labels.CLI_MANAGER, APPLIED_BOXES_MANAGER)
-"""Field managers of the operator, which is not who applies the files that people and GitOps tools keep."""
+"""The operator's own field managers, which do not count as appliers of the files that people and GitOps tools keep."""
 
 
 def applier_and_note(

@@ -95,7 +95,7 @@ class ObjectContext:
     It is None without a box, or if the user may not read all of them.
     """
     is_given: bool = False
-    """True if the user gave the box, so that another version of it may be at work."""
+    """True if the user passed the box as a file, so that the cluster may run another version of it."""
 
     def tree(self, now: datetime) -> Branch:
         """Return the object and all objects created for it, as a tree."""

@@ -50,7 +50,7 @@ KEPT_SECONDS: Final = 10.0
 _PATIENCE: Final = 2.0
 """The seconds after which the page is rendered without pods."""
 _LASTING: Final = 3
-"""The number of consecutive failures of a list or watch from which on the page calls its objects out of date."""
+"""The number of consecutive failures of a list or watch after which the page reports its objects as out of date."""
 _STALE: Final = DEFAULT_BOUNDS.stale
 _SILENT: Final = "the API server has not answered"
 _MOST_ANSWERS: Final = 64

@@ -76,8 +76,8 @@ class JobLaws:
     def applied(self, ref: ObjectRef, was: Manifest | None, live: Manifest) -> None:
         """Check the job that changed the instance `ref` from `was` to `live`.
 
-        It was acknowledged, was not answered before, and is not older than a job that has succeeded, or than the job
-        that had its effect before and came in the same offer.
+        The job must be acknowledged, and must not have been answered before. It must not be older than a job that has
+        succeeded, nor than a job of the same offer that had its effect earlier.
         """
         key, former = _key(live), "" if was is None else _key(was)
         if not key or key == former or self._was_restored:
@@ -137,7 +137,7 @@ class JobLaws:
             ref = ref_of(raw["payload"]["operation"], OPERATION)
             told = f"{ref} was never seen Succeeded"
             self._laws.check("PULL-3", "an Operation's end is never told early", job.id, ref in self._done, told)
-        # Of twins, the one without the effect may be answered first, and what had no effect may be offered again.
+        # Of two equal jobs, the one without an effect may be answered first, and may be offered again.
         if outcome == "succeeded" or (outcome != "noop" and (raw["kind"] != "apply" or key in self._applied)):
             self._answered.add(key)
         if outcome == "succeeded":
@@ -146,7 +146,7 @@ class JobLaws:
             self._newest[name] = max(self._newest[name], generation)
 
     def _check_stray(self, job: JobEntry, payload: Mapping[str, Any]) -> None:
-        """Check that a job that would delete an instance of others has failed, and that the instance is there."""
+        """Check that a job that would delete an instance of others has failed, and that the instance still exists."""
         live = self._world.get(ObjectRef(APPLICATION_INSTANCE, payload["namespace"], payload["name"]))
         stays = job.result["outcome"] == "failed" and live is not None and not live["metadata"].get("deletionTimestamp")
         told = f"it {job.result['outcome']}"
@@ -223,7 +223,7 @@ class InstanceLaws:
 
     def _remembered(self, record: Record) -> _Memory:
         if self._laws.is_restored_now:
-            # The past has come back: what was wanted until then is known, and later generations begin again.
+            # A restore brought back an earlier state: earlier wishes are known, and later generations are issued again.
             known, generation = self._memories[record.uid].wishes, int(record.shared()["metadata"]["generation"])
             self._memories[record.uid] = _Memory(wishes={key: wish for key, wish in known.items() if key < generation})
         return self._memories[record.uid]

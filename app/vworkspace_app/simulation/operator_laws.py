@@ -125,9 +125,9 @@ class WriteLaws:
 _PROMPT: Final = 120.0
 """The seconds within which a change at rest must have had its effect; far less than the interval of resyncs."""
 _UNSEEN: Final = 20.0
-"""The seconds in which a HelmRelease goes while no watch shows it; a leader keeps its Lease for so long."""
+"""The seconds for which watches are cut off while a HelmRelease is deleted; a leader keeps its Lease for that long."""
 _CLOSES: Final = 2
-"""The remainder by three of seeds in whose runs a namespace is closed at rest."""
+"""The remainder, after division by three, of the seeds in whose runs a namespace is closed at rest."""
 _COMPARED: Final = 10
 """One in ten seeds is compared with a new simulated cluster, since each comparison costs another run."""
 
@@ -187,7 +187,7 @@ class OperatorLaws(OperatorChecks):
 
     def _check_promptness(self) -> None:
         """Edit each Ready instance, and delete the HelmReleases of some while no watch shows it. Two minutes later, all
-        must be Ready again: what only the next resync corrects was lost.
+        must be Ready again; otherwise an event was lost, for which only the next resync would make up.
 
         In a third of the runs, one namespace is closed first, and opened later. Its instances are not edited.
         """

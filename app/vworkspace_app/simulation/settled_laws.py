@@ -67,7 +67,7 @@ SETTLED: Final = (
 
 
 def unsettled(world: SimulatedWorld) -> Iterator[Unsettled]:
-    """Yield each object that does not keep one of the laws (required properties) in this module yet."""
+    """Yield each object that does not satisfy one of the laws (required properties) in this module yet."""
     gated = {
         live["metadata"]["name"]
         for live in world.objects(NAMESPACE)

@@ -274,7 +274,9 @@ class SimulatedWorkload:
 
 
 def _held(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return the manifest of an instance; one in five has a finalizer of its user, but no guest, which must end."""
+    """Return the manifest of an instance. One in five gets a finalizer of its user, except guests, whose deletion must
+    complete.
+    """
     kind, _, number = manifest["metadata"]["name"].rpartition("-")
     held = {"finalizers": [HOLD]} if kind != "guest" and int(number) % 5 == 1 else {}
     return {**manifest, "metadata": {**manifest["metadata"], **held}}

@@ -75,7 +75,7 @@ class Inventory:
     namespace: ObjectRef | None = None
     """The operator's own namespace; None if the command `manifests` did not create it."""
     neighbours: tuple[ObjectRef, ...] = ()
-    """The workloads of others in that namespace, such as the Deployment of a box, for which it is the default."""
+    """The workloads of others in that namespace, such as the Deployment of a box, whose default namespace it is."""
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     lease_names: tuple[str, ...] = (NAME,)

@@ -117,7 +117,8 @@ class _Work:
         yield from self._stop()
 
     def _deletions(self) -> Iterator[str]:
-        """Yield what becomes of the instances and of their applications, which differs."""
+        """Yield a line for each way in which instances are deleted: with their application, without one, or keeping it.
+        """
         inventory = self.inventory
         for words, instances, remark in (
             ("uninstall, by Flux, and delete", inventory.applications, ""),
@@ -144,7 +145,7 @@ class _Work:
         for ref in self.inventory.webhooks:
             yield UninstallStep(f"delete {ref}", partial(self._delete, ref))
         deleting = "".join(f"delete {ref}, " for ref in self.inventory.deployments)
-        # Pods of a Deployment go with it; any other holder must be stopped by the reader of this step.
+        # A Deployment's pods are deleted with it; any other holder must be stopped by the user.
         held = () if deleting else self._held(self.inventory.leases)
         if deleting or self.inventory.leases:
             words = f"{deleting}{'and ' if deleting else ''}wait until no replica leads any more"

@@ -28,7 +28,7 @@ _REFUSED: Final = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>[a-z:-]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)" '
     r'(?:in the namespace "(?P<namespace>[^"]+)"|at the cluster scope)'
 )
-"""The pattern of a 403's message about a missing right, which the API server composes alike for all authorizers."""
+"""The pattern of the message of a 403 for a missing right, which has the same form for all authorizers."""
 
 
 @attrs.frozen(order=True)
@@ -67,7 +67,7 @@ def refused_right(message: str) -> Right | None:
 
 @attrs.frozen(order=True)
 class FieldConflict:
-    """One field that another manager holds (one cause of a server-side apply 409).
+    """One field that another manager owns (one cause of a server-side apply 409).
 
     `field` is the path as the server prints it (`.spec.chart`). It cannot be parsed back, because keys in it are not
     quoted. `detail` is the server's cause message, which may contain subresource and apiVersion.
@@ -129,7 +129,7 @@ class NameTaken(AlreadyExists):
 
 
 class Conflict(OperatorError):
-    """HTTP 409 with causes: other field managers hold fields (REC-8)."""
+    """HTTP 409 with causes: other field managers own the fields (REC-8)."""
 
     def __init__(self, message: str, conflicts: tuple[FieldConflict, ...]) -> None:
         super().__init__(message)

@@ -51,7 +51,7 @@ MOST_PROBLEMS: Final = 32
 """The largest number of problems in one report; users correct these before they see the next (RUN-11)."""
 
 _LONGEST_STEP: Final = 64
-"""The number of characters after which a path cuts a field's name, since a name may be any text."""
+"""The longest field name that a path shows in full, in characters, since a name may be any text."""
 
 
 @attrs.frozen(order=True)

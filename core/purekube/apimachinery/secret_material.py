@@ -193,7 +193,7 @@ def _cut(text: str, longest: int) -> str:
 _STEERING: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """The control characters except tab and line feed, and characters that change the direction of text or break a line.
 
-Halves of surrogate pairs, which JSON can hold, are among them: no output that is UTF-8 can.
+They include halves of surrogate pairs, which JSON can hold but UTF-8 output cannot.
 """
 
 

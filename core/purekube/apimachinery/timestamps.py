@@ -92,10 +92,10 @@ def time_at(manifest: Manifest | None, *path: str) -> datetime | None:
 
 
 def has_come(moment: datetime, now: datetime, longest: timedelta) -> bool:
-    """Report whether `moment`, a time at most `longest` after the time at which it was set, has come by the wall clock.
+    """Report whether the wall clock has reached `moment`, which was at most `longest` ahead when it was set.
 
-    `now` is the time by that clock. If `moment` is further ahead, the clock was set back after `moment` was set; it has
-    come then too, since hours might pass otherwise.
+    `now` is the time by that clock. A moment more than `longest` after `now` counts as reached too: the clock must have
+    been set back meanwhile, and waiting for the moment might take hours.
     """
     return moment <= now or moment - now > longest
 

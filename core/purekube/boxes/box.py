@@ -24,7 +24,7 @@ from purekube.graph.owner import Marks
 from purekube.schema import Schema
 
 MARKS: Final = Marks(BOX_DOMAIN)
-"""The labels and annotations of children, by which alone they are found again (PH-3)."""
+"""The labels and annotations of children, which are the only means of finding existing children (PH-3)."""
 READERS: Final = f"{BOX_DOMAIN}/readers"
 """The annotation of a Secret with the kinds, such as `webapps.example.com`, whose objects may refer to it (RUN-12)."""
 
@@ -90,8 +90,8 @@ class BoxNode:
     place: Place
     template: Template
     asks_namespace: bool = False
-    """True if an expression computes the object's namespace. A namespace other than the parent's then has to consent by
-    an annotation (RUN-12).
+    """True if an expression computes the object's namespace. A namespace other than the parent's must then permit this
+    by an annotation (RUN-12).
     """
     phase: str = ""
     schema: Schema | None = None

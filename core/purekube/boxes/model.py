@@ -39,7 +39,9 @@ class PhaseOn(StrEnum):
 
     RECONCILE = "reconcile"
     CREATE = "create"
-    """The phase runs once in the life of a parent, except for resources with `reconcile: true`, which are kept up."""
+    """The phase runs once in the life of a parent, except for resources with `reconcile: true`, which every reconcile
+    pass applies.
+    """
     DELETE = "delete"
     """The phase runs when the parent is deleted, and finishes before any child is deleted."""
 
@@ -55,7 +57,7 @@ class ApplyMode(StrEnum):
 
 class DependencyUntil(StrEnum):
     """The state that a dependency must reach before the resource that names it is written: applied (earlier in the same
-    pass is enough), existing as wanted, or ready.
+    pass is enough), existing as desired, or ready.
     """
 
     APPLIED = "Applied"
@@ -64,7 +66,8 @@ class DependencyUntil(StrEnum):
 
 
 class ReadinessRule(StrEnum):
-    """The rule by which an object counts as ready, in addition to `readyWhen`: its kind's rule, or that it exists."""
+    """The rule by which an object counts as ready, in addition to `readyWhen`: the rule of its kind, or mere existence.
+    """
 
     KIND = "Kind"
     EXISTS = "Exists"
@@ -463,7 +466,7 @@ class BoxStatus:
 
 @attrs.frozen
 class BoxValidation:
-    """A rule that every parent has to keep: an expression over `self` and `oldSelf`, without `${…}`."""
+    """A rule that every parent must satisfy: an expression over `self` and `oldSelf`, without `${…}`."""
 
     rule: str = schema_field("What must hold.", schema={"minLength": 1})
     message: str = schema_field("What is said where it does not.", default="")
@@ -480,7 +483,7 @@ class BoxMutation:
 
 @attrs.frozen
 class BoxVersion:
-    """A version of the kind; the first without `up` and `down` is the storage version, which `self` always is."""
+    """A version of the kind; the first without `up` and `down` is the storage version, in which `self` always is."""
 
     name: str = schema_field("Its name: `v1alpha1`.", schema={"minLength": 1})
     up: Mapping[str, Any] = schema_field("Fields of the storage version, from `old`.", default=attrs.Factory(dict))
@@ -525,7 +528,7 @@ class BoxSpec:
 
 @attrs.frozen
 class OperatorBox:
-    """An operator in a file: what exists for each object of a kind, in which order, and what its status says."""
+    """An operator in a file: the children of each object of a kind, their order, and the status of the object."""
 
     metadata: BoxMetadata = schema_field("Its name.")
     spec: BoxSpec = schema_field("What it does.")

@@ -27,7 +27,7 @@ class DeletionPolicy(StrEnum):
     """
 
     REFUSE = "Refuse"
-    """The box stays, and works on, until the last object is gone."""
+    """The box stays and keeps working until the last object is gone."""
     ORPHAN = "Orphan"
     """The objects and their children stay, without a controller."""
     DELETE = "Delete"
@@ -42,7 +42,7 @@ class RolloutFailure(StrEnum):
 
 
 class RolloutOrder(StrEnum):
-    """The order by age in which objects move, within a wave."""
+    """The order by age in which the objects of a wave move to the new revision."""
 
     OLDEST_FIRST = "OldestFirst"
     NEWEST_FIRST = "NewestFirst"
@@ -50,7 +50,7 @@ class RolloutOrder(StrEnum):
 
 @attrs.frozen
 class RolloutWave:
-    """Objects that move before those of later waves; an object belongs to the first wave that selects it."""
+    """A group of objects that moves before later waves; an object belongs to the first wave that selects it."""
 
     name: str = schema_field("Name of the wave.", schema={"pattern": DNS_LABEL})
     namespaces: Mapping[str, Any] | None = schema_field(

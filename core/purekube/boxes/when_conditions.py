@@ -62,7 +62,7 @@ to be.
 """
 
 _MEANT: Final = tuple(f"did you mean {word}?" for word in (*OPERATORS, AFTER))
-"""The ends of the messages about an unknown key that is most likely a misspelt test."""
+"""The hints at the end of messages about an unknown key that is probably a misspelt test."""
 _CREATED: Final = "metadata.creationTimestamp"
 """The field from whose time `after` counts if the gate names none: the creation of the parent."""
 

@@ -39,7 +39,9 @@ class Token:
 
 
 def tokens(source: str) -> Iterator[Token]:
-    """Yield every token of `source`, then a token of kind `end`. Raises CelSyntaxError at a character of no token."""
+    """Yield every token of `source`, then a token of kind `end`. Raises CelSyntaxError at a character that begins no
+    token.
+    """
     position = 0
     while position < len(source):
         match = _TOKEN.match(source, position)

@@ -40,7 +40,7 @@ def applier_named(manager: str) -> Applier:
 def appliers_of(live: Manifest | None, operators: Collection[str] = ()) -> tuple[Applier, ...]:
     """Return the field managers that applied the object `live`, the latest first. Those in `operators` are left out.
 
-    If any of them holds fields of the spec, only such managers are returned: others apply labels of their own.
+    If any of them owns fields of the spec, only such managers are returned: the others only apply labels of their own.
     """
     found = [
         (str(get_path(entry, "time") or ""), index, applier, entry)
@@ -54,7 +54,7 @@ def appliers_of(live: Manifest | None, operators: Collection[str] = ()) -> tuple
 
 
 def _applier(entry: Any, operators: Collection[str]) -> Applier | None:
-    """Return the applier that an entry of managedFields tells of; None for the entry of another kind of write."""
+    """Return the applier that an entry of managedFields records; None if the entry records another kind of write."""
     manager = str(get_path(entry, "manager"))
     if get_path(entry, "subresource") or manager in operators or manager in _HOLDERS_OF_THE_ANNOTATION:
         return None
@@ -94,7 +94,8 @@ def overlaid(live: Any, desired: Any) -> Any:
 
 
 def _without_given_up(live: Any, desired: Any, mine: Any, others: Sequence[Any]) -> Any:
-    """Return `live` without the fields of the field set `mine` (FieldsV1) that `desired` omits and no other holds.
+    """Return `live` without the fields of the field set `mine` (FieldsV1) that `desired` omits and no other manager
+    owns.
 
     `others` are the field sets of other managers. Items of lists stay: `desired` replaces lists as a whole.
     """
@@ -114,7 +115,7 @@ def _without_given_up(live: Any, desired: Any, mine: Any, others: Sequence[Any])
 
 
 def _is_map(beneath: Any) -> bool:
-    """Report whether the part `beneath` of a field set has named fields: it is about a map, and not a whole value."""
+    """Report whether the part `beneath` of a field set names fields, and so describes a map, not a single value."""
     return isinstance(beneath, Mapping) and any(step.startswith("f:") for step in beneath)
 
 
@@ -136,7 +137,8 @@ def client_side_patch(live: Manifest, manifest: Manifest) -> dict[str, Any]:
 def _with_annotations(manifest: Manifest) -> Manifest:
     """Return the manifest with annotations, if need be empty ones.
 
-    What `kubectl` keeps and sends always has them, since one of them is its own. Without them all would be removed.
+    What `kubectl` keeps and sends always has annotations, since one of them is its own. A manifest without the field
+    would remove all annotations.
     """
     meta = metadata(manifest)
     return {**manifest, "metadata": {**meta, "annotations": meta.get("annotations") or {}}}

@@ -383,7 +383,8 @@ class EventSeries:
 def _held(event: KubernetesEvent, series: _Series, age: timedelta, waited: timedelta) -> timedelta:
     """Return for how long an Event of this age is still held back, if Events in general wait for `waited`.
 
-    A negative age means that the clock went back: then an Event about progress is not held back for its own sake.
+    A negative age means that the clock was set back; an Event about progress is then not held back any longer than
+    others.
     """
     if event.type == "Warning" and not series.written:
         return timedelta(0)

@@ -61,7 +61,7 @@ def foreign_owner(live: Manifest, wanted: Manifest, manager: str) -> str:
     """Return a message that `live` is not the child that the manifest `wanted` describes; "" if it may be applied.
 
     It may if both have an owner in common, if `manager` has written `live` before, or if `wanted` names no owner. An
-    object that several owners share has no controller in either.
+    object that several owners share has no controller reference, neither in `live` nor in `wanted`.
     """
     desired, actual = (_owner_uids(manifest) for manifest in (wanted, live))
     controller = controller_of(live)
@@ -78,7 +78,9 @@ def foreign_owner(live: Manifest, wanted: Manifest, manager: str) -> str:
 
 
 def controlled_by_another(controller: Mapping[str, Any]) -> str:
-    """Return the message that an object of a name is controlled by the owner in the reference `controller`."""
+    """Return the message that the object's name is taken: the object is controlled by the owner in the reference
+    `controller`.
+    """
     who = f"{controller.get('kind')} {controller.get('name')} (uid {controller.get('uid')})"
     return f"an object of this name is controlled by {who}; let it give it up, or choose another name"
 

@@ -223,10 +223,10 @@ class Owner:
 
 
 def stored_identity(ref: ObjectRef, live: Manifest) -> tuple[Any, ...]:
-    """Return what an observed object has in common with itself in any other version or group of its kind.
+    """Return a key that is the same for a stored object in every version and group of its kind.
 
-    An API server returns one stored object in each version of its kind, with the same uid. A box whose file changes the
-    `apiVersion` of a resource observes it in both.
+    An API server returns a stored object in each version of its kind, with the same uid. A box whose file changes the
+    `apiVersion` of a resource thus observes the object twice.
     """
     return metadata(live).get("uid"), ref.kind.kind, ref.namespace, ref.name
 

@@ -121,7 +121,9 @@ _IMMUTABLE: Final = re.compile(
 Further kinds have words of their own: bindings, Pods, StorageClasses, PriorityClasses.
 """
 _QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"?')
-"""A quoted value in a message; up to the end where the quote does not end, which also keeps the search linear."""
+"""A quoted value in a message. Without a closing quote it extends to the end of the message, which keeps the search
+linear.
+"""
 
 
 @attrs.frozen
@@ -135,7 +137,7 @@ class Setback:
 
 
 _LONGEST_CONFLICT: Final = 4096
-"""The longest message about a conflict in bytes. It ends with a command, of which a part would be of no use."""
+"""The longest message about a conflict in bytes. The message ends with a command, which would be useless if cut."""
 
 
 def setback(failure: Failure, manager: str) -> Setback:
@@ -167,8 +169,8 @@ def setback(failure: Failure, manager: str) -> Setback:
 def is_immutable(failure: Failure) -> bool:
     """Report whether the server refused the write in `failure` only because it changes immutable fields.
 
-    An object is deleted for this, so that neither its name nor a value that the message quotes may count. Nor does a
-    write with another problem, since the new object would be refused as well.
+    The object is deleted because of the result, so a match in its name or in a quoted value must not count. A refusal
+    with a further problem does not count either, since the new object would be refused as well.
     """
     error = failure.error
     if not isinstance(error, Invalid):

@@ -50,8 +50,8 @@ def second_apply(config: Manifest, answer: Manifest) -> Manifest:
     """Return the manifest to send for a second apply of `config`.
 
     The first apply emptied a map. The server either stored null for it, or refused it so that the map was left out. The
-    second apply stores the empty map. The result is `config` itself; only if it has a resourceVersion, that is replaced
-    by the one in `answer`, the server's answer to the first apply.
+    second apply stores the empty map. The result is `config` itself, but its resourceVersion, if any, is replaced by
+    that in `answer`, the server's answer to the first apply.
     """
     if "resourceVersion" not in config["metadata"]:
         return config

@@ -123,13 +123,13 @@ class Conditions:
         return text(condition, "message") or text(condition, "reason") or otherwise
 
     def failed(self, kind: str, otherwise: str, reason: str = "") -> Readiness:
-        """Return that the object has failed, with reason and message of the condition of type `kind`. What the
-        condition lacks is replaced by `reason`, by default its type, and by `otherwise`.
+        """Return the Readiness of a failed object, with reason and message of the condition of type `kind`. A missing
+        reason is replaced by `reason` or else `kind`, a missing message by `otherwise`.
         """
         return failed(self.reason(kind) or reason or kind, self.message_or_reason(kind, otherwise))
 
     def progressing(self, kind: str, otherwise: str, reason: str = "") -> Readiness:
-        """Return that the object is progressing. The arguments are those of `failed`."""
+        """Return the Readiness of an object that is progressing. The arguments are those of `failed`."""
         return progressing(self.reason(kind) or reason or kind, self.message_or_reason(kind, otherwise))
 
     def reason(self, kind: str) -> str:

@@ -46,7 +46,9 @@ _TAKEN: Final = frozenset((*dir(builtins), *USED, "Spec", "Status"))
 _NO_ATTRIBUTES: Final = frozenset(
     ("self", "attrs", "SCHEMA", "l", "I", "O", *USED, *_SCALARS.values(), "tuple", "dict")
 )
-"""Names that an attribute would hide from the annotations below it, or that ruff takes for a number."""
+"""Names that no attribute may have: it would hide the name from later annotations, or ruff would mistake it for a
+number.
+"""
 
 
 @attrs.frozen
@@ -99,7 +101,7 @@ class _Type:
     text: str
     says: frozenset[str]
     doc: str = ""
-    """The description that its schema has without one of the field."""
+    """The description in the type's schema, which applies if the field has none."""
 
 
 @attrs.define

@@ -112,7 +112,7 @@ class _Module:
     spec: _CrdSpec
     version: _Version
     given: Manifest
-    """The version with all its fields."""
+    """The version, an item of `spec.versions`, as the CRD has it."""
     root: Mapping[str, Any]
 
     def source(self) -> KindSource:

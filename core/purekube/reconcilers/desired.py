@@ -22,7 +22,7 @@ Status = TypeVar("Status")
 
 @attrs.frozen
 class _StoredObject:
-    """The part of an object that is there whether or not the rest can be read."""
+    """The part of an object that is available even if the rest cannot be read."""
 
     kind: Kind
     metadata: ObjectMeta

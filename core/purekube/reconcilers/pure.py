@@ -60,7 +60,9 @@ It must be pure: it reads only its two arguments, no clock, network or other sta
 """
 
 DrainOf: TypeAlias = Callable[[Object[Spec, Status], Children], Sequence[Node]]
-"""A function that returns the nodes, such as Jobs, that run to completion before a deleted object's children go."""
+"""A function that returns the nodes, such as Jobs, that run to completion before the children of a deleted object are
+deleted.
+"""
 
 AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
 """A kind, or for a built-in kind a text such as `apps/v1/Deployment` or `v1/Service`."""

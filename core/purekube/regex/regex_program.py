@@ -107,7 +107,8 @@ class _Writer:
             self.code[place] = Split(len(self.code), len(self.code))
 
     def _repeat(self, node: Repeat) -> None:
-        """Write the body as often as it must match, then as often as it may; after the last one, a way back to it.
+        """Write one copy of the body for each required and each optional match; without a limit, jump back to the last
+        copy.
 
         `x*` is written as `(?:x+)?`: where x prefers the empty text, so does `x*` (https://go.dev/issue/46123).
         """

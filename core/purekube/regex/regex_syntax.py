@@ -156,7 +156,7 @@ class _Parser:
         return taken
 
     def _read(self, form: re.Pattern[str]) -> re.Match[str] | None:
-        """Return the match of a form at this place, and go to its end."""
+        """Match `form` at the current position. If it matches, move past the match and return it."""
         match = form.match(self.text, self.at)
         if match is not None:
             self.at = match.end()
@@ -319,7 +319,7 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def _negated(ranges: Ranges) -> Ranges:
-    """Return all other characters. The ranges are in order and apart from each other."""
+    """Return the ranges of all other characters. `ranges` must be sorted and must not overlap."""
     out, begin = [], 0
     for low, high in ranges:
         if begin < low:

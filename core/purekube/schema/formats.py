@@ -75,7 +75,7 @@ def _is_date(value: str) -> bool:
     if not _DAY.fullmatch(value):
         return False
     try:
-        # Go has a year 0, a leap year as 400 is.
+        # Go has a year 0, which is a leap year, as 400 is.
         date.fromisoformat(value.replace("0000-", "0400-", 1))
     except ValueError:
         return False
@@ -99,8 +99,8 @@ def _is_email(value: str) -> bool:
 def _is_hostname(value: str) -> bool:
     """Report whether a text is a hostname as kube-openapi's pattern has it.
 
-    A name without a dot may have a dash as its second character only, so `my-host` is none. The last part of a name
-    with dots has letters only, at least two: neither `a.b1` nor a name that ends with a dot is one.
+    A name without a dot may have a dash as its second character only, so `my-host` is not a hostname. The last part of
+    a name with dots has letters only, at least two: neither `a.b1` nor a name that ends with a dot is one.
     """
     *labels, last = value.split(".")
     if len(_bytes(value)) > 255 or any(len(_bytes(part)) > 63 for part in (*labels, last)):
@@ -138,7 +138,7 @@ def _is_base64(value: str) -> bool:
 
 
 def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address in a text, which may have leading zeros in decimal parts and no zone; None for no address.
+    """Return the address in a text, which may have leading zeros in decimal parts and no zone; None if it is not one.
 
     The API server parses such addresses as Go did before 1.17 (k8s.io/utils: net/parse.go, ParseIPSloppy).
     """

@@ -68,7 +68,7 @@ def compile_rule(raw: Mapping[str, Any], self_type: CelType, *, typed: bool) -> 
         raise CelSyntaxError(f"must evaluate to a bool, not to {program.type}")
     if "\n" in (raw.get("message") or ""):
         raise CelSyntaxError("message must not contain line breaks")
-    # Without a message the rule itself would be it, over several lines (apiextensions-apiserver:
+    # Without a message the rule itself would be the message, in several lines (apiextensions-apiserver:
     # pkg/apis/apiextensions/validation/validation.go).
     if "\n" in text.strip() and not (raw.get("message") or "").strip():
         raise CelSyntaxError("message must be specified if rule contains line breaks")

@@ -89,8 +89,8 @@ def check_rules(
 class _Former:
     """The old `value` with which ratcheting compares a value; MISSING if there is none.
 
-    In contrast to what a rule sees as `oldSelf`, items of lists without a list type have one, by their index. Where
-    there is none, `is_same` says whether the nearest value above that has one is unchanged.
+    Unlike `oldSelf` in a rule, it also exists for items of lists without a list type: it is the old item at the same
+    index. Where it is missing, `is_same` says whether the nearest enclosing value that has an old value is unchanged.
     """
 
     value: Any
@@ -100,7 +100,7 @@ class _Former:
         return self.is_same if self.value is MISSING else equal(value, self.value)
 
     def below(self, value: Any, former: Any) -> "_Former":
-        """Return the same for a part of `value` whose old value is `former`."""
+        """Return the `_Former` for a part of `value`; `former` is the part's old value."""
         return self if self.value is MISSING else _Former(former, former is MISSING and equal(value, self.value))
 
 
@@ -149,7 +149,7 @@ def _old_item(schema: Schema, item: Any, old: Any) -> Any:
     """
     if schema.list_type is not ListType.MAP or not isinstance(old, list) or not isinstance(item, dict):
         return MISSING
-    # Only the keys make an item the same one; items of other lists have no identity over an update (KEP-2876).
+    # Items of a map list are matched by their keys; items of other lists have no identity across updates (KEP-2876).
     keys = [item.get(key) for key in schema.list_keys]
     candidates = (candidate for candidate in old if isinstance(candidate, dict))
     return next((before for before in candidates if [before.get(key) for key in schema.list_keys] == keys), MISSING)

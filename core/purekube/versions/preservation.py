@@ -116,7 +116,7 @@ def put_back(value: Manifest, lost: Sequence[Loss], schema: Schema | None = None
     """Return the object `value`, which was converted back to its first version, with the values in `lost` restored.
 
     What was changed in the other version stays changed: a value is restored if its place still has the value that the
-    conversion left there. Of an object or a keyed list, which `schema` shows, that is decided part by part.
+    conversion left there. For an object, or a list that is keyed by `schema`, this is decided part by part.
     """
     out = deepcopy(dict(value)) if lost else dict(value)
     for one in lost:

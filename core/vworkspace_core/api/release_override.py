@@ -83,10 +83,9 @@ def _former_hash(spec: ApplicationInstanceSpec) -> str:
 
 
 def _holds(recorded_hash: str, spec: ApplicationInstanceSpec) -> tuple[bool, bool]:
-    """Return whether the spec still has the chart and the values that it had when `recorded_hash` was made.
+    """Return a pair: whether the spec's chart, and whether its values, are unchanged since `recorded_hash` was made.
 
-    The first answer is about the chart, the second about the values. `recorded_hash` is an earlier result of
-    `spec_hash`.
+    `recorded_hash` is an earlier result of `spec_hash`.
     """
     chart, between, values = recorded_hash.partition(_BETWEEN)
     if not between:
@@ -199,7 +198,7 @@ def is_retry_request(override: ReleaseOverride, version: str) -> bool:
 def permitted_override(
     source: ApplicationInstance, override: ReleaseOverride | None, policy: Policy
 ) -> tuple[ReleaseOverride | None, str]:
-    """Return two answers: the part of `override` that the policy permits, and a message why the rest is refused.
+    """Return a pair: the part of `override` that the policy permits, and a message why the rest is refused.
 
     `policy` are the cluster's limits on charts. A refused part leaves in force what it would have replaced. A running
     version that becomes forbidden is not reverted, because an older version may be unable to read the data of a newer

@@ -36,7 +36,7 @@ class RetryPace:
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:
-        """Return two answers: the pace after a failure, and the seconds until the next try.
+        """Return a pair: the pace after a failure, and the seconds until the next try.
 
         `jitter` is uniform in [0, 1).
         """

@@ -111,9 +111,9 @@ class Outbox:
         return attrs.evolve(self._without(batch), suspect=max(0, self.suspect - len(batch)))._drained()
 
     def refused(self, batch: Sequence[Event]) -> tuple["Outbox", Event | None]:
-        """Return two answers: the outbox after `batch` was refused as malformed, and the malformed event.
+        """Return a pair: the outbox after `batch` was refused as malformed, and the malformed event.
 
-        If the batch has several events, none is removed, and the second answer is None: half of the batch is sent next.
+        If the batch has several events, none is removed, and the second item is None: half of the batch is sent next.
         If it has a single event, that event is the malformed one and is dropped.
         """
         if len(batch) > 1:

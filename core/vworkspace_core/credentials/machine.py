@@ -439,6 +439,6 @@ def register(state: CredentialState) -> CredentialStep:
 
 
 def _next_effect(state: CredentialState) -> tuple[int, CredentialState]:
-    """Return two answers: the number of the next effect, and the state that waits for the answer with this number."""
+    """Return a pair: the number of the next effect, and the state that waits for the answer with this number."""
     number = state.effect_number + 1
     return number, attrs.evolve(state, effect_number=number, retry=state.retry.started())

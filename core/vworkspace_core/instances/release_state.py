@@ -253,7 +253,7 @@ def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
 
 
 def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
-    """Return two answers: the message of a failure of the Flux source, and the seconds until the failure counts.
+    """Return a pair: the message of a failure of the Flux source, and the seconds until the failure counts.
 
     The message is empty until the failure has lasted long enough to count. The seconds are None if it counts already,
     or if there is no failure.

@@ -138,7 +138,9 @@ def _acted(job: JobState, event: m.OpenJobEvent, at: JobStepContext) -> JobStep:
 
 
 def _may_run_later(job: JobState) -> bool:
-    """Report whether the job may have created an Operation: what is not read may still start, and has not failed."""
+    """Report whether the job may have created an Operation that has not been read: it may still start, so the job has
+    not failed.
+    """
     return isinstance(job.task, ApplyTask) and job.task.ref.kind == OPERATION and may_have_had_effect(job)
 
 

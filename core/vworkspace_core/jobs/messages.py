@@ -156,7 +156,8 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """The event that a call to the API server or the job store got no answer. It may have succeeded nevertheless."""
+    """The event that the API server refused the write of a control plane's job for a reason that a retry cannot change.
+    """
 
     job_id: str
     message: str

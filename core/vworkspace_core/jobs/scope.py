@@ -315,7 +315,7 @@ class TraceContext:
 
 
 def job_context(cluster: str, key: str, traceparent: object = "") -> tuple[TraceContext, str]:
-    """Return two answers: the trace context of the span of a control plane's job, and the id of its parent span.
+    """Return a pair: the trace context of the span of a control plane's job, and the id of its parent span.
 
     The span's id is made from `cluster`, the cluster's id, and `key`, the job's idempotency key. A valid `traceparent`
     names the parent; otherwise the span is a root and the id is empty.

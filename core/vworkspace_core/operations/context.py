@@ -130,10 +130,10 @@ def siblings_of(operation: Operation, manifests: Iterable[Manifest], context: Op
 
 
 async def siblings_live(api: KubeApi, operation: Operation, context: OperationContext) -> tuple[Operation, ...]:
-    """List the other Operations on the same target by the API server.
+    """List the other Operations on the same target from the API server.
 
-    Ended Operations stay for years, so this is dear: a run that has begun, which looks again every few seconds, needs
-    none of them, and one that waits takes them from the cache.
+    The list is expensive, since ended Operations are kept for years. A run that has begun needs no siblings, although
+    it is reconciled every few seconds, and an Operation that waits takes them from the cache.
     """
     items = (await api.list(OPERATION, namespace=operation.metadata.namespace)).items
     return tuple(siblings_of(operation, items, context))

@@ -74,7 +74,8 @@ def engine_manifest(
 
     Its labels name the Operation, the `target`, and the cluster in the settings of `context`. Its namespace is
     `namespace`, or by default the Operation's. The Operation is its owner, unless the object is in another namespace,
-    or holds data that must outlive the Operation (`holds_data`). Velero does not back up what would run again.
+    or holds data that must outlive the Operation (`holds_data`). A label excludes objects that would run again after a
+    restore from Velero's backups.
     """
     meta = operation.metadata
     manifest = kind.manifest(name_of(operation), namespace or meta.namespace)

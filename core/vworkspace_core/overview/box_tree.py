@@ -116,8 +116,8 @@ def _with_conflict(box: "Box", parent: Parent, one: Observation, applies: Mappin
 
 
 def _as_differing(one: Observation) -> Observation:
-    """Return `one`, the observed state of a node. If the given box would write the object, the state says so: no
-    operator does.
+    """Return `one`, the observed state of a node. If the given box would write the object, the state says that the
+    object differs from the file, since no operator writes it.
     """
     return attrs.evolve(one, state=NodeState.HELD, reason="Differs", message=_DIFFERS) if one.is_written else one
 

@@ -236,7 +236,9 @@ def list_view(rows: Iterable[ListRow], query: ListQuery, gaps: Sequence[str] = (
 
 
 def _bounded(choices: Sequence[Choice]) -> tuple[Choice, ...]:
-    """Return the first choices, and the chosen one wherever it is: a hidden filter would hide objects unnoticed."""
+    """Return the first choices, and the chosen one even if it comes later, since a hidden filter would hide objects
+    unnoticed.
+    """
     return tuple(choice for at, choice in enumerate(choices) if at < _MOST_CHOICES or choice.is_chosen)
 
 

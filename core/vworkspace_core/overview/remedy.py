@@ -141,7 +141,7 @@ def _verb(kind: Kind, manifest: Manifest, advice: Advice) -> tuple[str, ...]:
 def may_resume(manifest: Manifest) -> bool:
     """Report whether the instance `manifest` is suspended and a person may resume it.
 
-    A person may not if something suspended it that would suspend it again (see `decides_about_suspend`).
+    A person may not if it was suspended by something that would suspend it again (see `decides_about_suspend`).
     """
     return get_path(manifest, "spec", "suspend") is True and not decides_about_suspend(manifest)
 

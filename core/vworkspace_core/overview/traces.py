@@ -215,7 +215,7 @@ class TraceRecorder:
         self._traced[uid] = (generation, self._job_span(manifest))
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
-        """Return two answers: the context of an object's span at `generation`, and the id of its parent span.
+        """Return a pair: the context of an object's span at `generation`, and the id of its parent span.
 
         The parent is the span of the object's job for the first generation that is traced below that job; otherwise the
         id is empty.

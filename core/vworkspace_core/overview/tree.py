@@ -93,7 +93,8 @@ def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWor
 def present_cluster(clusters: Iterable[Manifest]) -> Manifest | None:
     """Return the Cluster object to which the operator writes: the only one, or that with the newest heartbeat.
 
-    The object of a former cluster id stays when the operator is registered again. Return None if nothing shows which.
+    The object of a former cluster id stays when the operator is registered again. Return None if it cannot be
+    determined.
     """
     clusters = tuple(clusters)
     beat = heartbeat_of(clusters)
@@ -326,7 +327,7 @@ def shard_data(one: AtWork) -> dict[str, Any]:
 def state_counts(summaries: Iterable[Summary]) -> dict[str, int]:
     """Return the number of `summaries`, each of one object, by the object's state. The most frequent state comes first.
 
-    States with the same number are in the order of their names.
+    States with equal numbers are sorted by name.
     """
     number: dict[str, int] = {}
     for summary in summaries:

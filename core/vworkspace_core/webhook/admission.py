@@ -53,7 +53,8 @@ Patch = list[dict[str, Any]]
 
 @attrs.frozen
 class WebhookSettings:
-    """The settings of the validating webhook: the cluster's id, and the limits and templates that objects must keep.
+    """The settings of the validating webhook: the cluster's id, and the limits and templates to which objects must
+    conform.
 
     `admission` limits what objects may contain, such as the size of values. `templates` define the valid Operations.
     """
@@ -68,8 +69,8 @@ class WebhookSettings:
 def refusals(request: AdmissionRequest, settings: WebhookSettings, *, namespace_managed: bool) -> tuple[Problem, ...]:
     """Return every reason to refuse the write `request`; empty if it is admitted.
 
-    `settings` has the cluster's id, and the limits and templates that the object must keep. `namespace_managed` says
-    whether the object's namespace is managed (RES-5).
+    `settings` has the cluster's id, and the limits and templates to which the object must conform. `namespace_managed`
+    says whether the object's namespace is managed (RES-5).
     """
     if request.written is None:
         return ()
@@ -106,7 +107,7 @@ def _not_a_writer(request: AdmissionRequest, settings: WebhookSettings) -> Probl
 
 
 def _predecessor(request: AdmissionRequest) -> tuple[Manifest | None, ObjectMeta]:
-    """Return two answers: the object before the write, and its metadata.
+    """Return a pair: the object before the write, and its metadata.
 
     The object is None if it did not exist or was not managed before, since an object that was not managed was never
     checked.
@@ -140,7 +141,7 @@ def _belongs_to_another(manifest: Manifest, meta: ObjectMeta, settings: WebhookS
 
 
 def _namespace(*, namespace_managed: bool) -> Manifest:
-    """Return a Namespace of which nothing but the label is asked."""
+    """Return a Namespace that has only the label, since nothing else of it is read."""
     return {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE} if namespace_managed else {}}}
 
 

@@ -105,7 +105,7 @@ def _check_secret(manifest: Manifest) -> list[StatusCause]:
 
 
 def _check_type(kind: str, data: Mapping[str, str]) -> Iterator[StatusCause]:
-    """Yield the problems of a Secret's data which its type has: keys that are missing, and content that is no JSON."""
+    """Yield the problems that a Secret's data has under its type: missing keys, and content that is not JSON."""
     if kind == "kubernetes.io/basic-auth" and not data.keys() & _BASIC:
         yield from (required(f"data[{key}]") for key in _BASIC)
     for key in _REQUIRED_KEYS.get(kind, ()):

@@ -37,7 +37,8 @@ _ORDER: Final = (
     "configMap",
     "projected",
 )
-"""The sources of volumes in the order in which kube-apiserver checks them: each after the first is one too many."""
+"""The sources of volumes in the order in which kube-apiserver checks them; every source after the first is a problem.
+"""
 _VARIABLE_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 

@@ -65,7 +65,9 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
 
 
 def _update(new: Manifest, old: Manifest) -> Manifest:
-    """Return the updated Service. What an update leaves out stays, and what the new type has no use for goes."""
+    """Return the updated Service: fields that the update omits are kept, and fields that the new type does not use are
+    removed.
+    """
     before, spec = old["spec"], _without_unused(new["spec"], old["spec"])
     if spec["type"] != "ExternalName":
         spec |= {key: before[key] for key in _ADDRESSES if not spec.get(key) and before.get(key)}
@@ -76,7 +78,8 @@ def _update(new: Manifest, old: Manifest) -> Manifest:
 
 
 def _without_unused(spec: Spec, before: Spec) -> dict[str, Any]:
-    """Return the spec of an update without those fields of before that its type has no use for."""
+    """Return the spec of an update without those fields of `before`, the former spec, that the new type does not use.
+    """
     unused = {key for key in _unused(spec) if key in spec and equal(spec[key], before.get(key))}
     out = {key: value for key, value in spec.items() if key not in unused}
     if spec["type"] not in _NODE_PORTS and spec.get("ports"):

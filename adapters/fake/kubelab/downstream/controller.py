@@ -225,7 +225,7 @@ def begin(view: ObjectView, used: tuple[DownstreamRule, ...], seconds: float) ->
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:
-    """Report whether a rule stalled `attempt` and is no longer in the behaviour, so that a new attempt may begin."""
+    """Report whether the rule that stalled `attempt` has been removed since, so that a new attempt may begin."""
     return attempt.until is None and attempt.rule not in view.behaviour.rules
 
 

@@ -107,7 +107,9 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
 
 
 def _is_due(view: ObjectView) -> bool:
-    """Report whether a sync is due. A manual trigger precedes a schedule; without any trigger a sync is always due."""
+    """Report whether a sync is due. A manual trigger takes precedence over a schedule; without any trigger a sync is
+    always due.
+    """
     trigger = view.spec.get("trigger") or {}
     if trigger.get("manual"):
         # machine.go, shouldSync: only inequality counts, so an earlier text is a new trigger too.

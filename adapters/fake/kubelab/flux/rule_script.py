@@ -63,7 +63,9 @@ class Script:
         return self._chosen(matching, target) or FluxOutcome()
 
     def _chosen(self, matching: Iterable[Any], user: HelmTarget | tuple[str, str]) -> Any:
-        """Return the outcome of the first rule that is not used up for `user`, and count the use. None without one."""
+        """Return the outcome of the first rule that is not used up for `user`, and count the use. Return None if there
+        is no such rule.
+        """
         for rule in matching:
             outcome = rule.outcome  # evaluated once, since a rule may count its uses
             if outcome.times is None or self._uses[rule, user] < outcome.times:

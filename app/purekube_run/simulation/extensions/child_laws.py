@@ -70,5 +70,7 @@ class ChildLaws:
 
 
 def _is_checked(target: BoxNode) -> bool:
-    """Report whether a dependency has one child, which is of its owner: one that is made once may be of an earlier."""
+    """Report whether a dependency has exactly one child, which its owner created. A child that is created only once may
+    have been created by an earlier owner.
+    """
     return target.iteration is None and target.apply is ApplyMode.ALWAYS

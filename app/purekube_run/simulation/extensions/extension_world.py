@@ -127,7 +127,7 @@ class ExtensionWorld(World):
         self.install({str(metadata(crd)["name"]): crd for crd in self._definitions()}.values())
 
     def _definitions(self) -> Iterator[Manifest]:
-        """Yield the CRDs that exist before a process starts; of two with one name, the last counts."""
+        """Yield the CRDs that exist before a process starts; if two have the same name, the last counts."""
         yield from self.definitions.values()
         yield from (crd for runnable in self.runnables if (crd := definition_of(runnable)) is not None)
 

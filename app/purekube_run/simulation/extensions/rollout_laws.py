@@ -172,7 +172,9 @@ class RolloutLaws(ExtensionLaws):
                 return False
 
     def _children_of_another(self, revision: str) -> Iterator[Unsettled]:
-        """Yield the children that another definition made than that of `revision`, if it keeps them up."""
+        """Yield the children that a definition other than that of `revision` made, although the latter keeps them up to
+        date.
+        """
         definition = next((each.definition for each in self._revisions() if each.name == revision), {})
         expected = mark_of(definition)
         for ref, live, _ in self._extensions.children():

@@ -90,7 +90,7 @@ class Definitions:
         return 1 + self.seed % 2
 
     def spec_of(self, number: int) -> Mapping[str, Any]:
-        """Return the spec of the definition with this number. Every fourth is an earlier one again."""
+        """Return the spec of the definition with this number. Every fourth definition repeats an earlier one."""
         random = Random(f"{self.seed}/definition/{number}")
         if 0 < number < _SOUND and random.random() < 0.25:
             return self.spec_of(random.randrange(number))
@@ -150,7 +150,9 @@ class RolloutWorld(ExtensionWorld):
         self.create(manifest, OPERATOR_BOX)
 
     def _definitions(self) -> Iterator[Manifest]:
-        """Yield the CRDs that exist before a process starts. The box brings that of its kind."""
+        """Yield the CRDs that exist before a process starts. The CRD of the box's kind is not one of them, because the
+        box contains it.
+        """
         yield applied_box_definition()
         yield from self.definitions.values()
 

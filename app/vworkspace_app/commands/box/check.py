@@ -176,7 +176,7 @@ def check(
     ] = None,
     output: Annotated[Literal["text", "json"], Parameter(name=("--output", "-o"), help="Form of the answer.")] = "text",
 ) -> int:
-    """Say everything that is wrong with boxes, with file, line and column; needs no cluster.
+    """Report every problem in boxes, with file, line and column, without a cluster.
 
     Expressions are checked against the fields of the CRDs and of built-in kinds. Exit status 1 says that a box cannot
     be run. Examples:

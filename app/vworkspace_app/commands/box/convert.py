@@ -255,7 +255,7 @@ def convert_box(
         Path | None, Parameter(name=("--output", "-o"), help="Write files into this folder instead of printing them.")
     ] = None,
 ) -> int:
-    """Make boxes of a Katalog of Orkestra, or of a ResourceGraphDefinition of kro, and check them.
+    """Convert a Katalog of Orkestra, or a ResourceGraphDefinition of kro, to boxes, and check them.
 
     Both define operators in YAML, in the way of another framework. Boxes are made even of a file that cannot be
     converted completely. Each part without a counterpart in a box is then printed on standard error with its line, as

@@ -37,7 +37,7 @@ def graph(
         Literal["mermaid", "dot"], Parameter(name=("--output", "-o"), help="Language of the graph.")
     ] = "mermaid",
 ) -> None:
-    """Print what waits for what, as the source of a diagram; each edge has the line that made it.
+    """Print a box's dependency graph as the source of a diagram; each edge has the line that caused it.
 
     The nodes of the graph are the resources of the box and the objects that it reads. GitHub and many editors draw
     Mermaid. The program `dot` of Graphviz draws the output of `-o dot`. Example:
@@ -48,7 +48,7 @@ def graph(
 
 
 def docs(file: Annotated[str, Parameter(help="File with the box.")], /, *, crds: Crds = None) -> None:
-    """Print a page about a box for its users: fields, what is made of them and in which order, conditions.
+    """Print a page about a box for its users: fields, children and their order, conditions.
 
     Example:
 

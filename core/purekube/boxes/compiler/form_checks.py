@@ -19,7 +19,8 @@ from purekube.boxes.templates import Template
 _SERVERS: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "deletionTimestamp")
 """Fields of metadata that only the API server writes."""
 _CHANGING: Final = frozenset(("resourceVersion", "managedFields", "generation"))
-"""Fields of metadata that change on every write: a name with one would give a new object in each reconcile pass."""
+"""Fields of metadata that change on every write: a name that contained one would make a new object in each reconcile.
+"""
 _OWN_DOMAIN: Final = "box.vworkspace.io/"
 _OPERAND: Final = re.compile(r"[A-Za-z_][\w.]*")
 """The pattern of an expression that is only the path of a field, so that `!` before it negates the whole expression."""

@@ -72,7 +72,8 @@ def power_at(kind: Kind, steps: Steps, *, elsewhere: bool = False) -> Power | No
 
 
 def _power_of(step: str, rest: Steps) -> Power | None:
-    """Return the power (such as the choice of an account) that users gain through a field named `step`; None if none.
+    """Return the power (such as the choice of an account) that users gain through a field named `step`; None if they
+    gain none.
 
     `rest` are the keys that lead from that field to the value which users choose.
     """
@@ -282,8 +283,8 @@ class ImpersonatedTemplate:
 class PowerGuard:
     """A check of each value of an expression in an object of `kind`, in a field whose content no schema limits.
 
-    A value may not give a power, such as the choice of an account, that the box does not trust the users with who write
-    parents, the objects of the kind `parent`. `steps` is the path of the field. `refused` maps the path of a part of
+    A value may not give a power, such as the choice of an account, if the box does not trust with it the users who
+    write parents (objects of the kind `parent`). `steps` is the path of the field. `refused` maps the path of a part of
     the value to the powers that this part may not give; the empty path means the whole value.
     """
 

@@ -219,8 +219,8 @@ class Resources:
     def _iteration(self, entry: Entry, others: Variables) -> tuple[Iteration | None, Variables]:
         """Compile the `forEach` of a resource, which makes one object for each item of a list.
 
-        Return two answers: the compiled `forEach`, None if it is absent or invalid, and the variables that the
-        resource's templates may read.
+        Return a pair: the compiled `forEach`, None if it is absent or invalid, and the variables that the resource's
+        templates may read.
         """
         each, path = entry.resource.for_each, f"{entry.path}.forEach"
         if each is None:

@@ -191,7 +191,7 @@ def report(box: Box, evaluation: Evaluation, scope: Scope) -> Reported:
 def _wrong_type(box: Box, name: str, value: Any) -> str:
     """Return the message that the field `name` of the status cannot hold `value` by the CRD; "" if it can.
 
-    A null is none of its concern: the API server drops it.
+    Null is always accepted, because the API server drops it.
     """
     status = None if box.schema is None else box.schema.child("status")
     field = None if status is None else status.child(name)

@@ -68,7 +68,7 @@ from purekube.controller.decision import (
 MANAGER: Final = "vworkspace-boxes"
 """The field manager of applied boxes, their CRDs and ControllerRevisions."""
 FINALIZER: Final = f"{BOX_DOMAIN}/objects"
-"""The finalizer that keeps an applied box until the objects of its kind are deleted, or freed of its finalizer."""
+"""The finalizer that keeps an applied box until the objects of its kind are deleted, or have lost this finalizer."""
 _STARTING_SECONDS: Final = 0.5
 _OBSTACLE_SECONDS: Final = 1.0
 """The delay before another attempt at a dry run that an obstacle prevented, such as a lost connection."""
@@ -425,8 +425,8 @@ def _removal(state: BoxState) -> Decision:
 def _has_had_parents(state: BoxState) -> bool:
     """Report whether the objects of the kind are this box's to delete or to wait for.
 
-    They are not if another box has the kind, or if no revision of this box was ever accepted. Who deletes its revisions
-    by hand leaves its finalizer on the objects.
+    They are not if another box has the kind, or if no revision of this box was ever accepted. A user who deletes the
+    box's revisions by hand thus leaves the box's finalizer on the objects.
     """
     name = finalizer_named(state.applied.metadata.name)
     is_accepted = bool(state.history) or any(name in parent.metadata.finalizers for parent in state.parents)

@@ -214,7 +214,7 @@ def _type(value: Any) -> TypeValue:
 
 def _matches(budget: Budget, text: Any, pattern: Any) -> bool:
     compiled, text = pattern_of(pattern), text_of(text)
-    # Every character may meet every place of the pattern, until the automaton has its states.
+    # Each character may be tried at each position of the pattern, until the automaton's states are cached.
     budget.spend(1 + len(text) // 4 + min(len(text), 2_000) * compiled.size // 256)
     return bool(compiled.matches_in(text))
 

@@ -151,7 +151,7 @@ def _entry(row: Any) -> TombstoneEntry:
 
 
 def outdated(segments: Sequence[Segment], keep: timedelta, remembered: int) -> tuple[list[Segment], int]:
-    """Return two answers: the oldest segments, which may be deleted, and how many of their tombstones are not outdated.
+    """Return a pair: the oldest segments, which may be deleted, and how many of their tombstones are not outdated.
 
     A segment is one Secret of the log of tombstones (records of closed jobs). A tombstone is outdated after `keep`.
     Younger segments may be deleted too while more than `remembered` tombstones are left. The creation time of the last

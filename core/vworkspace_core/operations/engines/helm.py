@@ -225,7 +225,8 @@ def _row(operation: Operation, target: ApplicationInstance | None, outputs: Mapp
 
 
 def _judged(conditions: Mapping[str, Condition]) -> tuple[Row, str]:
-    """Return two answers about the run from the target's `conditions`: a row of the engine's table, and a message."""
+    """Return a pair that describes the run, from the target's `conditions`: a row of the engine's table, and a message.
+    """
     degraded, ready = conditions.get(Type.DEGRADED), conditions.get(Type.READY)
     forbidden = degraded is not None and degraded.reason == InstanceReason.FORBIDDEN_VERSION_OVERRIDE
     if degraded is not None and forbidden and _is_true(conditions, Type.DEGRADED):

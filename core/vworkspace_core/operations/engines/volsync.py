@@ -148,11 +148,11 @@ def _is_postponed(live: Manifest) -> bool:
 
 
 def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool) -> Manifest | None:
-    """Return the patch by which no sync begins in the next months, or by which the given schedule counts again.
+    """Return the patch that keeps any sync from beginning for months, or that restores the requested schedule.
 
     Return None if nothing is to be changed. VolSync computes the time of the next sync from the present schedule and
-    the end of the last sync, whenever it looks (statemachine/machine.go, doCleanupState). `paused` is no way: it lets a
-    sync begin, which then takes its snapshot at once. A missed sync is made up afterwards.
+    the end of the last sync, whenever it reconciles (statemachine/machine.go, doCleanupState). `paused` does not serve:
+    it lets a sync begin, which then takes its snapshot at once. A missed sync is made up afterwards.
     """
     if wanted == _is_postponed(live):
         return None
@@ -258,8 +258,8 @@ _DAYS: Final = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 1
 
 
 def _check(operation: Operation, _target: ApplicationInstance, _context: EngineContext) -> EngineRefusal | None:
-    """Refuse a schedule without any day. For VolSync its next sync is always due (statemachine/machine.go, shouldSync),
-    so that sync would follow sync, and each would push a good backup out of `retain`.
+    """Refuse a schedule that matches no day. For VolSync its next sync is always due (statemachine/machine.go,
+    shouldSync), so syncs would follow each other without end, and each would push a good backup out of `retain`.
     """
     schedule = str(parameters_of(operation).get("schedule", "@daily"))
     if schedule.startswith("@") or _has_a_day(schedule):
