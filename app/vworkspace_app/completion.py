@@ -24,7 +24,9 @@ class Option(NamedTuple):
 
 
 class CommandWords(NamedTuple):
-    """A command by its words, with its subcommands, options, and the known values of its positional argument."""
+    """A command, given by its words, with its subcommands, its options, and the known values of its positional
+    argument.
+    """
 
     words: tuple[str, ...]
     below: Mapping[str, str]

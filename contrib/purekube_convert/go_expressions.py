@@ -167,7 +167,7 @@ def constant(value: Any) -> Value:
 
 
 def quoted(text: str) -> str:
-    """Return a text as a CEL constant. Single quotes are preferred, because YAML lines are often in double quotes."""
+    """Return a string as a CEL constant. Single quotes are preferred, because YAML lines are often in double quotes."""
     inner = msgspec.json.encode(text).decode()[1:-1]
     return f'"{inner}"' if "'" in inner else "'" + inner.replace('\\"', '"') + "'"
 
@@ -220,12 +220,12 @@ def converted(value: Value, desired: str) -> Value:
 
 
 def is_template(text: str) -> bool:
-    """Report whether a text contains a Go template (`{{`)."""
+    """Report whether a string contains a Go template (`{{`)."""
     return "{{" in text
 
 
 def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> Any:
-    """Convert a Katalog's text to a constant, one CEL expression, or a text with CEL expressions in it.
+    """Convert a Katalog's text to a constant, one CEL expression, or a string with CEL expressions in it.
 
     `scope` has the names with which paths in Go templates may begin. `desired` is the type of the result: `string`,
     `int` or `bool`; empty leaves the type as it is. Raises TemplateError for a Go template that has no counterpart in
@@ -244,7 +244,7 @@ def converted_text(text: str, scope: TemplateScope, desired: str = "string") -> 
 
 
 def expression_of_text(text: str, scope: TemplateScope) -> Value:
-    """Return a text with Go templates in it as one CEL expression.
+    """Return a string with Go templates in it as one CEL expression.
 
     `scope` has the names with which paths in the templates may begin. Raises TemplateError if CEL has no counterpart.
     """
@@ -325,7 +325,7 @@ def _operator(sign: str, result: CelType | None = None) -> _Maker:
 def _alike(left: Value, right: Value) -> tuple[Value, Value]:
     """Return the two operands of a comparison.
 
-    If one is a text constant and the other a number or bool, the constant is converted to the other's type.
+    If one is a string constant and the other a number or bool, the constant is converted to the other's type.
     """
     for one, other, turned in ((left, right, False), (right, left, True)):
         written = other.text.strip("'\"")

@@ -35,7 +35,7 @@ class TemplateError(ValueError):
 
 @attrs.frozen
 class GoConstant:
-    """A constant in a Go template: a text, a number, true, false or nil."""
+    """A constant in a Go template: a string, a number, true, false or nil."""
 
     value: str | int | float | bool | None
 

@@ -56,22 +56,22 @@ class KatalogEntry:
         """Return the single value under a key, for use in a box. Return `default` if the value is absent or empty.
 
         Go templates in the value are replaced by CEL expressions. `desired` is the type that the box needs at this
-        place: `string`, `int` or `bool`. A text or the result of an expression is converted to this type; an empty
+        place: `string`, `int` or `bool`. A string or the result of an expression is converted to this type; an empty
         `desired` leaves the type as it is. A list or mapping under the key is reported as a problem, and the result is
-        `default`. A text that cannot be converted is reported as a problem, and the result is None.
+        `default`. A string that cannot be converted is reported as a problem, and the result is None.
         """
         found = self._shaped(key, str | int | float, "one value")
         return default if found is None or found == "" else self.convert(found, join(self.path, key), desired)
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """Return the mapping of names to texts under a key, with Go templates replaced by CEL expressions.
+        """Return the mapping of names to strings under a key, with Go templates replaced by CEL expressions.
 
         It is empty if the key is absent.
         """
         return dict(self.convert(self._shaped(key, Mapping, "an object") or {}, join(self.path, key), "string"))
 
     def texts(self, key: str) -> list[Any]:
-        """Return the list of texts under a key, with Go templates replaced by CEL expressions.
+        """Return the list of strings under a key, with Go templates replaced by CEL expressions.
 
         It is empty if the key is absent.
         """

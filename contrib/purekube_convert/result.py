@@ -56,6 +56,6 @@ class Problems:
 
 
 def shown(names: Iterable[str]) -> str:
-    """Return names as a text: `a, b and c`."""
+    """Return names as a string: `a, b and c`."""
     listed = list(names)
     return " and ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)

@@ -55,7 +55,7 @@ _LABEL: Final = 63
 _DEEPEST: Final = 64
 _MOST: Final = 1_000
 _LONGEST: Final = 65_536
-"""The maximum length in characters of a text with expressions."""
+"""The maximum length in characters of a string with expressions."""
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
 _COMBINED: Final = "item"
 """The usual name of the loop variable that has one combination of the items of several iterators."""
@@ -413,7 +413,7 @@ class _Definition:
         *,
         whole: bool = True,
     ) -> str:
-        """Return a text with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten.
+        """Return a string with its expressions rewritten for a box, or unchanged if one of them cannot be rewritten.
 
         kro waits for a field that is absent. A box waits only for `.?field.value()`, so expressions are rewritten to
         that form. `whole` says that the text is the whole value of a template field. If such a text is only the path of
@@ -506,7 +506,7 @@ def _combinations(names: Sequence[str], lists: Sequence[str]) -> str:
 
 
 def _as_expression(text: str) -> str:
-    """Return a text that contains expressions as one CEL expression.
+    """Return a string that contains expressions as one CEL expression.
 
     Raises CelSyntaxError for an expression that cannot be parsed.
     """

@@ -248,7 +248,7 @@ def _unquoted(value: str) -> str:
 def _value(text: str, schema: Mapping[str, Any]) -> Any:
     """Return the value in the text of a marker, such as the 3 of `default=3`, as a value of the field's type.
 
-    `schema` is the schema of the field. Raises SimpleSchemaError if the text is no value of its type.
+    `schema` is the schema of the field. Raises SimpleSchemaError if the text is not a value of its type.
     """
     try:
         match schema.get("type"):

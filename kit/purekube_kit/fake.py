@@ -34,7 +34,7 @@ _MOST_ROUNDS: Final = 3_000
 
 
 class HotLoop(AssertionError):
-    """The failure raised when controllers stay busy for ever without time passing.
+    """The failure raised when controllers stay busy forever without time passing.
 
     They undo each other's writes, or their own.
     """

@@ -27,7 +27,7 @@ VERBS: Final = ("get", "list", "create", "update", "apply", "delete", "apply sta
 
 @attrs.frozen
 class FaultScope:
-    """The requests that a fault affects: by kind, object name and verb. None or an empty text means all."""
+    """The requests that a fault affects: by kind, object name and verb. None or an empty string means all."""
 
     kind: Kind | None = None
     name: str = ""

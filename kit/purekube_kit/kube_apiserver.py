@@ -69,7 +69,7 @@ class RealServer:
 def assets_of(environment: Mapping[str, str]) -> Assets | str:
     """Return the paths of etcd and kube-apiserver in `KUBEBUILDER_ASSETS`.
 
-    If one is missing, return the reason as a text.
+    If one is missing, return the reason as a string.
     """
     folder = environment.get("KUBEBUILDER_ASSETS", "")
     if not folder:

@@ -238,7 +238,7 @@ class RealCluster(ClusterUnderTest):
     def _clean(self) -> None:
         """Delete everything that the test created.
 
-        Finalizers are removed before, because no controller runs any more.
+        Finalizers are removed first, because no controller runs any longer.
         """
         errors = [error for step in self._removals() if (error := _error_of(step)) is not None]
         if errors:
@@ -311,7 +311,7 @@ def _error_of(step: Callable[[], None]) -> OperatorError | None:
 
 
 def reachable(kubeconfig: str = "", context: str = "") -> str:
-    """Return why a kubeconfig cannot be loaded, or an empty text if it can be loaded. The cluster is not contacted.
+    """Return why a kubeconfig cannot be loaded, or an empty string if it can be loaded. The cluster is not contacted.
 
     `kubeconfig` is its path, and `context` one of its contexts. If they are empty, the defaults are used.
     """

@@ -66,7 +66,7 @@ class StuckError(RuntimeError):
 
 
 class BusyError(RuntimeError):
-    """The error of a VirtualTimeLoop whose tasks run for ever without waiting, so that its virtual time cannot pass."""
+    """The error of a VirtualTimeLoop whose tasks run forever without waiting, so that its virtual time cannot pass."""
 
 
 class _NumberedTask(asyncio.Task[Any]):

@@ -80,7 +80,7 @@ class FixedAuthorization:
 class TokenFile:
     """A source that reads a bearer token from a file, which the kubelet rotates.
 
-    lightkube's own reader reads the file again only after a 401, so it keeps an old token for ever if a proxy still
+    lightkube's own reader reads the file again only after a 401, so it keeps an old token forever if a proxy still
     accepts that token, or if a cluster with webhook authentication answers 403.
     """
 
@@ -130,7 +130,7 @@ class ExecPlugin:
     """A source that runs an exec credential plugin, which prints a token.
 
     The plugin runs at the first request and after a 401, but only once for requests that need a token together. It is
-    stopped after `limit` seconds. lightkube would wait for ever for a plugin that waits, such as for a login, and so
+    stopped after `limit` seconds. lightkube would wait forever for a plugin that waits, such as for a login, and so
     would every later request.
     """
 

@@ -97,7 +97,7 @@ class HttpTransport:
         """Yield the events of one watch stream, bookmarks included, until the server ends it.
 
         Raises Expired if the server no longer has the requested resourceVersion (410), Unavailable if the connection
-        breaks or a line is no valid event, and another OperatorError if the server refuses the watch.
+        breaks or a line is not a valid event, and another OperatorError if the server refuses the watch.
         """
         seconds = float(request.params["timeoutSeconds"] or 0)
         response = await self._opened(request, seconds + self._watch_grace)

@@ -78,7 +78,7 @@ def headers_of(request: KubeRequest) -> dict[str, str]:
 
 
 def media_type_of(request: KubeRequest) -> str:
-    """Return the media type of the request's body, which for a patch says of what type the patch is."""
+    """Return the media type of the request's body, which for a patch says which type of patch it is."""
     if request.verb is KubeVerb.APPLY:
         return _APPLY_PATCH
     return _JSON if request.patch_type is None else request.patch_type.value

@@ -31,8 +31,8 @@ _types = {event.value: event for event in WatchEventType}
 async def read_events(request: KubeRequest, response: aiohttp.ClientResponse) -> AsyncIterator[WatchEvent]:
     """Yield the events of an open watch, whether it sends full objects or only their metadata.
 
-    Raises the error of an ERROR event (Expired for 410), and Unavailable for a line that is no valid event. Errors of
-    aiohttp are not translated.
+    Raises the error of an ERROR event (Expired for 410), and Unavailable for a line that is not a valid event. Errors
+    of aiohttp are not translated.
     """
     splitter = LineSplitter()
     async for chunk in response.content.iter_any():

@@ -235,7 +235,7 @@ class HttpControlPlane:
         """Send one request by calling `exchange`, and return the answer. The total time is limited.
 
         The limit is somewhat more than twice `timeout`. Without a limit, a server that sends single bytes could block
-        the agent for ever. Raises Unavailable if the limit is exceeded, or if there is no answer. `where` names the
+        the agent forever. Raises Unavailable if the limit is exceeded, or if there is no answer. `where` names the
         request in the message.
         """
         try:

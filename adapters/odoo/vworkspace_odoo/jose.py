@@ -127,7 +127,7 @@ def _first(
 def _parts(text: str, limits: Sequence[int], what: str) -> list[str]:
     """Return the parts of a JWS or JWE in compact form. `limits` has the longest length of each part.
 
-    Raises Invalid for any other text. The message calls it `what`, such as `the signature`.
+    Raises Invalid for any other string. The message calls it `what`, such as `the signature`.
     """
     if len(text) > sum(limits) + len(limits):
         raise Invalid(f"{what} is too long")

@@ -21,8 +21,8 @@ from vworkspace_odoo.tls import tls_context
 class ControlPlaneEndpoint:
     """The URL of the control plane (the Odoo server that sends jobs), and the credentials for it.
 
-    `ca`, `certificate` and `private_key` are PEM texts; empty means none. With `allow_http` the token may be sent over
-    plain http:// to another machine.
+    `ca`, `certificate` and `private_key` are PEM strings; empty means none. With `allow_http` the token may be sent
+    over plain http:// to another machine.
     """
 
     url: str = attrs.field(repr=lambda url: repr(redact(url)))

@@ -18,9 +18,9 @@ from purekube.apimachinery.secret_material import without_user
 def tls_context(ca: str, certificate: str, private_key: str) -> ssl.SSLContext | None:
     """Return a TLS context that trusts the authority `ca` and presents `certificate` to the server.
 
-    All parameters are PEM texts, and an empty string means none. Without `ca` the system's authorities are trusted,
+    All parameters are PEM strings, and an empty string means none. Without `ca` the system's authorities are trusted,
     otherwise only `ca`. Without `ca` and `certificate` the result is None: the HTTP client then uses its default.
-    Raises Permanent if a text is unusable. The message names the key of the text in the credentials Secret, but shows
+    Raises Permanent if a string is unusable. The message names the key of the text in the credentials Secret, but shows
     nothing of its value.
     """
     if bool(certificate) != bool(private_key):
@@ -82,7 +82,7 @@ def _readable_path(text: str) -> Iterator[str]:
 
 
 def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
-    """Return the problem of a URL that would send the token unencrypted, or an empty text if there is none (PULL-9).
+    """Return the problem of a URL that would send the token unencrypted, or an empty string if there is none (PULL-9).
 
     That is an http:// URL of another machine, unless `allow_http` is True.
     """

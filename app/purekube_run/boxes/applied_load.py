@@ -75,7 +75,7 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
 class KnownDefinitions:
     """A cache of compiled definitions, by the name of their box.
 
-    A definition is compiled again when a CRD changes that was looked up for it, also while it is being compiled.
+    A definition is compiled again when a CRD that was looked up for it changes, even during the compilation.
     """
 
     api: KubeApi

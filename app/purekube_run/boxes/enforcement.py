@@ -64,7 +64,7 @@ class Enforcement:
         """Return the validation rules and defaults of the box that its CRD in the cluster lacks.
 
         The result is empty if the CRD does not exist. The CRD is read by a list with a field selector, since the roles
-        of boxes permit a list of CRDs, but no get.
+        of boxes permit listing CRDs, but not a get.
         """
         page = await self.api.list(CUSTOM_RESOURCE_DEFINITION, field_selector=f"metadata.name={box.kind.crd_name}")
         return next((not_enforced(box, manifest) for manifest in page.items), ())

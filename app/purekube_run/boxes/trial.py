@@ -97,7 +97,7 @@ class _Placeholder:
     """A replacement for the generator of secrets in trial passes, whose objects are never created."""
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return a text of `length` equal letters: the first letter of `alphabet`, repeated."""
+        """Return a string of `length` equal letters: the first letter of `alphabet`, repeated."""
         return alphabet[0] * length
 
 

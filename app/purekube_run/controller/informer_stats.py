@@ -134,7 +134,7 @@ class InformerCounters:
         """Record and log that a list or watch failed for the `failures`-th consecutive time.
 
         The same `reason` is logged as a warning or error only once until the list or watch succeeds. With `absent` the
-        reason is that the kind is not served, which is no error: it is logged at the level `debug`.
+        reason is that the kind is not served, which is not an error: it is logged at the level `debug`.
         """
         right = refused_right(reason)
         self.troubles += 1
@@ -151,7 +151,7 @@ class InformerCounters:
             _log.warning("list or watch failed", **fields)
 
     def renewed(self, reason: str) -> None:
-        """Log that a watch is opened again, for a `reason` that is no error."""
+        """Log that a watch is opened again, for a `reason` that is not an error."""
         _log.debug("the watch begins again", kind=self.kind.kind, reason=reason)
 
     def defect(self, reason: str, error: Exception) -> None:

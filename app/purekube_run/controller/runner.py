@@ -125,7 +125,7 @@ class Runner:
             self.pool.enqueue(key, priority=priority, after=after)
 
     def subscribe(self, watches: For | Watches) -> None:
-        """Enqueue keys also for the changes that the informers in `watches` report."""
+        """Also enqueue keys for the changes that the informers in `watches` report."""
         handle = self.pool.handler(watches.to, urgency_of=watches.urgency)
 
         def wake(change: CacheChange) -> None:

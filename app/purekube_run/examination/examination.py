@@ -437,7 +437,7 @@ async def open_examination(
     `command` starts the operator, which counts as started once it watches the kind `primary`. A check waits up to
     `patience` seconds for an effect. With `keep`, the folder with the operator's logs and the namespaces of checks are
     not deleted. If the cluster `lasts` longer than the examination, everything that the examiner has created in it is
-    removed, also after an error or a signal.
+    removed, even after an error or a signal.
     """
     removes = lasts and not keep
     forwarder = Forwarder(config)

@@ -49,7 +49,7 @@ class Leavings:
         await first_true(self._are_gone, seconds)
 
     async def release(self, on_release: Callable[[ObjectRef], None]) -> None:
-        """Delete all objects, and remove the finalizers that keep them although no operator runs any more.
+        """Delete all objects, and remove the finalizers that keep them although no operator runs any longer.
 
         `on_release` is called with each object from which finalizers were removed.
         """

@@ -14,7 +14,7 @@ _REASON: Final = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
 """The pattern of reasons in the Kubernetes API."""
 
 APART: Final = 2.0
-"""The seconds between two writes after which two transitions have different times, also if a write was slow."""
+"""The seconds between two writes after which two transitions have different times, even if a write was slow."""
 
 FOREIGN_CONDITION: Final[Mapping[str, str]] = {
     "type": "example.com/Audited",

@@ -95,7 +95,7 @@ class OperatorProcess:
     def kill(self) -> None:
         """Kill the process and its children at once, as a power failure would, and wait for its end.
 
-        The children are killed also if the process has ended before them, as a shell or `go run` does.
+        The children are killed even if the process has ended before them, as a shell or `go run` does.
         """
         if not self._is_killed:
             self._is_killed = True  # a later process may have the number of a group that is empty

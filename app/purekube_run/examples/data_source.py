@@ -57,8 +57,8 @@ class SimplestData:
 def apart(choose: DataSource) -> DataSource:
     """Return a new source of random choices, whose seed is one choice of `choose`.
 
-    So a test library that provides `choose` records only the choice of the seed, and not the hundreds of choices for an
-    example.
+    A test library that provides `choose` thus records only the choice of the seed, and not the hundreds of choices for
+    an example.
     """
     seed = choose.integer(0, _SEEDS)
     return Seeded(Random(seed)) if seed else SimplestData()

@@ -44,7 +44,7 @@ class NoExample(Exception):
 class Examples:
     """A generator of random objects that are valid by `schema`. `choose` makes the random choices.
 
-    With `wide`, values may be unusual: empty or odd texts, extreme numbers. `fixed` has fields of `spec` with given
+    With `wide`, values may be unusual: empty or odd strings, extreme numbers. `fixed` has fields of `spec` with given
     values.
     """
 

@@ -36,7 +36,7 @@ def read_text(option: str, file: Path) -> str:
 
 
 def parse_address(listen: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for any other text."""
+    """Return host and port of HOST:PORT (`[::1]:0` for IPv6). Raises CommandError for any other string."""
     host, _, port = listen.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal() or int(port) > 65535:

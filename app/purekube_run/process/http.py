@@ -392,7 +392,7 @@ class _Connection(H11Protocol):
     def _abort(self) -> None:
         """Close the connection by a TCP reset, which discards unsent data.
 
-        So a client that does not read cannot delay it.
+        A client that does not read thus cannot delay it.
         """
         connection = self.transport.get_extra_info("socket")
         if connection is not None and connection.fileno() >= 0:

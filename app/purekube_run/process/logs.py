@@ -133,7 +133,7 @@ class _BestEffort:
     _file: TextIO
 
     def write(self, text: str) -> None:
-        """Write a text, if that is possible."""
+        """Write a string, if that is possible."""
         with suppress(OSError):
             self._file.write(text)
 
@@ -163,7 +163,7 @@ def _as_controller_runtime(event: EventDict) -> EventDict:
 
 
 def _printable(event: EventDict) -> EventDict:
-    """Return the log event with control sequences escaped, so that logged texts cannot fake lines of the log."""
+    """Return the log event with control sequences escaped, so that logged strings cannot fake lines of the log."""
     return {name: _plain_lines(value) if name == _MANY_LINES else _one_line(value) for name, value in event.items()}
 
 

@@ -52,7 +52,7 @@ class Machine:
     """The clocks and random sources of the machine on which a process runs; a simulation has machines of its own.
 
     `monotonic` also advances while the machine is suspended. `random` returns numbers in [0, 1). `unique` returns a
-    text that no other process has.
+    string that no other process has.
     """
 
     clock: Clock = attrs.field(factory=SystemClock)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from purekube.apimachinery.secret_material import REDACTED, texts_of, visible
 
 _SHORTEST: Final = 6
-"""The minimum length of a masked secret: masking shorter texts would damage ordinary words."""
+"""The minimum length of a masked secret: masking shorter strings would damage ordinary words."""
 
 
 class SecretMask:
@@ -77,7 +77,7 @@ class VisibleStream:
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts, each with control characters escaped."""
+        """Write several strings, each with control characters escaped."""
         for line in lines:
             self.write(line)
 

@@ -30,7 +30,7 @@ _DEEPEST = 100
 """The maximum nesting of mappings and lists. libyaml before PyYAML 6.0.4 has no limit, and crashes at some 50,000."""
 TOO_DEEP: Final = "it is nested too deeply"
 _MOST_VALUES = 20_000
-"""The maximum number of scalars, mappings and lists in a text from the cluster: each takes more memory than text."""
+"""The maximum number of scalars, mappings and lists in a string from the cluster: each takes more memory than text."""
 _LONGEST_NUMBER = 80
 """The maximum number of characters of an integer: 64 bits in base two take 66."""
 # kubectl reads YAML by sigs.k8s.io/yaml and go.yaml.in/yaml/v2, where `0777` is octal and there is no base sixty
@@ -101,8 +101,8 @@ def read_values(path: str) -> Iterator[tuple[str, Any]]:
 def problem_in(error: yaml.MarkedYAMLError) -> str:
     """Return the message of a YAML error, without file and line.
 
-    For a text that is nested too deeply, the message is always the constant `TOO_DEEP`, whether PyYAML or its C library
-    libyaml parsed the text.
+    For a string that is nested too deeply, the message is always the constant `TOO_DEEP`, whether PyYAML or its C
+    library libyaml parsed the text.
     """
     if error.problem == "exceeded maximum nesting depth":
         return TOO_DEEP
@@ -126,7 +126,7 @@ def parse_yaml(text: str) -> Any:
 def _check_limits(text: str, most: int | None) -> None:
     """Raise MarkedYAMLError for a YAML text that is not safe to parse into values.
 
-    Such a text has aliases, deep nesting, huge numbers, or more than `most` values.
+    Such a string has aliases, deep nesting, huge numbers, or more than `most` values.
     """
     depth = values = 0
     for event in yaml.parse(text, Loader=_Loader):

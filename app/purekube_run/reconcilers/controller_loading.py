@@ -85,7 +85,7 @@ def load_controllers(names: Sequence[str]) -> LoadedControllers:
 
     A name is `module:attribute` or that of an installed entry point. Its value may be one controller or several.
 
-    Raises CommandError for a name that is not found, cannot be imported or is no controller, and if the controllers
+    Raises CommandError for a name that is not found, cannot be imported or is not a controller, and if the controllers
     cannot run together.
     """
     found = [controller for name in names for controller in _find_controllers(name)]

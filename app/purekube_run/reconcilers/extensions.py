@@ -64,7 +64,7 @@ class Extensions:
         """Yield the definition of each controller, from which a manager runs it.
 
         `events` receives the Events of composites, which are kinds whose objects have children. `options` has the
-        number of workers, and the source of random texts for the Secrets that composites create.
+        number of workers, and the source of random strings for the Secrets that composites create.
         """
         for reconciler in self.composites:
             yield reconciler.controller(events, workers=options.workers, entropy=options.entropy)

@@ -232,7 +232,7 @@ class ControllerPasses:
 
     async def _release(self, key: ObjectRef, last: Manifest) -> None:
         """Remove the controller's finalizers from an object that vanished from the cache only because its selectors no
-        longer match: its deletion would not be seen, and would wait for ever.
+        longer match: its deletion would not be seen, and would wait forever.
 
         `last` is the object as it was in the cache.
         """
@@ -354,10 +354,10 @@ class ControllerPasses:
         return outcome
 
     async def _tell_vanished(self, key: ObjectRef, last: Manifest, *, is_cached: bool) -> ReconcileResult:
-        """Call the cleanup of user code for an object that disappeared before its cleanup, or is no longer selected.
+        """Call the user's cleanup for an object that disappeared before its cleanup, or is no longer selected.
 
-        `last` is its last known state. Then requeue the key, since a new object of that name may exist. `is_cached`
-        says that the cache has an object of that name again.
+        `last` is the last known state of the object. The key is then requeued, since a new object of that name may
+        exist; `is_cached` says that the cache has one.
         """
         try:
             live = await self.watches.own.read(key)

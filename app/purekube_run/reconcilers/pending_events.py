@@ -33,7 +33,7 @@ from purekube_run.reconcilers.watches import refers_index, refers_key
 _log = structlog.get_logger("operator")
 
 _MOST: Final = 32
-"""The maximum number of changes kept per object: more than a pass writes, so that changes by others are among them."""
+"""The maximum number of changes kept per object: more than a pass writes, so that changes by others are kept too."""
 
 
 @attrs.frozen

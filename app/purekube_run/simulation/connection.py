@@ -204,7 +204,7 @@ class Link:
     async def crash(self, reason: str) -> None:
         """Kill the simulated process, of which the caller is a part. `reason` says why.
 
-        So the call never returns: it waits until it is cancelled with the process.
+        The call never returns: it waits until it is cancelled with the process.
         """
         self.process.kill(reason)
         await asyncio.Event().wait()

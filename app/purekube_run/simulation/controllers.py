@@ -25,7 +25,7 @@ _EPSILON = 1e-6
 
 
 class NoEnd(RuntimeError):
-    """The error raised when simulated controllers stay busy for ever without time passing.
+    """The error raised when simulated controllers stay busy forever without time passing.
 
     They undo each other's writes, or their own.
     """

@@ -41,7 +41,7 @@ _AT_ONCE: Final = (0.0, 0.0)
 
 
 class WorldHotLoop(AssertionError):
-    """The error raised when simulated processes or controllers stay busy for ever without time passing.
+    """The error raised when simulated processes or controllers stay busy forever without time passing.
 
     For example, they undo each other's writes, or their own, in an endless loop.
     """

@@ -88,8 +88,8 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
     """Return the roles that the controllers `names` need, as text in the format `output`.
 
     `options` has the namespaces in which the controllers may act, and their service account. `former` names kinds of
-    which the controllers create no children any more. If it is not empty, return only the roles to delete the children
-    of these kinds that still exist. Raises CommandError for an invalid name in `names` or `former`.
+    which the controllers no longer create children. If it is not empty, return only the roles to delete the children of
+    these kinds that still exist. Raises CommandError for an invalid name in `names` or `former`.
     """
     loaded, kinds = load_controllers(names), former_kinds(former)
     if kinds:

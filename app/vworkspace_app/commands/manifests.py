@@ -117,7 +117,7 @@ def _check_values(part: PrintedPart, options: InstallOptions) -> None:
 
 
 def _fits(value: Any, schema: Any) -> bool:
-    """Report whether a text or number matches its schema. (A validator of JSON Schema would be slow to import.)"""
+    """Report whether a string or number matches its schema. (A validator of JSON Schema would be slow to import.)"""
     if isinstance(value, str):
         return len(value) <= schema.get("maxLength", len(value)) and matches(schema["pattern"], value)
     return bool(schema["minimum"] <= value <= schema.get("maximum", value))

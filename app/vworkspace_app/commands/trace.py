@@ -24,7 +24,7 @@ _LARGEST: Final = 256 * 1024 * 1024
 def trace_in(file: Path) -> Trace:
     """Return the recorded run in a trace file.
 
-    Raises CommandError if the file is too large, cannot be read, or is no trace.
+    Raises CommandError if the file is too large, cannot be read, or is not a trace.
     """
     try:
         if file.stat().st_size > _LARGEST:

@@ -71,8 +71,8 @@ class CredentialsSource:
         """Return the present credential, even if it is incomplete.
 
         Return None if there is neither a Secret nor a token file. Raises CommandError if the credential cannot be read
-        or its cluster id is no valid label value. Raises Unavailable and Unauthorized if the API server does not return
-        the Secret.
+        or its cluster id is not a valid label value. Raises Unavailable and Unauthorized if the API server does not
+        return the Secret.
         """
         token = None if self.token_file is None else read_text("--token-file", self.token_file)
         stored = await self._stored()

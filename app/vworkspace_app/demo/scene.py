@@ -31,8 +31,8 @@ QUICK: Final = FluxBehaviour(
 class Application:
     """The application of the demo as Odoo requests it (PULL-2), with its cluster and namespace.
 
-    The upgrade to one chart version fails: `broken` describes why, and `failure` is a text in its error. If `broken` is
-    empty, only the chart version `first` is available.
+    The upgrade to one chart version fails: `broken` describes why, and `failure` is a string in its error. If `broken`
+    is empty, only the chart version `first` is available.
     """
 
     cluster: str = CLUSTER
@@ -44,7 +44,7 @@ class Application:
     annotations: Mapping[str, str] = {}
     broken: str = "its upgrade job does not get through"
     failure: str = FAILURE
-    """A text that the error of the failing upgrade contains."""
+    """A string that the error of the failing upgrade contains."""
 
     def ref(self, kind: Kind = APPLICATION_INSTANCE) -> ObjectRef:
         """Return the reference to the instance, or to the object of another kind with the same name."""

@@ -177,7 +177,7 @@ class StoryRunner(Narrator[PlayedWorld]):
     async def recovery(self) -> None:
         """Repair the failed upgrade in the cluster, and show that a ConditionTransition event reports its success.
 
-        No job is open any more that could report it.
+        By then no job is open that could report it.
         """
         stage, since = self.stage, self.mark
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")

@@ -135,7 +135,7 @@ def read_settings(given: list[str]) -> dict[str, str]:
 
 
 def optional_pattern(pattern: str) -> str:
-    """Return a regular expression that matches what `pattern` matches, and the empty text."""
+    """Return a regular expression that matches what `pattern` matches, and the empty string."""
     return f"^$|{pattern}"
 
 
@@ -213,8 +213,9 @@ class PullPolicy(StrEnum):
 class OptionScope(Enum):
     """The parts of the output of the command `manifests` that one of its options may affect.
 
-    An option in OPERATOR affects the manifests of the operator; in ROLES also the output of its roles alone; in
-    NAMESPACE the objects of a managed namespace. The option is refused if the command prints anything else.
+    An option in OPERATOR affects the manifests of the operator. An option in ROLES also affects the output of its roles
+    alone, and an option in NAMESPACE the objects of a managed namespace. The option is refused if the command prints
+    anything else.
     """
 
     OPERATOR = auto()

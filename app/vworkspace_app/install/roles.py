@@ -96,7 +96,7 @@ def deployment_of(
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
     """Yield the NetworkPolicy of the pods of the controller `name`, by which only `ports` can be reached.
 
-    If the controller elects a leader, so that it has two replicas, yield also the PodDisruptionBudget of its pods.
+    If the controller elects a leader, so that it has two replicas, also yield the PodDisruptionBudget of its pods.
     """
     metadata = meta_of(name, options.namespace)
     yield network_policy(metadata, labels_of(name), ports)

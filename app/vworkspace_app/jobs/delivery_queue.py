@@ -301,7 +301,7 @@ class Reconnect:
 
     The order is that of PULL-5: snapshot and statuses, then acks and results (`urgent`), then events. A queue is
     released when the queue before it is empty or has failed, but not later than `head_start` seconds after that queue.
-    So a status that the server cannot process does not delay results.
+    Thus a status that the server cannot process does not delay results.
     """
 
     def __init__(self, statuses: DeliveryQueue, urgent: DeliveryQueue, events: EventSender, head_start: float) -> None:

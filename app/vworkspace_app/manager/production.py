@@ -42,8 +42,8 @@ ConnectControl: TypeAlias = Callable[
 ]
 """A function that connects to the control plane while a block runs.
 
-Its arguments are a function that returns the present endpoint, and a callback that gets each token that was used, with
-True if the control plane accepted it.
+Its arguments are a function that returns the present endpoint, and a callback that is called with each token that was
+used, and with True if the control plane accepted it.
 """
 
 

@@ -81,7 +81,7 @@ class OperatorSettings:
     unreachable_seconds: float = 10.0
     """The seconds for which polls must fail until the Cluster's condition Connected is False.
 
-    So a single poll that a proxy drops is not reported.
+    Thus a single poll that a proxy drops is not reported.
     """
 
     @property

@@ -161,7 +161,8 @@ class ConditionCounts:
     def samples(self, now: float) -> tuple[ConditionSample, ...]:
         """Return the number of objects with each condition. `now` is in seconds since the epoch.
 
-        A condition that no object has any more is reported with 0, since the end of a series would look like an outage.
+        A condition that no object has any longer is reported with 0, since the end of a series would look like an
+        outage.
         """
         return tuple(
             ConditionSample(labels, count, self._oldest(labels, now)) for labels, count in sorted(self._counts.items())

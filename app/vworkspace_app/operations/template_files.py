@@ -18,7 +18,7 @@ def read_templates(paths: Sequence[str]) -> Templates:
     """Return the built-in templates and the templates in the files.
 
     A template replaces an earlier one of the same name. Raises CommandError with file, line, path and problem: for a
-    document that is no template, an unknown engine, or a second template of the same type and engine.
+    document that is not a template, an unknown engine, or a second template of the same type and engine.
     """
     templates = builtin_templates()
     for path in paths:

@@ -62,14 +62,14 @@ class Screen:
         return attrs.evolve(self, width=max(self.width - columns, 1))
 
     def folded(self, text: str, indent: str = "") -> list[str]:
-        """Return a text as lines wrapped to the screen, each indented by `indent`."""
+        """Return a string as lines wrapped to the screen, each indented by `indent`."""
         if len(indent) + len(text) <= self.width and "\n" not in text:
             return [f"{indent}{text}"]
         inside = max(self.width - len(indent), 1)
         return [f"{indent}{line}" for line in textwrap.wrap(text, inside, break_on_hyphens=False)]
 
     def coloured(self, text: str, colour: str) -> str:
-        """Return a text in a colour, which is the number of an SGR sequence.
+        """Return a string in a colour, which is the number of an SGR sequence.
 
         The text is unchanged if the screen shows no colours.
         """
@@ -105,7 +105,7 @@ def list_table(summaries: Sequence[Summary], now: datetime, screen: Screen) -> I
 
 
 def _below(text: str, screen: Screen) -> list[str]:
-    """Return a text as indented lines, wrapped to the screen, to print below an object's line."""
+    """Return a string as indented lines, wrapped to the screen, to print below an object's line."""
     return screen.folded(" ".join(text.split()), "  ")
 
 
@@ -278,7 +278,7 @@ def _label(branch: Branch, now: datetime, screen: Screen) -> Iterator[str]:
 
 
 def _versions(summary: Summary) -> str:
-    """Return a text with the desired and the deployed version."""
+    """Return a string with the desired and the deployed version."""
     by = f" (requested by Operation {summary.override})" if summary.override else ""
     return f"wanted: {summary.wanted}; deployed: {summary.deployed or 'nothing'}{by}"
 

@@ -314,5 +314,5 @@ class TracePage:
 
 
 def _number(text: str) -> int | None:
-    """Return the number of a moment from a URL's query; None if the text is no number."""
+    """Return the number of a moment from a URL's query; None if the text is not a number."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 9 else None

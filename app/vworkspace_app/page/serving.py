@@ -24,8 +24,8 @@ class ServedPage:
 
     `streams` are the paths whose responses stay open.
 
-    `hide` masks the process's secrets in texts. A page without tokens is served only under known host names: those that
-    `KnownHosts` accepts, and those in `hosts`.
+    `hide` masks the process's secrets in strings. A page without tokens is served only under known host names: those
+    that `KnownHosts` accepts, and those in `hosts`.
     """
 
     def __init__(

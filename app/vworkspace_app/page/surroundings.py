@@ -206,7 +206,7 @@ def list_informers(components: Components) -> Iterator[InformerRunner]:
 def gaps_of(components: Components) -> tuple[str, ...]:
     """Return a sentence for each kind in the page's list of objects whose cache lacks objects, or may be out of date.
 
-    A short failure is no gap: an API server that restarts closes every watch.
+    A short failure is not a gap: an API server that restarts closes every watch.
     """
     gaps = (_gap_of(runner) for runner in list_informers(components))
     return tuple(dict.fromkeys(filter(None, gaps)))

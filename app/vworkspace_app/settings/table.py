@@ -39,7 +39,7 @@ _SWITCH: Final = {"true": True, "false": False}
 
 @attrs.frozen
 class SettingType(Generic[T]):
-    """The type of a setting. `read` parses a text, and raises ValueError for an invalid one.
+    """The type of a setting. `read` parses a string, and raises ValueError for an invalid one.
 
     `about` describes valid values.
     """

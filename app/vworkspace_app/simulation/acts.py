@@ -182,8 +182,8 @@ def acts_in(recording: Recording) -> Iterator[Act]:
 def _acts(old: Manifest | None, new: Manifest | None, *, by_job: bool) -> Iterator[Do]:
     """Yield the kinds of actions that turn an instance's version `old` into the version `new`.
 
-    `old` is None if the instance did not exist before, `new` if it does not exist any more. `by_job` is True if a job
-    of the control plane made the change.
+    `old` is None if the instance did not exist before, `new` if it no longer exists. `by_job` is True if a job of the
+    control plane made the change.
     """
     if new is None or get_path(new, "metadata", "deletionTimestamp"):
         if old is not None and not get_path(old, "metadata", "deletionTimestamp"):

@@ -39,7 +39,7 @@ class OperatorChecks(Laws):
 
 
 def leaks(text: bytes) -> bool:
-    """Report whether a text contains a secret of the simulation."""
+    """Report whether a string contains a secret of the simulation."""
     return any(secret in text for secret in _SECRETS)
 
 

@@ -60,7 +60,7 @@ class Masker:
         return MARK + hmac.new(self.key, text.encode(errors="replace"), hashlib.sha256).hexdigest()[:16]
 
     def _without_quotes(self, text: str) -> str:
-        """Return a text, such as a message, with `***` in place of values that were masked in objects before."""
+        """Return a string, such as a message, with `***` in place of values that were masked in objects before."""
         if self._pattern is None and self._quoted:
             longest_first = sorted(self._quoted, key=len, reverse=True)
             self._pattern = re.compile("|".join(map(re.escape, longest_first)))
@@ -90,8 +90,8 @@ def _fields_of(manifest: Manifest) -> frozenset[str]:
 class _Walk:
     """A walk through an object that masks values and secrets.
 
-    `mask` replaces every value below the fields named in `fields`. `unquoted` returns a text without these values, for
-    fields that may quote them, such as messages.
+    `mask` replaces every value below the fields named in `fields`. `unquoted` returns a string without these values,
+    for fields that may quote them, such as messages.
     """
 
     fields: frozenset[str]

@@ -32,8 +32,8 @@ CRASH_POINTS: Final = tuple(f"{side} {point}" for point in POINTS for side in SI
 def point_of(world: SimulatedWorld, request: KubeRequest) -> str:
     """Return the verb and resource of a write request as text, such as `patch pods`.
 
-    Such a text names the point at which a simulated crash happens. An apply of an object that does not exist counts as
-    a create (S-18).
+    Such a string names the point at which a simulated crash happens. An apply of an object that does not exist counts
+    as a create (S-18).
     """
     key: ObjectKey = (request.namespace or "", request.name)
     match request.verb:

@@ -110,7 +110,7 @@ def is_recording(path: Path) -> bool:
 
 
 def read_recording(path: Path) -> Recording:
-    """Return the recording in a file. Raises BadFile if the file is no recording."""
+    """Return the recording in a file. Raises BadFile if the file is not a recording."""
     lines = read_bytes(path, LARGEST).split(b"\n")
     head: RecordingHead = converted(path, decoded(path, lines[0], "line 1: "), RecordingHead, "line 1: ")
     if head.format != FORMAT:

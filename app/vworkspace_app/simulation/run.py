@@ -103,7 +103,7 @@ def read_script(path: Path) -> SimulationScript:
 def script_in(path: Path, raw: bytes) -> SimulationScript:
     """Return the script (the actions and faults of a simulated run) in the content `raw` of a file.
 
-    `path` is for messages. Raises BadFile if the content is no script.
+    `path` is for messages. Raises BadFile if the content is not a script.
     """
     return script_file.script_in(path, raw, _DEEDS, FAULTS)
 

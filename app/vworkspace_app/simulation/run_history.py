@@ -40,7 +40,7 @@ class RunDecision:
     """A controller's decision about the object `ref`.
 
     `row` names the case that applied, such as a row of the controller's decision table. `effects` are the writes as
-    texts, and `next_look` says when the object is reconciled next. `error` is the text of the error; it is empty if
+    strings, and `next_look` says when the object is reconciled next. `error` is the text of the error; it is empty if
     there is none.
     """
 

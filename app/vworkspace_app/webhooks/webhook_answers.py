@@ -89,7 +89,7 @@ def application(
 ) -> Starlette:
     """Return the ASGI application of the webhooks.
 
-    It answers 400 to a body that is no review, and never fails because of a review's content. If `settings` is None,
+    It answers 400 to a body that is not a review, and never fails because of a review's content. If `settings` is None,
     only the webhooks in `kinds` are served. `observer` is called for every review; `now` is the monotonic clock.
     """
     bodies, lanes = Bodies(), Lanes(now)

@@ -46,9 +46,9 @@ def nanoseconds_of(text: str) -> int | None:
 
 
 def seconds_of(text: str, otherwise: float | None = None) -> float:
-    """Return the seconds of a Go duration; for any other text, return `otherwise`.
+    """Return the seconds of a Go duration; for any other string, return `otherwise`.
 
-    Raises ValueError for any other text if `otherwise` is None.
+    Raises ValueError for any other string if `otherwise` is None.
     """
     nanos = nanoseconds_of(text)
     if nanos is None and otherwise is None:

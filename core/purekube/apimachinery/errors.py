@@ -245,7 +245,7 @@ def leaves_of(error: BaseException) -> Iterator[BaseException]:
 
 
 def unwrap_group(error: BaseException) -> BaseException:
-    """Return the only error in an exception group, also through nested groups. Return a group of several errors
+    """Return the only error in an exception group, even if groups are nested. Return a group of several errors
     unchanged, and an error that is not a group.
     """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:

@@ -44,7 +44,7 @@ class CelRule:
 
 
 def formed(form: Form | str, *, example: str = "", of: str = "") -> CelRule:
-    """Return a rule that requires a text to have a form, such as the form of a DNS name.
+    """Return a rule that requires a string to have a form, such as the form of a DNS name.
 
     The message describes the form in words instead of showing the pattern. `form` is a Form, or a pattern in `FORMS`.
     `example` replaces the example that the form gives for the message. `of` is empty for a rule of the text's own

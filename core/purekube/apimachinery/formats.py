@@ -19,7 +19,7 @@ _LONGEST_QUOTED: Final = 64
 
 @attrs.frozen
 class Form:
-    """The required form of a text: a pattern, and the message for a text that does not match it.
+    """The required form of a string: a pattern, and the message for a string that does not match it.
 
     `words` continue a sentence that begins with "must"; `example` matches the pattern. `is_told` says whether the
     message may repeat the refused text.
@@ -49,7 +49,7 @@ LONGEST_MATCHED: Final = 65_536
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Report whether `text` matches `pattern`; a text longer than `LONGEST_MATCHED` does not."""
+    """Report whether `text` matches `pattern`; a string longer than `LONGEST_MATCHED` does not."""
     return len(text) <= LONGEST_MATCHED and compiled(pattern).search(text) is not None
 
 
@@ -142,7 +142,7 @@ _FACTORS: Final = {
 
 
 def parse_quantity(text: str) -> Decimal | None:
-    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is no quantity."""
+    """Return the numeric value of a Kubernetes quantity such as `1.5Gi`; None if `text` is not a quantity."""
     match = _QUANTITY.fullmatch(text)
     if match is None:
         return None

@@ -99,7 +99,7 @@ def content_hash(value: Json) -> str:
 
 
 def text_or_empty(value: Json) -> str:
-    """Return a JSON value if it is a text; "" otherwise."""
+    """Return a JSON value if it is a string; "" otherwise."""
     return value if isinstance(value, str) else ""
 
 

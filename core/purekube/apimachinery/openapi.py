@@ -38,7 +38,7 @@ def object_schema(cls: type[Any], *, every_default: bool = False) -> dict[str, A
     """Return the OpenAPI schema of an attrs class. The class's docstring becomes the description.
 
     The schema has a `default` for fields with `publish_default`; with `every_default`, for each field whose default is
-    a non-empty text, a number or a boolean.
+    a non-empty string, a number or a boolean.
 
     Raises SchemaTypeError with the path of a field whose type has no schema.
     """
@@ -143,7 +143,7 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
 
 
 def _has_default(default: Any) -> bool:
-    """Report whether the schema publishes `default`, a field's default: a non-empty text, a number or a boolean.
+    """Report whether the schema publishes `default`, a field's default: a non-empty string, a number or a boolean.
 
     The default "" is not published, since it means the same as no value.
     """

@@ -59,10 +59,12 @@ _MEANT: Final = "abcdehijklmtnopqsuvvwxyABCEHIJKMOPSTXYaeikoptxABEHIKMNOPTYXig"
 _LOOKALIKES: Final = _Letters({**{code: code for code in range(128)}, **str.maketrans(_LIKE, _MEANT)})
 
 _Child = tuple[str | int, Any, bool]
-"""A member of a container: its key or index, its value, and whether a text there is a secret."""
+"""A member of a container: its key or index, its value, and whether a string there is a secret."""
 
 _Steps = tuple[Any, str | int] | None
-"""The path to a value, as the path to its container and the last step; None for the root. Messages show it as text."""
+"""A path to a value, as nested pairs of the path to its container and the last step; None for the root. Messages show
+it as text.
+"""
 
 
 LONGEST_MESSAGE = 1024
@@ -171,7 +173,7 @@ def shown(text: str, longest: int = LONGEST_SHOWN) -> str:
     """Return `text` redacted, with control characters escaped, and cut to at most `longest` bytes of UTF-8 (RUN-11).
 
     The text is cut before and after redaction. If the first cut splits a word that may be the start of a secret, that
-    word is hidden. Results for short texts are cached, because Flux repeats its messages and redaction takes most of
+    word is hidden. Results for short strings are cached, because Flux repeats its messages and redaction takes most of
     the time of a reconcile that changes nothing.
     """
     return _remembered(text, longest) if len(text) <= _LONGEST_REMEMBERED else _cleaned(text, longest)
@@ -205,8 +207,8 @@ def visible(text: str) -> str:
 def redact(value: Any) -> Any:
     """Return `value` (text or JSON) with `***` in place of every secret in it. Never raises.
 
-    Secrets in a text are private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims (signed
-    texts `vws1.…` that approve an Operation), well-known forms of tokens, and anything after a secret key and `=` or
+    Secrets in a string are private keys, passwords in URLs, bearer and basic credentials, JWTs, approval claims (signed
+    strings `vws1.…` that approve an Operation), well-known forms of tokens, and anything after a secret key and `=` or
     `:`. In JSON, values under secret keys are secrets too. A second call changes nothing more.
     """
     if type(value) is dict and _is_harmless(value):
@@ -227,8 +229,8 @@ def _is_harmless(members: dict[Any, Any]) -> bool:
 
 
 def texts_of(members: Mapping[Any, Any]) -> list[str] | None:
-    """Return the texts among the values of a flat JSON object, also those in lists of texts. Return None if a value is
-    neither a text, a list of texts, a number, a boolean nor null.
+    """Return the strings among the values of a flat JSON object, and those in lists of strings. Return None if a value
+    is not a string, a list of strings, a number, a boolean or null.
     """
     texts: list[str] = []
     for item in members.values():

@@ -37,7 +37,7 @@ def finalizer_named(name: str) -> str:
 @attrs.frozen(eq=False)
 class WhenElapsed:
     """A delay in a `when` gate (a condition for writes): the gate opens `seconds` after the timestamp that the
-    expression `time` returns. The timestamp is a text, or an optional text if the field may be absent.
+    expression `time` returns. The timestamp is a string, or an optional text if the field may be absent.
     """
 
     time: BoxExpression
@@ -143,7 +143,7 @@ class ExternalNode:
 class StatusCondition:
     """A condition that the box writes into the status of each parent (object of the box's kind).
 
-    `status` is a boolean expression; reason and message are texts.
+    `status` is a boolean expression; reason and message are strings.
     """
 
     type: str

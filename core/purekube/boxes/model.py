@@ -206,8 +206,8 @@ class WhenEntry:
 
     @classmethod
     def of(cls, raw: Any) -> "WhenEntry":
-        """Read an entry from a mapping (a gate) or a text (an expression). Raises ValueError that names all problems of
-        the gate.
+        """Read an entry from a mapping (a gate) or a string (an expression). Raises ValueError that names all problems
+        of the gate.
         """
         if isinstance(raw, str):
             return cls(expression=raw)
@@ -245,7 +245,7 @@ class Dependency:
 
     @classmethod
     def of(cls, raw: Any) -> "Dependency":
-        """Read a dependency from a text (the id), or from `{id: …, until: …}`. Raises an error for any other form."""
+        """Read a dependency from a string (the id), or from `{id: …, until: …}`. Raises an error for any other form."""
         if isinstance(raw, str) and raw:
             return cls(raw)
         if isinstance(raw, Mapping):
@@ -262,8 +262,8 @@ class Dependency:
 class ForEach:
     """The `forEach` of a resource, which makes one object for each item of a list.
 
-    It is written as `{c: "${self.spec.components}", key: "${c.name}"}`. `key` gives a text that is
-    unique among the items and identifies the object.
+    It is written as `{c: "${self.spec.components}", key: "${c.name}"}`. `key` gives a string that is unique among the
+    items and identifies the object.
     """
 
     variable: str
@@ -541,6 +541,6 @@ SEVERAL_FORMS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
     ForEach: ForEach.of,
     GeneratedFields: GeneratedFields.of,
 }
-"""The functions that read a class from JSON, for classes with several forms: a text or a mapping, or keys of the
+"""The functions that read a class from JSON, for classes with several forms: a string or a mapping, or keys of the
 author's choice.
 """

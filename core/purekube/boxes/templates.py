@@ -23,7 +23,7 @@ OPENING: Final = "${"
 
 @attrs.frozen
 class TextPart:
-    """A part of a text: literal characters, or an expression. `at` is its position in the whole text."""
+    """A part of a string: literal characters, or an expression. `at` is its position in the whole text."""
 
     text: str
     at: int
@@ -31,7 +31,7 @@ class TextPart:
 
 
 def text_parts(text: str) -> list[TextPart]:
-    """Return the literal and the expression parts of a text, in order.
+    """Return the literal and the expression parts of a string, in order.
 
     Raises CelSyntaxError for an expression without an end, with its place in the whole text.
     """
@@ -68,8 +68,8 @@ def _end(text: str, begin: int) -> int:
 
 
 def whole_expression(text: str) -> TextPart | None:
-    """Return the expression if `text` as a whole is one expression `${…}`; None for any other text. One final newline,
-    which YAML's `|` adds, is ignored.
+    """Return the expression if `text` as a whole is one expression `${…}`; None for any other string. One final
+    newline, which YAML's `|` adds, is ignored.
     """
     found = text_parts(text.removesuffix("\n"))
     return found[0] if len(found) == 1 and found[0].is_expression else None

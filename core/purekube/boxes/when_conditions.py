@@ -216,7 +216,7 @@ def _quoted(value: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value of the box's file as CEL text; a text `${…}` becomes its expression in parentheses."""
+    """Return a value of the box's file as CEL text; a string `${…}` becomes its expression in parentheses."""
     match value:
         case str() if whole := _WHOLE.fullmatch(value.strip()):
             return f"({whole[1]})"
@@ -235,10 +235,10 @@ def _literal(value: Any) -> str:
 
 
 def all_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `when`: all of `texts` must be true. With no texts it is true."""
+    """Return the CEL text for `when`: all of `texts` must be true. With no strings it is true."""
     return " && ".join(f"({text})" for text in texts) or "true"
 
 
 def any_of(texts: Sequence[str]) -> str:
-    """Return the CEL text for `any`: at least one of `texts` must be true. With no texts it is true."""
+    """Return the CEL text for `any`: at least one of `texts` must be true. With no strings it is true."""
     return " || ".join(f"({text})" for text in texts) or "true"

@@ -471,7 +471,7 @@ def _macro_type(
 
 
 def _makes_text(left: CelType, right: CelType) -> bool:
-    """Report whether one operand is a text, and the other a value that the function `string` converts to text."""
+    """Report whether one operand is a string, and the other a value that the function `string` converts to text."""
     others = {left, right} - {types.STRING}
     return types.STRING in (left, right) and all(other.name in ("int", "uint", "double", "bool") for other in others)
 

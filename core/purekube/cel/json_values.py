@@ -39,9 +39,9 @@ def spend_for_parts(value: Any, budget: Budget) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a CEL value as JSON: times, durations and bytes become texts, a whole double becomes an integer.
+    """Return a CEL value as JSON: times, durations and bytes become strings, a whole double becomes an integer.
 
-    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is not a text.
+    Raises EvaluationError for a value that JSON cannot express, such as nan, a type or a key that is not a string.
     """
     match value:
         case None | bool() | str():

@@ -43,7 +43,7 @@ def no_overload() -> EvaluationError:
 
 
 def of_type(wanted: type[_T], value: Any) -> _T:
-    """Return `value` if it is of the type `wanted`; a boolean is no int here. Raises EvaluationError otherwise."""
+    """Return `value` if it is of the type `wanted`; a boolean is not an int here. Raises EvaluationError otherwise."""
     if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
         raise no_overload()
     return value

@@ -131,7 +131,7 @@ def negated(value: Any) -> Any:
 
 
 def arithmetic(operator: str, left: Any, right: Any, budget: Budget) -> Any:
-    """Return the result of CEL's `operator`: `+ - * / %` on numbers of one type, `+` on texts and lists, `+ -` on
+    """Return the result of CEL's `operator`: `+ - * / %` on numbers of one type, `+` on strings and lists, `+ -` on
     times.
 
     The length of a new text or list is subtracted from `budget`. Raises EvaluationError for operands of other types, an

@@ -108,7 +108,7 @@ def function(
 def table(*libraries: Iterable[Function]) -> dict[FunctionKey, Function]:
     """Return all functions of the `libraries` by their keys (`Function.key`).
 
-    If a method of lists and a method of texts have the same key, the target's type selects one of them at run time.
+    If a method of lists and a method of strings have the same key, the target's type selects one of them at run time.
     """
     out: dict[FunctionKey, Function] = {}
     for library in libraries:
@@ -164,7 +164,8 @@ def square_cost(*arguments: Any) -> int:
 
 
 def built(budget: Budget, value: Any) -> Any:
-    """Return `value`, a new value of an expression, after subtracting the length of a text, list or map from `budget`.
+    """Return `value`, a new value of an expression, after subtracting the length of a string, list or map from
+    `budget`.
 
     Raises LimitExceeded if too little of the budget remains.
     """
@@ -188,7 +189,7 @@ def _read(text: str) -> tuple[str, bool, int, Signature]:
 def _split(head: str) -> tuple[str, str, str]:
     """Split the head of a signature, such as `list($A).slice(int, int)`, into target, name and arguments.
 
-    The target is empty if the function is no method.
+    The target is empty if the function is not a method.
     """
     depth = 0
     open_at = len(head) - 1

@@ -257,7 +257,7 @@ class Composite:
     def pass_rules(self, now: Callable[[], datetime], entropy: Entropy) -> PassRules[Parent, Snapshot]:
         """Return the rules by which a reconcile pass over a parent of this kind reads, decides and writes.
 
-        `now` returns the time, and `entropy` the random texts for new objects.
+        `now` returns the time, and `entropy` the random strings for new objects.
         """
         return PassRules(
             self.kind,

@@ -284,7 +284,7 @@ def _seconds_until_due(live: LiveStatus, now: datetime) -> float:
 
 
 def _seconds_of_grace(parent: Parent, live: LiveStatus, desired: Iterable[DesiredCondition], now: datetime) -> float:
-    """Return for how many more seconds a parent keeps the status Ready although a child is not ready any more.
+    """Return for how many more seconds a parent keeps the status Ready although a child is no longer ready.
 
     The result is 0 or less if the new status need not wait. The delay applies to a parent that became Ready a short
     time ago. Without it, a child that flaps would cause a status write and an Event each time.

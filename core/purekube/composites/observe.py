@@ -69,8 +69,8 @@ async def add_children(reading: LiveReads, composite: Composite, parent: Parent,
 
 
 async def observe_live(api: KubeApi, composite: Composite, parent: Parent) -> Snapshot:
-    """Return a snapshot of what the decision about `parent` depends on: its children, the objects that the controller
-    only reads, and its namespace.
+    """Return a snapshot of everything on which the decision about `parent` depends: its children, the objects that the
+    controller only reads, and its namespace.
 
     They are read from the API server without a cache. Raises the errors of `KubeApi`.
     """

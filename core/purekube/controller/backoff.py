@@ -98,7 +98,7 @@ class Retry:
     why: str = ""
 
     def is_due(self, now: datetime) -> bool:
-        """Report whether a retry is pending and its time has come, also if the clock was set back meanwhile."""
+        """Report whether a retry is pending and its time has come, even if the clock was set back meanwhile."""
         return self.at is not None and has_come(self.at, now, self.wait)
 
     def failed(self, seconds: float, now: datetime, why: str = "") -> "Retry":

@@ -198,7 +198,7 @@ def _keys(path: Iterable[str]) -> tuple[str, ...]:
 class Fill:
     """A field that is filled with random text when an object is created, since a decision has no randomness.
 
-    `path` is a sequence of keys or a text such as `data.password`; the field itself may be absent. With `base64` the
+    `path` is a sequence of keys or a string such as `data.password`; the field itself may be absent. With `base64` the
     text is encoded as a Secret's `data` requires. Raises ValueError for a path without keys.
     """
 

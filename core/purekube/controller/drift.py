@@ -87,7 +87,7 @@ def _key_of(schema: Schema) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _same_quantity(live: Any, desired: Any) -> bool:
-    """Report whether two texts are the same quantity: the server rewrites quantities (1000m as 1, 1024Mi as 1Gi)."""
+    """Report whether two strings are the same quantity: the server rewrites quantities (1000m as 1, 1024Mi as 1Gi)."""
     first, second = parse_quantity(str(live)), parse_quantity(str(desired))
     return first is not None and first == second
 
@@ -114,7 +114,7 @@ def needs_apply(
 ) -> bool:
     """Report whether applying `desired` over `live` would change anything.
 
-    `schema` describes the whole object: which texts are quantities, and in which lists a key identifies the items, so
+    `schema` describes the whole object: which strings are quantities, and in which lists a key identifies the items, so
     that items of other managers are ignored. With `drops_empty` an absent field equals an empty value (false, 0,
     empty), because the server omits such values in built-in kinds. `encoded` may hold top-level fields of `desired` as
     canonical JSON, to save time.

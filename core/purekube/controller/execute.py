@@ -42,8 +42,8 @@ class PassRules(Generic[S, V]):
     `manager` is the field manager of all writes. `finalizer` is the one that decisions add or remove. `idempotent`
     promises that the next decision is empty once everything was written (REC-6). `rounds` limits the decisions in one
     pass. With `looks_up`, an object that the snapshot lacks is read live if its apply is refused, and the next decision
-    sees it; this is for caches that hold only labelled objects. `entropy`, the source of random texts, is needed if
-    objects are created with such texts.
+    sees it; this is for caches that hold only labelled objects. `entropy`, the source of random strings, is needed if
+    objects are created with such strings.
     """
 
     kind: Kind
@@ -279,7 +279,7 @@ async def _create(work: ReconcilePass[S, V], create: Create) -> bool:
 
 
 def _filled(create: Create, entropy: Entropy | None) -> Manifest:
-    """Return the manifest with newly drawn random texts. Raises ValueError if `entropy` is needed and None."""
+    """Return the manifest with newly drawn random strings. Raises ValueError if `entropy` is needed and None."""
     manifest = create.manifest
     for fill in create.fill:
         if entropy is None:

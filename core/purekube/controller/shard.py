@@ -29,7 +29,7 @@ class Shard:
 
     @classmethod
     def of(cls, text: str) -> "Shard":
-        """Parse a text such as `1/4`, the shard with index 1 of four. Raises ValueError with the required form."""
+        """Parse a string such as `1/4`, the shard with index 1 of four. Raises ValueError with the required form."""
         match = _TEXT.fullmatch(text)
         if match is None:
             raise ValueError("give I/N, such as 0/4 for the first of four")

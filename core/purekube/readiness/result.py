@@ -71,8 +71,8 @@ def mapping(value: Any, *path: str) -> Mapping[str, Any]:
 
 
 def number(where: Mapping[str, Any], key: str) -> int | None:
-    """Return the whole number under `key` of the JSON object `where`; None if the value is absent or no
-    whole number.
+    """Return the whole number under `key` of the JSON object `where`; None if the value is absent or not a whole
+    number.
     """
     value = where.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
@@ -88,7 +88,7 @@ def count(where: Mapping[str, Any], key: str, default: int = 0) -> int:
 
 
 def text(where: Mapping[str, Any], key: str) -> str:
-    """Return the text under `key` of `where`, shortened if it is long; "" if the value is absent or no text."""
+    """Return the text under `key` of `where`, shortened if it is long; "" if the value is absent or not a string."""
     value = where.get(key)
     return value[:_LONGEST] if isinstance(value, str) else ""
 

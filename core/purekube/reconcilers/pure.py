@@ -65,7 +65,7 @@ deleted.
 """
 
 AnyKind: TypeAlias = Kind | Resource[Any, Any] | str
-"""A kind, or for a built-in kind a text such as `apps/v1/Deployment` or `v1/Service`."""
+"""A kind, or for a built-in kind a string such as `apps/v1/Deployment` or `v1/Service`."""
 
 
 @attrs.frozen(eq=False)
@@ -191,7 +191,8 @@ def pure_reconciler(
 
 
 def as_kind(given: AnyKind) -> Kind:
-    """Return the kind that a Kind, a Resource or a text names. Raises ValueError if the text names no built-in kind."""
+    """Return the kind that a Kind, a Resource or a string names. Raises ValueError if the text names no built-in kind.
+    """
     if isinstance(given, Kind):
         return given
     if isinstance(given, Resource):

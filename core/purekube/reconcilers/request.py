@@ -44,7 +44,7 @@ class Cause(StrEnum):
 
 @attrs.frozen
 class Request(Generic[O, S]):
-    """A request to reconcile one object. `object` is its current state, also on a retry.
+    """A request to reconcile one object. `object` is its current state, even on a retry.
 
     If `deleting` is True, the controller must clean up; the finalizer is removed once a call returns a Result that has
     neither `requeue_after` nor `waiting`. `state` is the `Result.state` of the last call for this object in this

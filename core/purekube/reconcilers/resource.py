@@ -283,7 +283,7 @@ def check_names(kind: Kind, short_names: Sequence[str]) -> None:
 
 
 def _is_group(text: str) -> bool:
-    """Report whether a text is a domain name of two labels or more.
+    """Report whether a string is a domain name of two labels or more.
 
     Each label is matched alone, since a single pattern for the whole name would take time quadratic in its length.
     """

@@ -14,7 +14,7 @@ from purekube.regex.regex_syntax import parse
 _MOST_TRANSITIONS: Final = 2_000
 """The most transitions that a pattern's automaton keeps; beyond that all are discarded."""
 _EDGE: Final = ""
-"""The value for the missing character before the start and after the end of a text."""
+"""The stand-in for the character before the start or after the end of a string."""
 
 _Kernel = tuple[tuple[int, ...], bool, bool, bool]
 """The identity of an automaton's state: positions in the program, and three flags about the current place in the text.
@@ -52,7 +52,7 @@ class Pattern:
         return self._transitions
 
     def matches_in(self, text: str) -> bool:
-        """Report whether the pattern matches anywhere in a text."""
+        """Report whether the pattern matches anywhere in a string."""
         state = self._state(((0,), True, True, False))
         for character in text:
             try:

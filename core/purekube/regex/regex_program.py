@@ -110,7 +110,7 @@ class _Writer:
         """Write one copy of the body for each required and each optional match; without a limit, jump back to the last
         copy.
 
-        `x*` is written as `(?:x+)?`: where x prefers the empty text, so does `x*` (https://go.dev/issue/46123).
+        `x*` is written as `(?:x+)?`: where x prefers the empty string, so does `x*` (https://go.dev/issue/46123).
         """
         copies = (node.least or 1) if node.most is None else node.most
         begin, exits = len(self.code), list[int]()

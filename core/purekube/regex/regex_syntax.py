@@ -16,7 +16,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PatternError(ValueError):
-    """The error raised when a text is not a valid or not a supported pattern. `position` counts from 0."""
+    """The error raised when a string is not a valid or not a supported pattern. `position` counts from 0."""
 
     def __init__(self, problem: str, position: int) -> None:
         super().__init__(f"{problem} at {position}")
@@ -44,7 +44,7 @@ class Assertion:
 class Sequence:
     """A node of a pattern's syntax tree whose parts match one after the other.
 
-    Without parts it matches the empty text.
+    Without parts it matches the empty string.
     """
 
     parts: tuple["Node", ...]

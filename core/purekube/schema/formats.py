@@ -56,7 +56,7 @@ def matches_format(name: str, value: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_date_time(value: str) -> bool:
-    """Report whether a text is RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
+    """Report whether a string is RFC 3339 with a zone: `2026-01-01T00:00:00Z`."""
     # Go splits at each `t` and does not look at what follows a second one.
     day, *clock = value.lower().split("t")
     match = _TIME.fullmatch(clock[0]) if clock else None
@@ -66,7 +66,8 @@ def is_date_time(value: str) -> bool:
 
 
 def _is_micro_time(value: str) -> bool:
-    """Report whether a text is a MicroTime, as in Leases and Events: RFC 3339 with exactly six decimals of a second."""
+    """Report whether a string is a MicroTime, as in Leases and Events: RFC 3339 with exactly six decimals of a second.
+    """
     match = _TIME.fullmatch(value.lower().partition("t")[2])
     return is_date_time(value) and match is not None and len(match[4] or "") == 7
 
@@ -97,7 +98,7 @@ def _is_email(value: str) -> bool:
 
 
 def _is_hostname(value: str) -> bool:
-    """Report whether a text is a hostname as kube-openapi's pattern has it.
+    """Report whether a string is a hostname as kube-openapi's pattern has it.
 
     A name without a dot may have a dash as its second character only, so `my-host` is not a hostname. The last part of
     a name with dots has letters only, at least two: neither `a.b1` nor a name that ends with a dot is one.
@@ -138,7 +139,7 @@ def _is_base64(value: str) -> bool:
 
 
 def _address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return the address in a text, which may have leading zeros in decimal parts and no zone; None if it is not one.
+    """Return the address in a string, which may have leading zeros in decimal parts and no zone; None if it is not one.
 
     The API server parses such addresses as Go did before 1.17 (k8s.io/utils: net/parse.go, ParseIPSloppy).
     """
@@ -181,7 +182,7 @@ def _is_rgb_colour(value: str) -> bool:
 
 
 def _is_wordy_duration(value: str) -> bool:
-    """Report whether a text has a number with a unit, such as `3 days`, anywhere in it.
+    """Report whether a string has a number with a unit, such as `3 days`, anywhere in it.
 
     The long units may have any ending (`secs`, `minutes`), the short ones none. A number that does not fit into 64 bits
     makes the whole text invalid.

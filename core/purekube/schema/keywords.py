@@ -68,9 +68,9 @@ class KeywordReader:
             return None
 
     def mapping(self, raw: Mapping[str, Any], key: str, path: str) -> Mapping[str, Any]:
-        """Return the JSON object under `key` of the schema node `raw`; {} if the value is absent or no object.
+        """Return the JSON object under `key` of the schema node `raw`; {} if the value is absent or not an object.
 
-        A value that is no object is recorded as a problem of the node at `path`.
+        A value that is not an object is recorded as a problem of the node at `path`.
         """
         value = raw.get(key) or {}
         if isinstance(value, Mapping):
@@ -98,7 +98,8 @@ _Walk = Callable[[Any, str], Iterator[str]]
 
 
 def mistyped_keywords(schema: Any, path: str) -> Iterator[str]:
-    """Yield a text `path: reason` for each keyword whose value has the wrong type, depth first. Null counts as absent.
+    """Yield a string `path: reason` for each keyword whose value has the wrong type, depth first. Null counts as
+    absent.
 
     `path` is the place of the node `schema` in the whole schema. Unknown keywords are not reported.
     """

@@ -46,7 +46,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 def parts_of(items: Any) -> frozenset[int]:
-    """Return Python's `id` of each dict and list in the list `items`. The result is empty if `items` is no list.
+    """Return Python's `id` of each dict and list in the list `items`. The result is empty if `items` is not a list.
 
     By these ids, walks of a changed list find the items that it shares with the old list, and skip them.
     """

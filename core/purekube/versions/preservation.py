@@ -50,7 +50,7 @@ class Loss:
         ).removeprefix(".")
 
     def values(self) -> tuple[str, str]:
-        """Return the value before and after the round trip as texts, for a message."""
+        """Return the value before and after the round trip as strings, for a message."""
         was, became = ("nothing" if one is _ABSENT else repr(one) for one in (self.was, self.became))
         return was, became
 
@@ -239,7 +239,8 @@ def _entry(one: Loss) -> dict[str, Any]:
 def read(text: Any) -> list[Loss]:
     """Return the values that a conversion has lost, from `text`, the content of the `preservation_annotation`.
 
-    The function `written` made this text. Damaged entries are left out; the result is empty if `text` is no JSON list.
+    The function `written` made this text. Damaged entries are left out; the result is empty if `text` is not a JSON
+    list.
     """
     if not isinstance(text, str):
         return []

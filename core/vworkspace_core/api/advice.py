@@ -101,7 +101,7 @@ VALUES_MISSING: Final = values_missing()
 
 
 GIVEN_UP: Final = given_up()
-"""The remedy for Stalled=True, also if its reason comes from Flux and has no entry in `ADVICE`."""
+"""The remedy for Stalled=True, even if its reason comes from Flux and has no entry in `ADVICE`."""
 
 _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.VALIDATION_FAILED: Advice(_SPEC),

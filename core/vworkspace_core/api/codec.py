@@ -104,7 +104,7 @@ def unstructure(value: Any) -> dict[str, Any]:
 def _read(cls: type[T], manifest: Manifest) -> T:
     """Read a manifest as an object of the class `cls`, as `structure` does.
 
-    Raises ValidationProblems also if parts of the manifest were cut off because they are nested too deeply.
+    Raises ValidationProblems even if only parts of the manifest were cut off because they are nested too deeply.
     """
     if cut := too_deep(manifest):
         raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))

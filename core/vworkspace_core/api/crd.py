@@ -94,7 +94,7 @@ def crd_manifest(cls: type[Any]) -> dict[str, Any]:
 
 
 def cell(kind: Kind, column: Column, manifest: Manifest) -> str:
-    """Return the text that `kubectl get` shows for an object in a column, or an empty text if the object's kind has no
-    such column.
+    """Return the text that `kubectl get` shows for an object in a column, or an empty string if the object's kind has
+    no such column.
     """
     return text_at(manifest, column.json_path) if column in COLUMNS.get(kind, ()) else ""

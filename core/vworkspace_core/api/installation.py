@@ -94,7 +94,7 @@ def installation_of(account: Manifest | None, namespace: str, *, agent: bool) ->
 
 
 def managing_tool(manifest: Manifest | None) -> tuple[InstallTool, str, str]:
-    """Return three texts: the outermost tool that manages an object, and name and namespace of the tool's own object.
+    """Return three strings: the outermost tool that manages an object, and name and namespace of the tool's own object.
 
     A name or namespace that is unknown is empty. For an object that Helm installed on behalf of Flux the tool is Flux,
     since such objects are changed in Git.

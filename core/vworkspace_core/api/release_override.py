@@ -67,7 +67,7 @@ _BETWEEN = "-"
 
 
 def spec_hash(spec: ApplicationInstanceSpec) -> str:
-    """Return a text with two hashes, of the spec's chart and of its values, by which a later change of either is
+    """Return a string with two hashes, of the spec's chart and of its values, by which a later change of either is
     recognized.
 
     The field `suspend` is not included.

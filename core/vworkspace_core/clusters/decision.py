@@ -52,8 +52,8 @@ An operator without an agent removes them from the Cluster.
 def strictest_policy(base: Policy, clusters: Iterable[bytes], cluster_id: str) -> Policy:
     """Return the policy (limits on charts) `base`, restricted further by that of every Cluster object with this id.
 
-    `clusters` are the JSON of the Cluster objects that exist, in any order. A deleted Cluster restricts nothing any
-    more, since only an administrator of the cluster may delete it.
+    `clusters` are the JSON of the Cluster objects that exist, in any order. A deleted Cluster no longer restricts
+    anything, since only an administrator of the cluster may delete it.
     """
     return _together(
         base, frozenset(policy for cluster in clusters if (policy := _policy_of(cluster, cluster_id)) is not None)
@@ -273,9 +273,10 @@ def wanted_conditions(inventory: ClusterInventory, previous: Sequence[Condition]
 
 
 def _troubles(agent: AgentReport, previous: Sequence[Condition]) -> Iterator[DesiredCondition]:
-    """Yield ClockSkew and JobsBlocked, each True while the agent reports its trouble, and False once that is over.
+    """Yield the conditions ClockSkew and JobsBlocked: True while the agent reports the trouble, and False once it is
+    over.
 
-    A condition that is missing in `previous`, the present conditions, is only added when the trouble begins.
+    A condition that `previous`, the present conditions, lacks is added only when its trouble begins.
     """
     for type_, message, bad, good in (
         (Type.CLOCK_SKEW, agent.apart, Reason.CLOCKS_DIFFER, Reason.CLOCKS_AGREE),

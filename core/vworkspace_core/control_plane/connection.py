@@ -32,7 +32,7 @@ class RetryPace:
     failures: int = 0
 
     def succeeded(self) -> "RetryPace":
-        """Return the pace after a success, which has no failures."""
+        """Return the pace after a success, which resets the number of failures."""
         return self if self.failures == 0 else RetryPace()
 
     def failed(self, error: OperatorError, jitter: float) -> tuple["RetryPace", float]:

@@ -296,7 +296,7 @@ def on_secret_read(state: CredentialState, stored: StoredCredential) -> Credenti
 def registrable(state: CredentialState, event: r.BootstrapToken) -> CredentialStep:
     """Return the new state and effects after the one-time token for registration was found, replaced or removed.
 
-    If a registration is under way, it begins again with the token in `event`, or ends if there is no token any more.
+    If a registration is under way, it begins again with the token in `event`, or ends if there is no longer a token.
     Otherwise the token is only kept in the state.
     """
     news = event != state.bootstrap

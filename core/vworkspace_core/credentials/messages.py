@@ -36,7 +36,7 @@ class RotationRequested:
 class ClusterRequests:
     """The event that has all rotations (replacements) of the agent's credential that the Cluster object requests now.
 
-    Each request is a text `cluster/<uid>/<generation>`.
+    Each request is a string `cluster/<uid>/<generation>`.
     """
 
     requests: tuple[str, ...]
@@ -44,7 +44,7 @@ class ClusterRequests:
 
 @attrs.frozen
 class BootstrapToken:
-    """The event that a one-time token for registration was found. The token is empty if there is none any more."""
+    """The event that a one-time token for registration was found. The token is empty if there is no longer one."""
 
     token: str = attrs.field(default="", repr=False)
     cluster_id: str = ""

@@ -50,8 +50,9 @@ class CredentialKey(StrEnum):
 class StoredCredential:
     """The tokens and rotation records that the credentials Secret holds.
 
-    `requested` names the request whose rotation is under way. A request is a text such as `job/<key>`. `served` has the
-    requests that were served last: it maps the part before the slash, such as `job`, to hashes of the parts after it.
+    `requested` names the request whose rotation is under way. A request is a string such as `job/<key>`. `served` has
+    the requests that were served last: it maps the part before the slash, such as `job`, to hashes of the parts after
+    it.
     """
 
     token: str = attrs.field(default="", repr=False)
@@ -62,7 +63,7 @@ class StoredCredential:
     served: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
 
     def has_served(self, request: str) -> bool:
-        """Report whether a recorded rotation has served `request`, a text such as `job/<key>`."""
+        """Report whether a recorded rotation has served `request`, a string such as `job/<key>`."""
         sort, _, what = request.partition("/")
         return content_hash(what) in self.served.get(sort, ())
 
@@ -86,7 +87,7 @@ class Credentials:
     """The credentials with which the operator calls the control plane, and the keys that both use to check messages.
 
     A `repr` shows no secret. `token` is the token in use, `stored` the Secret's record of tokens. Certificates and keys
-    are PEM texts (`signing_key` and `decryption_key` may be JWK), empty if absent. `approval_secret` is the key by
+    are PEM strings (`signing_key` and `decryption_key` may be JWK), empty if absent. `approval_secret` is the key by
     which approvals are verified.
     """
 
@@ -135,7 +136,7 @@ def credentials_of(secret: Manifest) -> Credentials:
 def stored_credential(secret: Manifest) -> StoredCredential:
     """Return the tokens, their times and the rotation requests that `secret` records.
 
-    Absent or malformed texts are empty, and times None. Never raises.
+    Absent or malformed strings are empty, and times None. Never raises.
     """
     annotations = metadata(secret).get("annotations")
     return StoredCredential(

@@ -61,7 +61,7 @@ class CallKey:
     """The key of a cached function call: the function and its arguments.
 
     Specs are compared by identity, which is cheap and sufficient, since `api.codec` returns the same object for equal
-    specs. Other arguments except texts are compared by identity too, because comparing their content would cost more
+    specs. Other arguments except strings are compared by identity too, because comparing their content would cost more
     than the cache saves.
     """
 

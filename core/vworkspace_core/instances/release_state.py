@@ -270,7 +270,7 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
     """Return the release state ChartUnreachable if the chart cannot be fetched, or None otherwise.
 
-    Flux also reports a bare SourceNotReady during the first fetch of a source; within a grace period that is no
+    Flux also reports a bare SourceNotReady during the first fetch of a source; within a grace period that is not a
     failure.
     """
     failure = source_failure(observed.source) or chart_failure(observed)

@@ -303,7 +303,7 @@ def _is_overtaken(job: JobState, by: JobState) -> bool:
 
 
 def _is_replay(job: JobState) -> bool:
-    """Report whether another job had the effect of `job` before. Such a job supersedes no other job."""
+    """Report whether an earlier job already had the effect of `job`. Such a job supersedes no other job."""
     return job.result is not None and job.result.outcome is JobOutcome.NOOP
 
 

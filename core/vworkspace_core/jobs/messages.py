@@ -288,7 +288,7 @@ class CancelOperation:
 class DeleteForJob:
     """The effect that deletes the object with this uid for a control plane's job.
 
-    The answer is DeleteSent (also if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
+    The answer is DeleteSent (even if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
     """
 
     job_id: str

@@ -318,7 +318,7 @@ def _authentic(claim: str, secret: bytes) -> Mapping[str, Any] | Flaw:
 def _id(value: Any) -> str:
     """Return `value`, the approval's id (`rid`) in a claim, as text.
 
-    The result is empty if the value is neither a number nor a text.
+    The result is empty if the value is neither a number nor a string.
     """
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)

@@ -90,7 +90,7 @@ def phase_row(
 def row_of(rows: tuple[Row, ...], phase: Any, *, unknown: str) -> Row:
     """Return the row in `rows`, an engine's table, for the phase `phase` of the engine object (such as a Job).
 
-    If `phase` has no row or is not a text, return the row for the phase `unknown`.
+    If `phase` has no row or is not a string, return the row for the phase `unknown`.
     """
     by_phase = {row.phase: row for row in rows}
     return by_phase.get(phase, by_phase[unknown]) if isinstance(phase, str) else by_phase[unknown]

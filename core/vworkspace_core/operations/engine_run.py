@@ -94,7 +94,7 @@ class _Run:
     def decide(self) -> Decision:
         """Return the decision (the writes to make) for the present state of the engine object (such as a Job).
 
-        The object exists, has disappeared, or is not created yet. The engine helm needs no such object.
+        The object may exist, have disappeared, or not exist yet. The engine helm creates none.
         """
         known = self.operation.status.engine_ref
         if known is None or not self.engine.made_kinds:
@@ -237,7 +237,7 @@ class _Run:
     def _created(self) -> Decision:
         """Return the decision that creates the engine object (such as a Job) which the Operation's status names.
 
-        If the run must not begin any more, the decision ends the run.
+        If the run may no longer begin, the decision ends the run.
         """
         status = self._last_seen()  # the message of a refused create, if there was one
         status = attrs.evolve(status, message=f"nothing was created; {status.message}".removesuffix("; "))

@@ -136,7 +136,7 @@ PARAMETER_FORMS: Final[Mapping[str, Form]] = {
         (COUNT, "be a number", "5", True),
     )
 }
-"""The forms of text parameters, by regular expression, each with the message for a text that does not match.
+"""The forms of text parameters, by regular expression, each with the message for a string that does not match.
 
 The message repeats the text, except for arguments of workflows, which may be secrets.
 """

@@ -191,7 +191,7 @@ _Validator: Final = extend(  # type: ignore[no-untyped-call]
 
 
 def schema_problems(schema: Any, path: str) -> tuple[Problem, ...]:
-    """Return the reasons why `schema` is no self-contained JSON Schema of draft 2020-12; empty if it is one.
+    """Return the reasons why `schema` is not a self-contained JSON Schema of draft 2020-12; empty if it is one.
 
     `path` is the path of the schema in messages.
     """

@@ -31,13 +31,13 @@ _LONGEST_NAME: Final = 128
 def small_outputs(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return `given`, an engine's outputs, without lists and without maps inside maps.
 
-    At most `MOST_OUTPUTS` entries are kept, and texts are cut at `LONGEST_OUTPUT` characters.
+    At most `MOST_OUTPUTS` entries are kept, and strings are cut at `LONGEST_OUTPUT` characters.
     """
     return {name: _small(value) for name, value in _few(given) if not isinstance(value, list)}
 
 
 def _small(value: Any) -> Any:
-    """Return `value` with long texts cut. If it is a mapping, nested mappings and lists in it are left out."""
+    """Return `value` with long strings cut. If it is a mapping, nested mappings and lists in it are left out."""
     if isinstance(value, Mapping):
         return {name: _small(part) for name, part in _few(value) if not isinstance(part, Mapping | list)}
     return value[:LONGEST_OUTPUT] if isinstance(value, str) else value
@@ -52,7 +52,7 @@ class WantedStatus:
     """The desired status of an Operation, from which its conditions and fields are written.
 
     A condition that is None here is left out of the status, with two exceptions: a present condition Accepted is kept,
-    and a present condition Blocked becomes False. Times are RFC 3339 texts.
+    and a present condition Blocked becomes False. Times are RFC 3339 strings.
     """
 
     phase: Phase

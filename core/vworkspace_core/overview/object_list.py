@@ -23,7 +23,7 @@ DENSE_PAGE_SIZE: Final = 200
 _MOST_NEEDS: Final = 3
 """The maximum number of objects that the headline names."""
 _LONGEST: Final = 240
-"""The maximum length of a text in a row in bytes. The page of the object shows the whole message."""
+"""The maximum length of a string in a row in bytes. The page of the object shows the whole message."""
 _LONGEST_COMMAND: Final = 4096
 """The maximum length of a command in bytes, and of a message that may contain one: half a command is of no use."""
 _MOST_CHOICES: Final = 200
@@ -69,7 +69,7 @@ class ListRow:
 class ListQuery:
     """The filters of a request for the object list. An empty filter matches every row.
 
-    `text` is searched for in names, reasons and messages. `needs` selects objects that need a person. `dense` is no
+    `text` is searched for in names, reasons and messages. `needs` selects objects that need a person. `dense` is not a
     filter, but shows one short line for each object.
     """
 

@@ -287,7 +287,7 @@ def _with_cells(summary: Summary, manifest: Manifest) -> Summary:
 
 
 def _revisions(kind: Kind, manifest: Manifest) -> tuple[str, str]:
-    """Return two texts: the desired and the present revision of an applied box, or of an object of a box.
+    """Return two strings: the desired and the present revision of an applied box, or of an object of a box.
 
     They are empty if unknown. While objects of a box still have to be moved to a revision, the box's present revision
     is a count such as `3/5`.

@@ -267,7 +267,7 @@ class TraceRecorder:
         """Record a pass over the object `ref` that ended at `now`, and yield its OpenTelemetry span if that is traced.
 
         An object is traced from a change of its spec until it is settled, for example ready. The pass took `seconds`.
-        `result` is its outcome and `writes` are its writes, as texts; `error` says why it failed, or is empty.
+        `result` is its outcome and `writes` are its writes, as strings; `error` says why it failed, or is empty.
         """
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:

@@ -237,7 +237,7 @@ def _made_from(ref: ObjectRef, live: Manifest, objects: Iterable[ObjectRef]) -> 
 def _deployed(live: Manifest) -> str:
     """Return chart and version of the release that Helm records as deployed, as one text.
 
-    Return an empty string if there is none, or if `live` is no HelmRelease.
+    Return an empty string if there is none, or if `live` is not a HelmRelease.
     """
     chart = deployed_chart(live)
     return f"{chart.name} {chart.version}" if chart is not None else ""

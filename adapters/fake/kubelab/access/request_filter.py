@@ -129,7 +129,7 @@ class RequestFilter:
     def review(self, kind: str, body: Any, caller: Caller) -> Reply:
         """Return the reply to `body`, an access review of the kind `kind` that `caller` sent: the body with a status.
 
-        Raises ApiFailure: 400 for a body that is no object, 422 for a SubjectAccessReview without user and group.
+        Raises ApiFailure: 400 for a body that is not an object, 422 for a SubjectAccessReview without user and group.
         """
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")

@@ -38,7 +38,7 @@ Definition: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """A safe loader that reads an unquoted time as a text, as kubectl does."""
+    """A safe loader that reads an unquoted time as a string, as kubectl does."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
         first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(":timestamp")]

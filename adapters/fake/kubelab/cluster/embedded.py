@@ -45,9 +45,9 @@ class EmbeddedCluster:
     ) -> "EmbeddedCluster":
         """Return a cluster with these CRDs installed. CRDs of the simulated controllers are added if `crds` lacks them.
 
-        `simulate` names the simulated controllers, in a list or in a text with commas. With `rbac`, the cluster's roles
-        and bindings are enforced. `behaviour` says which actions of the simulated controllers fail: the path of a YAML
-        file, or its content as a mapping. Raises KubelabError for a CRD that is refused, a simulator that does not
+        `simulate` names the simulated controllers, in a list or in a string with commas. With `rbac`, the cluster's
+        roles and bindings are enforced. `behaviour` says which actions of the simulated controllers fail: the path of a
+        YAML file, or its content as a mapping. Raises KubelabError for a CRD that is refused, a simulator that does not
         exist, and a behaviour that is wrong.
         """
         server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)

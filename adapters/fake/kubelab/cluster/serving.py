@@ -87,12 +87,12 @@ def serve(
     """Serve a new cluster until the block is left, from a thread with an event loop of its own.
 
     `crds` are manifests, files or folders of YAML. `simulate` names the simulated controllers to run
-    (`kubelab.SIMULATORS`, or `all`), in a list or in a text with commas. `behaviour` says which of their actions fail,
-    as a file or its content. `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens` maps
-    bearer tokens to callers; the first is the user of the kubeconfig's current context. Without `tokens` every caller
-    is the administrator. With `rbac`, roles and bindings decide what callers may do. The server listens on `host` and
-    `port`; port 0 takes a free port. `services` maps (namespace, name) of services to base URLs, for admission
-    webhooks.
+    (`kubelab.SIMULATORS`, or `all`), in a list or in a string with commas. `behaviour` says which of their actions
+    fail, as a file or its content. `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens`
+    maps bearer tokens to callers; the first is the user of the kubeconfig's current context. Without `tokens` every
+    caller is the administrator. With `rbac`, roles and bindings decide what callers may do. The server listens on
+    `host` and `port`; port 0 takes a free port. `services` maps (namespace, name) of services to base URLs, for
+    admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """

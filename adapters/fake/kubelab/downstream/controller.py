@@ -67,7 +67,7 @@ class ObjectView:
         return self.now + timedelta(seconds=seconds)
 
     def timestamp(self) -> str:
-        """Return the current time as a text in the format of status fields."""
+        """Return the current time as a string in the format of status fields."""
         return format_time(self.now)
 
     def all_of(self, kind: Kind, namespace: str | None = None) -> Iterator[tuple[ObjectRef, Manifest]]:

@@ -35,7 +35,7 @@ def is_range(reference: str) -> bool:
 def newest_within(desired: str, versions: Iterable[str]) -> str | None:
     """Return the newest of `versions` that satisfies every comparison of the range `desired`, or None if none does.
 
-    Raises ValueError for a part that is no comparison. Ranges with `^`, `~` and `||` are not simulated.
+    Raises ValueError for a part that is not a comparison. Ranges with `^`, `~` and `||` are not simulated.
     """
     bounds = [_bound(part) for part in desired.replace(",", " ").split() if part != "*"]
     fitting = [item for item in versions if all(_COMPARED[sign](_numbers(item), least) for sign, least in bounds)]
@@ -59,8 +59,8 @@ def _numbers(version: str) -> tuple[int, ...]:
 def chart_version_of_tag(tag: str) -> str:
     """Return the version of the chart that was pushed under `tag`.
 
-    Registries refuse `+`, so tags have `_` in its place. A tag that is no version (`latest`) does not show the chart's
-    version; such charts are simulated as 0.1.0.
+    Registries refuse `+`, so tags have `_` in its place. A tag that is not a version (`latest`) does not show the
+    chart's version; such charts are simulated as 0.1.0.
     """
     # OCI allows no `+` in a tag; Helm pushes `_` in its place (Helm: pkg/registry/reference.go).
     version = tag.replace("_", "+")

@@ -36,7 +36,7 @@ class OutcomeKind(StrEnum):
     An uninstall has removed everything by then, and fails nevertheless.
     """
     RENDER_ERROR = "render-error"
-    """Templates do not render: no release is stored, no failure counted, retried with backoff for ever."""
+    """Templates do not render: no release is stored, no failure counted, retried with backoff forever."""
     VALUES_ERROR = "values-error"
     """The values violate the chart's schema; the consequences are those of RENDER_ERROR."""
 
@@ -111,7 +111,7 @@ class SourceFault(StrEnum):
     INVALID_URL = "invalid-url"
     """The URL cannot be parsed: the source stalls with URLInvalid."""
     CORRUPT = "corrupt"
-    """The answer is no index, or has no chart layer."""
+    """The answer is not an index, or has no chart layer."""
 
 
 @attrs.frozen
@@ -206,7 +206,7 @@ class FluxBehaviour:
     """All settings of the simulated Flux controllers. Times are seconds.
 
     `published` has the existing versions of charts; a chart without an entry exists in every version. `digest_salts`
-    maps `<url>:<tag>` to a text; a new text changes the tag's digest, as if the tag was pushed again. A new
+    maps `<url>:<tag>` to a string; a new text changes the tag's digest, as if the tag was pushed again. A new
     `index_revision` changes the index of every Helm repository, as publishing a chart does. `drifted` maps
     `<namespace>/<HelmRelease>` to the resources that were changed by hand. Each is `<kind>/<namespace>/<name>`, and may
     end with `#` and the JSON pointer of the changed field, for rules of `driftDetection.ignore`. `hooks` maps a chart

@@ -254,7 +254,7 @@ class Draft:
             self.status["lastHandledReconcileAt"] = token
 
     def timestamp(self) -> str:
-        """Return the current simulated time as a text in the format of times in a status (RFC 3339)."""
+        """Return the current simulated time as a string in the format of times in a status (RFC 3339)."""
         return format_time(self.now)
 
     def sleep(self, seconds: float) -> PassStep[None]:

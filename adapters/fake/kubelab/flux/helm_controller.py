@@ -110,7 +110,7 @@ def _prepare(draft: Draft, spec: HelmSpec, dependency_requeue: float) -> "PassSt
 def _recover(draft: Draft) -> None:
     """Set Ready to Unknown if it still reports that a source, artifact, dependency or value is missing.
 
-    The function is called when none of them is missing any more.
+    The function is called when all of them exist again.
     """
     reason = (condition(draft.object, READY) or {}).get("reason")
     if reason in ("DependencyNotReady", "ArtifactFailed", "SourceNotReady", "ValuesError"):

@@ -52,7 +52,7 @@ class StoreReleases(Question[None]):
 class FindDrift(Question[Sequence[str]]):
     """A request for the resources of the HelmRelease `owner` that were changed by hand, without Helm (drift).
 
-    The answer is a sequence of texts, in the form of `FluxBehaviour.drifted`: `<kind>/<namespace>/<name>`, possibly
+    The answer is a sequence of strings, in the form of `FluxBehaviour.drifted`: `<kind>/<namespace>/<name>`, possibly
     with `#` and the JSON pointer of the changed field.
     """
 

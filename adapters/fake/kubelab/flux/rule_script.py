@@ -100,7 +100,8 @@ class Script:
         """Return the chart version that the tag or range in `request` selects, or None if that version is not
         published.
 
-        For a digest, return the version under which the digest was pushed, or an empty text if that version is unknown.
+        For a digest, return the version under which the digest was pushed, or an empty string if that version is
+        unknown.
         """
         desired = request.version
         if desired.startswith("sha256:"):

@@ -45,7 +45,7 @@ def fields_of(message: bytes) -> Iterator[Field]:
 
 
 def text_field(number: int, value: str | bytes) -> bytes:
-    """Return the encoded protobuf field with the field number `number` and the value `value`, a text or bytes."""
+    """Return the encoded protobuf field with the field number `number` and the value `value`, a string or bytes."""
     raw = value.encode() if isinstance(value, str) else value
     return _encoded(number << 3 | _BYTES) + _encoded(len(raw)) + raw
 
@@ -122,7 +122,7 @@ _MESSAGES: Final[Mapping[str, str]] = {
 """The fields of each message, as in Kubernetes' `.proto` files: number, JSON name, and type, by default `text`.
 
 A type with `*` is that of a repeated field, which becomes a list in JSON; one with `{}` is that of the values of a map
-from texts; one with `?` leaves the field out if it is 0 or false, as its JSON does. The members of a field with the
+from strings; one with `?` leaves the field out if it is 0 or false, as its JSON does. The members of a field with the
 name `-` are members of the message itself in JSON.
 """
 _ROLE: Final = "2 rules PolicyRule*"

@@ -197,7 +197,7 @@ class Collector:
     def _in_circle(self, record: Record) -> bool:
         """Report whether a dependent of the object in `record` is being deleted in the foreground.
 
-        If so, the object and the dependent could wait for each other's deletion for ever.
+        If so, the object and the dependent could wait for each other's deletion forever.
         """
         dependents = (self._store.get(*node) for node in self._dependents.get(record.uid, ()))
         return any(

@@ -186,7 +186,7 @@ PLAIN_DELETE: Final = DeleteOptions()
 class Reply:
     """The server's answer to a request: one object, or the Status of a deletion, as JSON bytes.
 
-    `status` is the HTTP status. `warnings` are texts for Warning headers.
+    `status` is the HTTP status. `warnings` are strings for Warning headers.
     """
 
     status: int

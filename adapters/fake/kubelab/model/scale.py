@@ -51,7 +51,7 @@ def _rule_text(rule: Mapping[str, Any]) -> str:
 def replicas_of(scale: Manifest, name: str) -> int:
     """Return `spec.replicas` of a Scale of the object `name`, 0 if absent.
 
-    Raises ApiFailure 400 for what is no Scale of this object, and 422 for a negative number.
+    Raises ApiFailure 400 for what is not a Scale of this object, and 422 for a negative number.
     """
     spec = scale.get("spec") or {}
     replicas = spec.get("replicas", 0) if isinstance(spec, Mapping) else None

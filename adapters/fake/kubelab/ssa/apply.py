@@ -193,7 +193,7 @@ def track_update(
     """Return `after` with managedFields that record what the manager of `write` changed since `before`.
 
     `before` is None for a new object. The manager becomes the only owner of every field that it changed (S-47), and
-    does not own fields that it did not change (S-48). Removed fields have no owner any more (S-49). `managers` are the
+    does not own fields that it did not change (S-48). Removed fields no longer have an owner (S-49). `managers` are the
     entries to start from. An existing object without entries is not tracked until its first apply (S-54, S-68). If list
     items cannot be distinguished, ownership stays as it is, because validation will refuse the object. If a conversion
     adds fields that the other version does not have, the object loses all ownership, as on kube-apiserver.

@@ -20,7 +20,7 @@ _ORDER: Final = {"f": 0, "k": 1, "v": 2, "i": 3}
 
 
 class PathError(ValueError):
-    """The error of a malformed path element: a text in managedFields that names no field or list item."""
+    """The error of a malformed path element: a string in managedFields that names no field or list item."""
 
 
 def field(name: str) -> str:
@@ -61,7 +61,7 @@ def _plain(value: Any) -> Any:
 def parse_element(text: str) -> str:
     """Return the canonical form of `text`, one path element in managedFields that a client sent.
 
-    Raises PathError if the text is no path element.
+    Raises PathError if the text is not a path element.
     """
     kind, colon, rest = text.partition(":")
     if text == ".":

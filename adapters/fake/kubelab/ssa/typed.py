@@ -28,7 +28,7 @@ _BY_TYPE: Final = {
 class ItemError(ValueError):
     """The error of a list item that cannot be distinguished from others.
 
-    The item of a map list lacks a key field, or the item of a set is no scalar.
+    The item of a map list lacks a key field, or the item of a set is not a scalar.
     """
 
 

@@ -179,7 +179,7 @@ def watch_version(options: ListOptions) -> int | None:
     """Return the resourceVersion from which a watch starts, or None if the watch starts with all objects.
 
     A watch without a resourceVersion, or from 0, starts with all objects. Raises ApiFailure with status 500 if the
-    resourceVersion is no number, as kube-apiserver answers (W-02).
+    resourceVersion is not a number, as kube-apiserver answers (W-02).
     """
     if not options.resource_version:
         return None

@@ -175,7 +175,7 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
 
 
 def _pointer(text: Any) -> tuple[str, ...]:
-    """Return the steps of the JSON pointer `text`, as texts. Raises ApiFailure 422 if it is no JSON pointer."""
+    """Return the steps of the JSON pointer `text`, as strings. Raises ApiFailure 422 if it is not a JSON pointer."""
     if text == "":
         return ()
     if not isinstance(text, str) or not text.startswith("/"):
@@ -186,7 +186,7 @@ def _pointer(text: Any) -> tuple[str, ...]:
 def _index(steps: list[Any], text: str, *, last: int) -> int:
     """Return the list index that `text`, a step of a JSON pointer, names. A negative number counts from the end.
 
-    Raises ApiFailure 422 for any other text, and for an index above `last`.
+    Raises ApiFailure 422 for any other string, and for an index above `last`.
     """
     try:
         index = int(text)

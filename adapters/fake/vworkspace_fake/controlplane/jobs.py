@@ -115,7 +115,7 @@ class JobBook:
     def ack(self, cluster_id: str, job_id: str, now: datetime) -> None:
         """Record that the cluster has acknowledged a job, so that the job is not offered again.
 
-        A repeated acknowledgement is no error. Raises a 409 ApiRefusal for a job that already has a result.
+        A repeated acknowledgement is not an error. Raises a 409 ApiRefusal for a job that already has a result.
         """
         job = self._own(cluster_id, job_id)
         if job.result is not None:

@@ -38,7 +38,7 @@ class Registration:
 class TokenBook:
     """All tokens of a control plane. `mint` makes the text of a new token.
 
-    `lifetime` is how long a token is accepted after it was issued; None means for ever. After a rotation the old token
+    `lifetime` is how long a token is accepted after it was issued; None means forever. After a rotation the old token
     is accepted for the time `grace`. `now` is the clock.
     """
 

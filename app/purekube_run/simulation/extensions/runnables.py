@@ -42,7 +42,7 @@ class SameText:
     """
 
     def text(self, length: int, alphabet: str) -> str:
-        """Return a text that looks random, but is always the same for the same length and alphabet."""
+        """Return a string that looks random, but is always the same for the same length and alphabet."""
         return SeededEntropy(0).text(length, alphabet)
 
 

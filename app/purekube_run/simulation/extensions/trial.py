@@ -91,7 +91,7 @@ _CHANGES: Final = 2
 class BrokenLaw(Exception):
     """The error raised when a controller broke a law (required property).
 
-    It has the name of the law, a text about what was observed instead, and the timeline of the simulated cluster
+    It has the name of the law, a description of what was observed instead, and the timeline of the simulated cluster
     (what happened in it, with times).
     """
 

@@ -106,10 +106,10 @@ def _lines(checked: _Checked) -> Iterable[str]:
 
 
 def admitted(box: Box) -> str:
-    """Return a text with the number of rules and defaults that the CRD enforces, and the tasks of the box's webhook.
+    """Return a string with the number of rules and defaults that the CRD enforces, and the tasks of the box's webhook.
 
-    A webhook converts versions, checks rules that a CRD cannot check, and fills in computed fields. The text
-    is empty if the box has no rules or defaults in its CRD and needs no webhook.
+    A webhook converts versions, checks rules that a CRD cannot check, and fills in computed fields. The text is empty
+    if the box has no rules or defaults in its CRD and needs no webhook.
     """
     rules, defaults = sum(rule.in_crd for rule in box.rules), sum(mutation.is_default for mutation in box.mutations)
     in_crd = [amount(number, what) for number, what in ((rules, "rule"), (defaults, "default")) if number]
@@ -119,7 +119,7 @@ def admitted(box: Box) -> str:
 
 
 def summary(box: Box) -> str:
-    """Return a text that counts a box's resources, externals and drains.
+    """Return a string that counts a box's resources, externals and drains.
 
     Externals are objects that the box only reads, drains are resources that run before the others are deleted.
     """
@@ -131,7 +131,7 @@ def summary(box: Box) -> str:
 
 
 def order(box: Box) -> str:
-    """Return a text with the resource ids in the order in which they are applied, such as `; order: a b, then c`.
+    """Return a string with the resource ids in the order in which they are applied, such as `; order: a b, then c`.
 
     Here `a` and `b` are applied together, and `c` after them. The text is empty for a box without resources.
     """

@@ -52,10 +52,10 @@ def render_rbac(
     """Return the RBAC roles that the box in `file` needs, as YAML or JSON.
 
     `crds` are files with further CRDs. `options` has the namespaces in which the box may act, and its service account.
-    `former` names kinds of which the box creates no objects any more. If it is not empty, return only the roles to
-    delete the objects of these kinds. With `for_account` (NAMESPACE/NAME), return the roles of a ServiceAccount that
-    the box impersonates. `previous` is the file of an earlier definition of the box; it adds roles to delete objects of
-    the kinds that only that definition has. Raises CommandError for invalid input.
+    `former` names kinds of which the box no longer creates objects. If it is not empty, return only the roles to delete
+    the objects of these kinds. With `for_account` (NAMESPACE/NAME), return the roles of a ServiceAccount that the box
+    impersonates. `previous` is the file of an earlier definition of the box; it adds roles to delete objects of the
+    kinds that only that definition has. Raises CommandError for invalid input.
     """
     box, _ = _loaded(file, crds)
     kinds = former_kinds(former)
@@ -90,7 +90,7 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
     """Return the kinds that the values `texts` of the option `--former` name.
 
-    A value such as `Job/jobs.v1.batch` names a kind of which the box or controller creates no objects any more. Raises
+    A value such as `Job/jobs.v1.batch` names a kind of which the box or controller no longer creates objects. Raises
     CommandError for a malformed value.
     """
     kinds = {text: recorded_kinds(text) for text in texts}

@@ -68,7 +68,7 @@ class _Replayed:
 def moment_of(text: str, option: str) -> float:
     """Return a moment such as `0:41:07.5`, `41:07`, `61.4`, `10m` or `1h2m` in seconds.
 
-    Raises CommandError for any other text; its message names the command-line option `option`.
+    Raises CommandError for any other string; its message names the command-line option `option`.
     """
     if match := _MOMENT.fullmatch(text):
         hours, minutes, seconds = match.groups()

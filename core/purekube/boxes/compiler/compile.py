@@ -356,7 +356,7 @@ def examine(
 
 
 def _islands(paths: Set[VariablePath]) -> tuple[str, ...]:
-    """Return the paths whose type is unknown as sorted dotted texts.
+    """Return the paths whose type is unknown as sorted dotted strings.
 
     If both a path and a path below it are in the set, only the upper one is returned.
     """

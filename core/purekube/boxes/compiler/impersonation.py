@@ -29,7 +29,7 @@ Steps = tuple[str, ...]
 
 _ROLES: Final = frozenset(("subjects", "roleRef", "rules", "aggregationRule"))
 _TEXTS: Final = frozenset(("labels", "annotations", "matchLabels", "nodeSelector"))
-"""Fields that hold a map from arbitrary names to texts, and so give no power."""
+"""Fields that hold a map from arbitrary names to strings, and so give no power."""
 _DATA: Final[Mapping[Kind, tuple[Steps, ...]]] = {
     CONFIG_MAP: (("data",), ("binaryData",)),
     SECRET: (("data",), ("stringData",)),
@@ -253,7 +253,9 @@ class ImpersonatedTemplate:
     def _verdict(
         self, program: Program, steps: Steps, variables: Variables, schema: Schema | None, in_text: bool
     ) -> tuple[set[Power], Mapping[Steps, frozenset[Power]]]:
-        """Return the powers to refuse, and those to refuse later if a value gives them, by the keys of the value."""
+        """Return the powers to refuse now, and those to refuse later if a value gives them, by the keys within the
+        value.
+        """
         if in_text:  # a part of a text, or of a key, which may then be that of any field
             taint = attrs.evolve(taint_of(program.tree, variables.taints).whole, owned=False)
             key = bool(steps) and OPENING in steps[-1]

@@ -94,7 +94,7 @@ class ExpressionCompiler:
     def piece(
         self, piece: TextPart, path: str, variables: Variables, *, wanted: CelType | None = None, secret: bool = False
     ) -> BoxExpression | None:
-        """Compile an expression that is part of a text of the file; report an invalid expression and return None.
+        """Compile an expression that is part of a string of the file; report an invalid expression and return None.
 
         `path` is the path of the text in the file. `wanted` is the type that the value must have; None for any type.
         `secret` permits the value to reveal data of Secrets.
@@ -263,7 +263,7 @@ def _external(kind: Kind, metadata: Mapping[str, Any]) -> Taint:
 
 
 def origin_of(text: Any, *, literal: bool = False) -> Origin:
-    """Return who controls a text in a template.
+    """Return who controls a string in a template.
 
     These are the box's author, or the users who name or write the parent (object of the box's kind). With `literal`,
     any text that contains an expression counts as chosen by those users.

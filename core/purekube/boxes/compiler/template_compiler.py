@@ -187,7 +187,7 @@ class TemplateCompiler:
     def whole(
         self, text: str, path: str, variables: Variables, cel_type: CelType | None = None
     ) -> BoxExpression | None:
-        """Compile the text of a field that must be exactly one expression; report any other text as a problem and
+        """Compile the text of a field that must be exactly one expression; report any other string as a problem and
         return None.
 
         `path` is the path of the field in the file. `variables` are those that the expression may read. `cel_type` is

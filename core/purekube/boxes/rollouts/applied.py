@@ -437,7 +437,7 @@ def _orphaned(state: BoxState) -> Decision:
     """Return the decision (the writes to make) for a deleted box whose parents stay.
 
     It removes the box's finalizer from the parents (objects of the box's kind), and from the box itself when no parent
-    has it any more. The decision is empty while a controller still serves the parents.
+    has it any longer. The decision is empty while a controller still serves the parents.
     """
     name = finalizer_named(state.applied.metadata.name)
     held = [parent for parent in state.parents if name in parent.metadata.finalizers]

@@ -106,7 +106,7 @@ def _entry(key: str, value: Any, expressions: Iterator[BoxExpression]) -> str:
 
 def _joined(text: str, expressions: Iterator[BoxExpression]) -> str:
     """Return the CEL text that joins the parts of `text` with `+`. It begins with the empty string, so that an
-    expression whose value is no string fails.
+    expression whose value is not a string fails.
     """
     parts = text_parts(text)
     if not any(part.is_expression for part in parts):
@@ -165,7 +165,7 @@ def beyond_the_api_server(template: Template, type: CelType) -> Iterator[str]:
 def _unknown(node: Expression) -> Iterator[str]:
     """Yield the reason for each construct in `node` that boxes may use but the API server does not know.
 
-    Such constructs are `cel.bind`, and names of fields that are no identifiers.
+    Such constructs are `cel.bind`, and names of fields that are not identifiers.
     """
     if isinstance(node, Bind):
         yield "there is no cel.bind()"

@@ -25,7 +25,8 @@ _LONGEST: Final = 64
 
 
 def _address(text: str) -> Address | None:
-    """Return the IP address in a text; None if Kubernetes refuses it: a zone, IPv4 mapped to IPv6, or leading zeros."""
+    """Return the IP address in a string; None if Kubernetes refuses it: a zone, IPv4 mapped to IPv6, or leading zeros.
+    """
     try:
         if ":" in text:
             address = IPv6Address(text) if "%" not in text and len(text) <= _LONGEST else None
@@ -119,7 +120,7 @@ def _masked(network: Network) -> Network:
 
 
 def parse_url(text: str) -> Url | None:
-    """Return the URL in `text`, which must be absolute or a path that begins with a slash; None for any other text.
+    """Return the URL in `text`, which must be absolute or a path that begins with a slash; None for any other string.
 
     The results are those of Go: a URL such as `mailto:a@b` has an empty path, and a fragment (`#…`) is dropped.
     """
@@ -148,7 +149,7 @@ def _is_host(name: str) -> bool:
 
 
 def is_url(text: str) -> bool:
-    """Report whether a text is an absolute URL, or a path that begins with a slash."""
+    """Report whether a string is an absolute URL, or a path that begins with a slash."""
     return parse_url(text) is not None
 
 

@@ -71,7 +71,7 @@ def is_outline(manifest: Manifest) -> bool:
 
 def _small(members: Any, largest: int) -> dict[str, Any]:
     """Return the small members of a JSON object, at most 16. A member is small if its name and its JSON together are at
-    most `largest` long. The result is empty if `members` is no object.
+    most `largest` long. The result is empty if `members` is not an object.
     """
     items = members.items() if isinstance(members, Mapping) else ()
     small = ((name, value) for name, value in items if len(name) + len(_encode(value)) <= largest)

@@ -90,7 +90,7 @@ def holder_of(lease: Manifest | None) -> str:
 
 
 def lease_duration(lease: Manifest | None) -> float:
-    """Return the Lease's `leaseDurationSeconds`; 0 if it is absent or no number."""
+    """Return the Lease's `leaseDurationSeconds`; 0 if it is absent or not a number."""
     seconds = get_path(lease, "spec", "leaseDurationSeconds")
     return float(seconds) if isinstance(seconds, int | float) else 0.0
 

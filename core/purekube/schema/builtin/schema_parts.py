@@ -39,7 +39,7 @@ ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 def obj(words: str = "", /, **fields: OpenApi) -> OpenApi:
     """Return the schema of an object. `words` lists its fields, separated by spaces.
 
-    A word is the name of a field, which holds a text, or `name:type` with another type of `_TYPES`. A `!` after the
+    A word is the name of a field, which holds a string, or `name:type` with another type of `_TYPES`. A `!` after the
     name makes the field required. `fields` are the fields with other schemas; a trailing underscore in a name there is
     dropped (`from_`).
     """

@@ -165,7 +165,7 @@ def _title(node: Mapping[str, Any]) -> str:
 
 
 def _outputs(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the Workflow's output parameters, with secrets redacted and long texts cut."""
+    """Return the Workflow's output parameters, with secrets redacted and long strings cut."""
     parameters = get_path(status, "outputs", "parameters") or ()
     outputs = {
         str(get_path(parameter, "name")): str(get_path(parameter, "value"))[:_LONGEST_OUTPUT]
