@@ -122,7 +122,7 @@ class _Definition:
         self._present = PresenceChecks({"self": self._parent, **self._types()})
         self._items: dict[str, CelType] = {}
         self._combined: Mapping[str, str] = {}
-        """The iterators of the present resource by the fields of the combination that a box goes over."""
+        """The fields of the combination over which the box iterates, by the iterators of the present kro resource."""
 
     def box(self) -> ConvertedBox:
         """Return the box and the CRD of its kind."""

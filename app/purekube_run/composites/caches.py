@@ -25,7 +25,7 @@ OWNER: Final = "composite-owner"
 UID: Final = "composite-uid"
 """The name of the index of parents by their uid."""
 READS: Final = "composite-reads"
-"""The name of the index of parents by the externals (objects of other owners) that they read."""
+"""The name of the index that finds parents by the externals (objects of other owners) that the parents read."""
 
 _IDENTITY: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "deletionTimestamp")
 

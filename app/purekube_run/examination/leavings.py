@@ -33,7 +33,9 @@ class Leavings:
         return ref
 
     def holds(self, kind: Kind, namespace: str | None) -> None:
-        """Record that the operator, or a part that the examiner plays, puts finalizers on objects of this kind."""
+        """Record that objects of this kind get finalizers, from the operator or from a part that the examiner
+        simulates.
+        """
         self._held[namespace, kind] = None
 
     async def delete(self, ref: ObjectRef) -> None:

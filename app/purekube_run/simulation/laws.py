@@ -107,7 +107,7 @@ class Laws:
         self._renewed: dict[str, tuple[float, float]] = {}
         """The time at which each replica sent its last accepted renewal of a Lease, and its suspensions until then."""
         self._loudest = "the operator"
-        """The object of the last of them."""
+        """The object of the last write that broke the silence."""
         self.last_writes: dict[str, str] = {}
         """The last write of each object as text, by the object's name."""
         self._observers: defaultdict[GroupResource, list[tuple[Kind, Observe]]] = defaultdict(list)

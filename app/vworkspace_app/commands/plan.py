@@ -64,7 +64,7 @@ class PlanRequest:
 
 @attrs.frozen
 class Planned:
-    """The result of the command `plan`: a string and a one-line summary of the decision.
+    """The result of the command `plan`: its output and a one-line summary of the decision.
 
     `changes` is True if a write is planned. `is_blocked` is True if the object would be Blocked, Stalled or Failed.
     """

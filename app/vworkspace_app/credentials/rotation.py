@@ -71,7 +71,10 @@ class RotationManager:
         self._deadlines = Deadlines(clock, self._seconds_left, lambda: self._feed(Tick()))
         self._rejected = ""
         self.is_falling_back = False
-        """True while the token changes because the previous one was rejected: no reason to try sooner (PULL-7)."""
+        """True while the token changes only because the control plane rejected the previous one.
+
+        Such a change is not a reason to try sooner (PULL-7).
+        """
         self._before_start: list[r.CredentialEvent] = []
         secret.subscribe(self._secret_changed)
 

@@ -26,7 +26,7 @@ class ClusterLaws:
         self._stored = {TOKEN}
         """The tokens that the Secret has ever held."""
         self._seen: set[tuple[str, int]] = set()
-        """The processes that have written the status of the Cluster object, as replicas with the numbers of starts."""
+        """The processes that have written the Cluster object's status, each a replica and the number of its start."""
         laws.observe(SECRET, self._secret)
         laws.world.on_write.append(self._wrote)
         for replica in laws.operator_world.operators:

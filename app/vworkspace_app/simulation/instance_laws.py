@@ -37,19 +37,19 @@ class JobLaws:
         self._laws = laws
         self._world = laws.operator_world
         self._confirmed: set[str] = set()
-        """The keys whose instance was seen as the job asked for it."""
+        """The keys of jobs whose instance was seen in the state that the job requests."""
         self._gone: dict[str, float] = {}
         self._done: set[ObjectRef] = set()
-        """The Operations that were seen Succeeded."""
+        """The Operations that were seen in the phase Succeeded."""
         self._answered: set[str] = set()
         """The keys of jobs that were answered."""
         self._first: dict[str, str] = {}
-        """The first job of each key: the others repeat it, and may be answered before it."""
+        """The id of the first job of each key. Later jobs repeat that one, and may be answered earlier."""
         self._applied: set[str] = set()
-        """The keys that an object was seen with."""
+        """The keys that were seen on an object."""
         self._succeeded: set[str] = set()
         self._places: dict[str, tuple[float, int]] = {}
-        """The time of each key's offer in a calm cluster, and its place among the keys of that offer."""
+        """The time at which each key was offered in a calm cluster, and its position in that offer."""
         self._newest: defaultdict[str, int] = defaultdict(int)
         """The highest generation that has succeeded, by object."""
         self._world.control.jobs.on_offer.append(self._offered)

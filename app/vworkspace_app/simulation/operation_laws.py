@@ -46,7 +46,7 @@ EXCLUDING: Final = frozenset(
 
 
 _RECOVERY: Final = 180.0
-"""The seconds after a fault within which another replica leads."""
+"""The seconds after a fault within which another replica must have become the leader."""
 _LATE: Final = 30.0
 """The seconds after its deadline within which the end of an Operation is written."""
 
@@ -88,7 +88,9 @@ class OperationLaws:
         laws.world.on_write.append(self._wrote)
 
     def _wrote(self, write: ObservedWrite) -> None:
-        """Check that what an Operation made is not deleted after the Operation has succeeded, such as a backup."""
+        """Check that an object that an Operation made, such as a backup, is not deleted after the Operation has
+        succeeded.
+        """
         if write.request.verb is not KubeVerb.DELETE or write.error is not None:
             return
         uid = str(get_path(write.request.body, "preconditions", "uid") or "")

@@ -123,7 +123,10 @@ class WriteLaws:
 
 
 _PROMPT: Final = 120.0
-"""The seconds within which a change at rest must have had its effect; far less than the interval of resyncs."""
+"""The seconds within which a change must have had its effect if nothing else happens.
+
+This is far less than the interval of resyncs.
+"""
 _UNSEEN: Final = 20.0
 """The seconds for which watches are cut off while a HelmRelease is deleted; a leader keeps its Lease for that long."""
 _CLOSES: Final = 2

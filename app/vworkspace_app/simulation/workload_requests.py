@@ -118,7 +118,7 @@ class OperationRequests:
         }
         if stuck:
             spec["timeoutSeconds"] = _DEADLINE
-        # Not by the parity alone: the number also selects the template, and some templates get only odd or even numbers.
+        # Not by parity alone: the number also selects the template, and some templates get only odd or even numbers.
         if template.name == "backup.volsync" and act.number % 4 in (1, 2):
             parameters["schedule"] = _YEARLY
         if template.needs_approval and act.number % 4 == 1:

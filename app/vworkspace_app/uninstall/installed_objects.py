@@ -59,8 +59,8 @@ class Inventory:
     """The operator's objects in a cluster, and all HelmReleases, as they were before the uninstallation.
 
     `rights` are the operator's roles, bindings, ServiceAccounts and ResourceQuotas, and `definitions` its CRDs.
-    `releases` are all HelmReleases. `leases` are the operator's Leases in all namespaces. They are empty if no replica
-    ever took part in leader election.
+    `releases` are all HelmReleases. `leases` are the operator's Leases in all namespaces; it is empty if no
+    replica ever took part in leader election.
     """
 
     system_namespace: str

@@ -199,8 +199,8 @@ class Hold:
 class Rendered:
     """The objects that a graph node requires now, each with a unique key.
 
-    `touched` are the node's dependencies that the evaluation read, since an untaken branch of a condition is not a
-    dependency. If it is None, all dependencies count.
+    `touched` are the dependencies that the evaluation read, which are not those of a branch that was not taken. If it
+    is None, all dependencies count.
     """
 
     items: tuple[Item, ...] = ()

@@ -156,10 +156,10 @@ def _put(place: dict[str, Any], key: str, value: Any) -> None:
 
 
 def _merged(there: Any, was: Any, became: Any, schema: Schema | None) -> Any:
-    """Return the value `there` of the object that was converted back, with what it lost: `was` before the round trip,
-    `became` after it.
+    """Return the value `there` of the object that was converted back, with restored losses of the round trip.
 
-    Each of them may be absent. A part that still is as in `became` gets its value in `was`.
+    `was` is the value before the round trip, `became` the value after it. Each of the three may be absent. A part of
+    `there` that equals the part in `became` gets its value in `was`.
     """
     if _is_same(there, became):
         return was

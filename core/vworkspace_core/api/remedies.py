@@ -51,7 +51,7 @@ They name no command, since each project is installed in its own way.
 def manage_namespace_command(namespace: str, live: Manifest | None) -> str:
     """Return the command that labels a namespace as managed by the operator (RES-5). `live` is its manifest.
 
-    kubectl refuses to change a label that has another value, without that option.
+    If the label has another value, kubectl refuses to change it without the option `--overwrite`.
     """
     overwrite = " --overwrite" if get_path(live, "metadata", "labels", NAMESPACE_GATE) is not None else ""
     return f"kubectl label namespace {namespace} {NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}{overwrite}"

@@ -130,7 +130,9 @@ VELERO: Final[tuple[Access, ...]] = tuple(
 """The operator's rights in Velero's namespace, which is the only namespace that Velero watches (OPS-7)."""
 
 LEASES: Final = Access(known.LEASE, ("get", "list", "create", "update"))
-"""The right to the Leases of all shards, as no replica begins while others use another number of shards (RUN-13)."""
+"""The right to the Leases of all shards, since no replica starts work while others use another number of shards
+(RUN-13).
+"""
 _ACCOUNT: Final = Access(known.SERVICE_ACCOUNT, ("get",), name=FIELD_MANAGER)
 """The right to read the operator's own account, whose labels show which tool manages the roles."""
 

@@ -81,7 +81,7 @@ def previous(history: Sequence[Snapshot], *, ignore_tests: bool) -> Snapshot | N
 
 
 def truncate(history: Sequence[Snapshot], *, ignore_tests: bool) -> list[Snapshot]:
-    """Return the history without its old entries: the last entry is the one to which a rollback returns.
+    """Return the history without the entries that are older than the one to which a rollback returns.
 
     That entry is found by `previous`, with the same `ignore_tests`. If there is none, return the newest five entries.
     """

@@ -97,7 +97,7 @@ def not_served() -> ApiFailure:
 def no_route() -> ApiFailure:
     """Build the 404 for a path that the router of the built-in kinds does not know below a resource.
 
-    Unlike that for an unknown resource it is a Status, with the generic text that the server has for its status code.
+    Unlike the answer of `not_served`, this one is a Status. Its text is the server's generic text for the status code.
     """
     return ApiFailure(404, "NotFound", "the server could not find the requested resource", details={})
 

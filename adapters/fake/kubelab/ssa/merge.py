@@ -159,7 +159,8 @@ def _remove_members(schema: Schema, value: Any, fields: FieldSet) -> Any:
 
 
 def with_named_fields(schema: Schema | None, fields: FieldSet) -> FieldSet:
-    """Return `fields` with further paths: for each path in it, those of its beginnings that are fields of the schema.
+    """Return `fields` with further paths: for each path in it, the shorter paths that lead to it, if they are fields of
+    the schema.
 
     With `.spec.size` the result also contains `.spec` if `schema` declares that field, but no keys of a map without
     declared fields.

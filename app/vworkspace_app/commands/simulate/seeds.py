@@ -190,7 +190,9 @@ def summary_lines(
 
 
 def _fault_counts(tally: SimulationTally, names: Sequence[str]) -> Iterator[str]:
-    """Yield how often each fault in `names` happened. Faults that did not happen are only counted if they are many."""
+    """Yield how often each fault in `names` happened. If many faults did not happen, these are only counted, not
+    listed.
+    """
     absent = [name for name in names if not tally.happened.get(name)]
     are_many = len(absent) > _MOST_ABSENT
     yield from (f"{tally.happened.get(name, 0):,} {name}" for name in names if not are_many or name not in absent)

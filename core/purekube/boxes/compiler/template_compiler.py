@@ -151,7 +151,7 @@ def _expected(actual: CelType, schema: Schema, path: str) -> Problem:
 
 
 def leaf_schemas(raw: Any, schema: Schema, path: str = "") -> Iterator[tuple[str, Schema]]:
-    """Yield the path and the schema of every text in a template that contains an expression, except keys.
+    """Yield the path and the schema of every string in a template that contains an expression, except keys.
 
     `raw` is the template, `schema` the schema of its value, and `path` its path in the file.
     """

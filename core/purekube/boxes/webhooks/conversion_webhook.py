@@ -79,8 +79,9 @@ def _reviews_boxes(rule: Mapping[str, Any]) -> bool:
 
 
 def _converting(client: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return the `clientConfig` of the conversion webhook at the server of `client`, or None if `client` is not the
-    `clientConfig` of the webhook that validates OperatorBoxes.
+    """Return the `clientConfig` of the conversion webhook on the server to which `client` points.
+
+    Return None if `client` is not the `clientConfig` of the webhook that validates OperatorBoxes.
     """
     service, url = client.get("service"), str(client.get("url") or "")
     if isinstance(service, Mapping) and service.get("path") == APPLIED_BOX_PATH:

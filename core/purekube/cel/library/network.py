@@ -25,7 +25,9 @@ _LONGEST: Final = 64
 
 
 def _address(text: str) -> Address | None:
-    """Return the IP address in a string; None if Kubernetes refuses it: a zone, IPv4 mapped to IPv6, or leading zeros.
+    """Return the IP address in a string.
+
+    Return None if Kubernetes refuses it, because it has a zone or leading zeros, or is IPv4 mapped to IPv6.
     """
     try:
         if ":" in text:
@@ -168,7 +170,7 @@ def _unescaped(text: str) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """Return the bytes of an escaped text in UTF-8."""
+    """Return the bytes of a percent-encoded string in UTF-8."""
     return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1")).encode("latin-1")
 
 

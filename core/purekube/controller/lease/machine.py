@@ -242,9 +242,7 @@ def _yield(state: LeaseState, disagreement: Disagreement, moment: LeaseContext) 
 def _yielding(state: LeaseState, event: LeaseEvent, moment: LeaseContext) -> LeaseStep:
     """Return the step (state and effects) after the response to the release of the Lease.
 
-    The candidate is a standby again.
-
-    If the release failed, it is tried again after the next read of the Lease.
+    The candidate is a standby again. If the release failed, it is tried again after the next read of the Lease.
     """
     return _wait_as_standby(
         _observe(state, event.lease, moment)[0] if isinstance(event, LeaseWritten) else state, moment
