@@ -78,7 +78,7 @@ def python_reconcilers(
 
 
 def controller_of(passes: ControllerPasses) -> ControllerDefinition:
-    """Return the definition, from which a manager runs it, of the controller whose reconciler is `passes`."""
+    """Return the definition by which a manager runs the controller whose reconciler is `passes`."""
     python, watches, pending_events = passes.controller, passes.watches, passes.pending_events
     name = f"{_PREFIX}{name_of(python)}"
 

@@ -63,7 +63,7 @@ def run_boxes(
     watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
-    """Run the operators of boxes, and nothing else. Inside a cluster the service account is taken.
+    """Run the operators of boxes, and nothing else. Inside a cluster the service account is used.
 
     `run --box FILE` runs them together with the operator's own kinds. Each flag can be given as a variable
     (`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Examples:
@@ -86,7 +86,7 @@ def run_controllers(
     watch_namespace: WatchNamespaces = None,
     **flags: Any,
 ) -> None:
-    """Run controllers, and nothing else. Inside a cluster the service account is taken.
+    """Run controllers, and nothing else. Inside a cluster the service account is used.
 
     `run --controllers NAME` runs them together with the operator's own kinds. Each flag can be given as a variable
     (`--log-level`: `VWORKSPACE_LOG_LEVEL`) too. Examples:

@@ -412,7 +412,7 @@ class _News:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def listen(self) -> None:
-        """Wake the event loop that calls this when changes are reported from now on."""
+        """From now on, wake the event loop that calls this method whenever changes are reported."""
         self._loop = asyncio.get_running_loop()
 
     def tell(self, namespace: str | None) -> None:
