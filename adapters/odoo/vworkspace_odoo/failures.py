@@ -69,8 +69,7 @@ def _request_id(headers: httpx2.Headers, body: bytes) -> str:
 
 
 def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
-    """Return the error body `{error, message, requestId}` (PULL-6), or an empty mapping if `body` is not a JSON object.
-    """
+    """Return the error body `{error, message, requestId}` (PULL-6); an empty mapping if `body` is not a JSON object."""
     if not is_json(headers.get("content-type", "")):
         return {}
     try:

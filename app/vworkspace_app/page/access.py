@@ -272,8 +272,7 @@ def _review_manifest(kind: Kind, spec: dict[str, Any]) -> Manifest:
 
 
 def _token(header: str) -> str:
-    """Return the token in the value of the header `Authorization`. Return an empty string if the header has no token.
-    """
+    """Return the token in the value of the header `Authorization`, or an empty string if the header has no token."""
     scheme, _, value = header.partition(" ")
     value = value.strip()
     if len(value) > 2 * LONGEST:

@@ -117,8 +117,7 @@ class _Work:
         yield from self._stop()
 
     def _deletions(self) -> Iterator[str]:
-        """Yield a line for each way in which instances are deleted: with their application, without one, or keeping it.
-        """
+        """Yield a line for each way to delete instances: with their application, without one, or keeping it."""
         inventory = self.inventory
         for words, instances, remark in (
             ("uninstall, by Flux, and delete", inventory.applications, ""),

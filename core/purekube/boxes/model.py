@@ -66,8 +66,7 @@ class DependencyUntil(StrEnum):
 
 
 class ReadinessRule(StrEnum):
-    """The rule by which an object counts as ready, in addition to `readyWhen`: the rule of its kind, or mere existence.
-    """
+    """The rule by which an object is ready, in addition to `readyWhen`: the rule of its kind, or mere existence."""
 
     KIND = "Kind"
     EXISTS = "Exists"

@@ -22,8 +22,7 @@ _LONGEST: Final = 2**63 - 1
 
 
 def parse_duration(text: str) -> Duration | None:
-    """Return the duration in `text`; None if the text is not a duration, or does not fit into 64 bits of nanoseconds.
-    """
+    """Return the duration in `text`; None if it is not a duration, or does not fit into 64 bits of nanoseconds."""
     nanos = nanoseconds_of(text)
     return None if nanos is None else Duration(nanos)
 

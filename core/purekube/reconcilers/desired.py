@@ -116,8 +116,7 @@ def _by_own_readiness(live: Manifest) -> bool:
 
 
 def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str]":
-    """Return a single node or id as a sequence with one item, since a string would otherwise be a sequence of letters.
-    """
+    """Return a single node or id as a sequence with one item. A string would otherwise be a sequence of letters."""
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
 

@@ -191,8 +191,7 @@ def pure_reconciler(
 
 
 def as_kind(given: AnyKind) -> Kind:
-    """Return the kind that a Kind, a Resource or a string names. Raises ValueError if the text names no built-in kind.
-    """
+    """Return the kind that a Kind, Resource or string names. Raises ValueError if a string names no built-in kind."""
     if isinstance(given, Kind):
         return given
     if isinstance(given, Resource):

@@ -66,8 +66,7 @@ def is_date_time(value: str) -> bool:
 
 
 def _is_micro_time(value: str) -> bool:
-    """Report whether a string is a MicroTime, as in Leases and Events: RFC 3339 with exactly six decimals of a second.
-    """
+    """Report whether a string is a MicroTime, as in Leases and Events: RFC 3339 with exactly six decimals."""
     match = _TIME.fullmatch(value.lower().partition("t")[2])
     return is_date_time(value) and match is not None and len(match[4] or "") == 7
 

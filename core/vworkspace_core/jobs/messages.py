@@ -156,8 +156,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """The event that the API server refused the write of a control plane's job for a reason that a retry cannot change.
-    """
+    """The event that a write of a control plane's job was refused for a reason that a retry cannot change."""
 
     job_id: str
     message: str

@@ -78,8 +78,7 @@ def _update(new: Manifest, old: Manifest) -> Manifest:
 
 
 def _without_unused(spec: Spec, before: Spec) -> dict[str, Any]:
-    """Return the spec of an update without those fields of `before`, the former spec, that the new type does not use.
-    """
+    """Return the spec of an update without the fields of the former spec `before` that the new type does not use."""
     unused = {key for key in _unused(spec) if key in spec and equal(spec[key], before.get(key))}
     out = {key: value for key, value in spec.items() if key not in unused}
     if spec["type"] not in _NODE_PORTS and spec.get("ports"):
