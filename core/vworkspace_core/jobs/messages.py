@@ -147,7 +147,7 @@ class PreconditionFailed:
 
 @attrs.frozen
 class EffectRefused:
-    """The event that the API server refused the write of a control plane's job, and that a retry cannot help."""
+    """The event that a write of a control plane's job was refused for a reason that a retry cannot change."""
 
     job_id: str
     reason: str
@@ -156,7 +156,7 @@ class EffectRefused:
 
 @attrs.frozen
 class StepFailed:
-    """The event that a write of a control plane's job was refused for a reason that a retry cannot change."""
+    """The event that a call to the API server or the job store got no answer. It may have succeeded nevertheless."""
 
     job_id: str
     message: str
