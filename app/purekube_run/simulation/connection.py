@@ -130,7 +130,7 @@ class _OpenWatch:
 
     If `silent`, events are dropped. If `repeats`, the next one arrives twice. Until the time `late_until`, they arrive
     late. Until `reordered_until`, each is followed by the event before it of the same object, as from an API server
-    that is behind. `former` has the last event of each object, by namespace and name.
+    whose cache lags. `former` has the last event of each object, by namespace and name.
     """
 
     request: KubeRequest

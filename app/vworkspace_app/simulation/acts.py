@@ -93,7 +93,7 @@ _REFUSED: Final = (
     *(Do.RETRY, Do.RETRY, Do.FORGED_APPROVAL, Do.FORGED_APPROVAL, Do.MISFIT, Do.MISFIT, Do.MISFIT),
     *(Do.OUTSIDE_JOB, Do.OUTSIDE_JOB, Do.TAKEN),
 )
-"""What must be refused, and retries."""
+"""The acts that must be refused, and retries."""
 _OF_JOBS: Final = 3
 """Every third instance is managed by jobs of the control plane, the others by users."""
 _OF_GUESTS: Final = 5

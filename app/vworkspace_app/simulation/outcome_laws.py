@@ -9,10 +9,10 @@ from functools import partial
 from typing import Any, Final
 
 from kubelab.model.records import Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.apimachinery.timestamps import parse_time
-from purekube_run.simulation.cluster import condition_of
 from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.operator_replica import OperatorReplica

@@ -6,9 +6,10 @@ from typing import Any
 import attrs
 
 from kubelab.model.records import Record
+from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube_run.simulation.laws import Unsettled, place_of
-from vworkspace_app.simulation.checks import OperatorChecks, conditions_by_type
+from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.settled_laws import is_ready
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 

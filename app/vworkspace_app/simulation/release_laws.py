@@ -5,9 +5,9 @@ from functools import partial
 from typing import Any, Final
 
 from kubelab.model.records import ObjectKey, Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import HELM_RELEASE
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import condition_text, place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of
 from vworkspace_app.simulation.instance_laws import BY_US

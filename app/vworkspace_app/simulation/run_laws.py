@@ -6,10 +6,10 @@ A run is what an engine, such as Velero, does for an Operation.
 from typing import Final
 
 from kubelab.model.records import ObjectKey, Record
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.controller.ownership import UNRECORDED
-from purekube_run.simulation.cluster import condition_of
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.instance_laws import BY_US

@@ -12,6 +12,7 @@ from vworkspace_core.jobs import awaiting_status, job_stages, steps, work_slot
 from vworkspace_core.jobs import plan as plans
 from vworkspace_core.jobs import result as job_results
 from vworkspace_core.jobs.result import JobResult
+from vworkspace_core.jobs.scope import ApplyTask
 from vworkspace_core.jobs.steps import JobStepContext
 
 
@@ -20,7 +21,7 @@ def takes_what_exists_for_done(monkeypatch: pytest.MonkeyPatch) -> None:
     correct = plans._is_replay
 
     def defective(holder: Any, seen: Any) -> bool:
-        return correct(holder, seen) or (isinstance(holder.task, plans.ApplyTask) and seen.live is not None)
+        return correct(holder, seen) or (isinstance(holder.task, ApplyTask) and seen.live is not None)
 
     monkeypatch.setattr(plans, "_is_replay", defective)
 

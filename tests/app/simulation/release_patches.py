@@ -10,9 +10,11 @@ import pytest
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.controller.decision import Decision
+from purekube.controller.drift import needs_apply
 from purekube.controller.informer import machine as informer_machine
 from purekube.controller.informer.store import ObjectStore
 from purekube.controller.queue.event_handlers import by_spec, same_object
+from purekube_run.controller.controller import For
 from purekube_run.simulation.connection import ReplicaClock
 from vworkspace_app.instances import controller as instances
 from vworkspace_core.api import release_override
@@ -33,7 +35,7 @@ def ignores_a_later_retry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def confuses_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Request the retries of an instance in turn, also those that were handled."""
-    correct, passes = desired.token_of, count()
+    correct, passes = observed_release.token_of, count()
     asked: defaultdict[str, list[str]] = defaultdict(list)
 
     def defective(instance: Any, *given: Any) -> str:
@@ -47,8 +49,7 @@ def confuses_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def looks_only_at_the_spec(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at no instance when only its annotations change."""
-    correct = instances.For
-    monkeypatch.setattr(instances, "For", lambda informers: correct(informers, by_spec(same_object)))
+    monkeypatch.setattr(instances, "For", lambda informers: For(informers, by_spec(same_object)))
 
 
 def takes_over_what_others_made(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,7 +96,7 @@ def stays_blocked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def tells_a_suspension_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Say of an instance that it is suspended, and leave its HelmRelease as it is."""
-    correct, decide = desired._release_spec, instances.reconcile
+    correct, decide = desired._release_spec, instance_decisions.reconcile
 
     def unsuspended(*given: Any) -> dict[str, Any]:
         return {name: value for name, value in correct(*given).items() if name != "suspend"}
@@ -147,7 +148,7 @@ def undoes_an_upgrade_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sees_no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare only what was applied last with what is applied now, not with what is there."""
-    correct = instance_decisions.needs_apply
+    correct = needs_apply
 
     def defective(manifest: Any, live: Any, **given: Any) -> bool:
         hashes = [get_path(each, "metadata", "annotations", APPLIED_HASH) for each in (manifest, live)]

@@ -13,6 +13,7 @@ from purekube.controller.ownership import is_locked, locked, unlocking
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.operations import approvals, conflicts, deletion, engine_run, lifecycle, preconditions
 from vworkspace_core.operations import reconcile as operation_decisions
+from vworkspace_core.operations.contract import row_of
 from vworkspace_core.operations.engines import workflow
 from vworkspace_core.operations.identity import own_object
 from vworkspace_core.operations.preconditions import Start, start_or_unmet
@@ -113,7 +114,7 @@ def starts_the_youngest_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fails_at_what_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take a phase that no table has for a failure."""
-    correct = workflow.row_of
+    correct = row_of
 
     def defective(rows: Any, phase: Any, *, unknown: str) -> Any:
         return correct(rows, phase, unknown="Error")

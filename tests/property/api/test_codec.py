@@ -19,9 +19,8 @@ from purekube.apimachinery.problems import Problem, ValidationProblems, join
 from purekube.apimachinery.structuring import read_meta, structure
 from tests.support.strategies import application_instances, clusters, json_values, operations
 from vworkspace_core.api.application_instance import ApplicationInstance, Mode
+from vworkspace_core.api.classes import CLASSES, class_of
 from vworkspace_core.api.codec import (
-    CLASSES,
-    class_of,
     read_application_instance,
     read_cluster,
     read_operation,
