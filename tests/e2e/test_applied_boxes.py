@@ -1246,6 +1246,43 @@ def test_an_applied_box_whose_rules_the_installed_definition_lacks_is_refused_un
     played(story)
 
 
+def test_a_box_is_served_with_the_definitions_that_the_cluster_has_now_PH_10() -> None:
+    """An item of another manager is drift in an atomic list, and none once the CRD gives the list a key."""
+
+    def zones(**more: Any) -> Manifest:
+        parts = {**SPEC_SCHEMA["properties"]["parts"], **more}
+        names = {"plural": "zones", "singular": "zone", "kind": "Zone", "listKind": "ZoneList"}
+        schema = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "parts": parts}}
+        return {**crd(schema, names=names), "metadata": {"name": f"zones.{SHOP.group}"}}
+
+    zone = attrs.evolve(SHOP, kind="Zone", plural="zones")
+
+    async def story(site: BoxSite) -> None:
+        await site.install(zones())
+        made = {"apiVersion": SHOP.api_version, "kind": "Zone", "metadata": {"name": "z"}}
+        spec = {"image": "r/x:1", "parts": [{"name": "ours"}]}
+        box = await site.apply_box("shops", spec_of({"id": "zone", "template": {**made, "spec": spec}}))
+        await until_rolled_out(site, box)
+        await site.create(SHOP, "first", spec=SPEC)
+        await site.clock.sleep(60)
+
+        keyed = zones(**{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]})
+        definition = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, zone.crd_name)
+        await site.edit(definition, {"spec": {"versions": keyed["spec"]["versions"]}})
+        await site.clock.sleep(60)
+        before = written(site)
+        theirs = {**made, "metadata": {"name": "z", "namespace": NS}, "spec": {"parts": [{"name": "theirs"}]}}
+        await site.admin.apply(theirs, kind=zone, field_manager="others")
+        await site.clock.sleep(60)
+
+        live = await site.get(ObjectRef(zone, NS, "z"))
+        assert [part["name"] for part in get_path(live, "spec", "parts")] == ["ours", "theirs"]
+        only_theirs = [f"/apis/{SHOP.api_version}/namespaces/{NS}/zones/z"]
+        assert written(site)[len(before) :] == only_theirs
+
+    played(story)
+
+
 # --- accounts, other boxes, namespaces --------------------------------------------------------------------------------
 
 

@@ -368,13 +368,12 @@ class AppliedBoxes:
         rights. If there is no such revision, the controller is stopped. Return "", or the reason why the controller
         cannot start.
         """
-        boxes = {
-            revision.name: loaded.box
-            for revision in history
-            if (loaded := await self._definitions.of(name, revision.definition)).box is not None
-            and not await self._lacking(name, access_of((loaded.box,)))
-        }
-        return await self._serving.serve(name, boxes, history)
+        boxes, compiled = {}, {}
+        for revision in history:
+            loaded = await self._definitions.of(name, revision.definition)
+            if loaded.box is not None and not await self._lacking(name, access_of((loaded.box,))):
+                boxes[revision.name], compiled[revision.name] = loaded.box, loaded.read
+        return await self._serving.serve(name, boxes, compiled, history)
 
     def _parents_changed(self, name: str) -> None:
         if self._work is not None:

@@ -38,7 +38,8 @@ class LoadedDefinition:
 
     `box` is the compiled box, or None if there are `problems`. `gates` are the compiled expressions in
     `spec.rollout.when`, which must be true for a rollout to continue. `crds` are the names of all CRDs that were looked
-    up in the cluster for the compilation, and `absent` are the names among them that the cluster does not have.
+    up in the cluster for the compilation, and `absent` are the names among them that the cluster does not have. `read`
+    is the hash of the specs of the others: with the same spec and the same hash, the compiled box is the same.
     """
 
     box: Box | None
@@ -46,6 +47,7 @@ class LoadedDefinition:
     gates: tuple[Program, ...] = ()
     crds: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
+    read: str = ""
 
 
 async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> LoadedDefinition:
@@ -68,7 +70,11 @@ async def load_definition(api: KubeApi, name: str, spec: Mapping[str, Any]) -> L
     problems = (*examined.problems, *wrong, *refused)
     box = None if problems else examined.box
     absent = frozenset(names) - {str(crd.manifest["metadata"]["name"]) for crd in installed}
-    return LoadedDefinition(box, problems, gates, frozenset(names), absent)
+    # Without its conversion, whose certificate is replaced from time to time.
+    read = content_hash(
+        [[crd.manifest["metadata"]["name"], {**crd.manifest["spec"], "conversion": None}] for crd in installed]
+    )
+    return LoadedDefinition(box, problems, gates, frozenset(names), absent, read)
 
 
 @attrs.define(eq=False)

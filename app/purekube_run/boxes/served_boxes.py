@@ -71,11 +71,12 @@ class WriteBudget:
 class ServedBox:
     """A box whose parents (the objects of its kind) this process reconciles, with the state of their controller.
 
-    `revisions` are the names of the box's revisions (stored versions of its definition) that the controller runs.
+    `compiled` names the box's revisions (stored versions of its definition) that the controller runs, each with the
+    hash of the CRDs with which it was compiled.
     `assignments` determine which revision reconciles each parent. `judge` tries new revisions by dry runs.
     """
 
-    revisions: tuple[str, ...]
+    compiled: Mapping[str, str]
     reconciler: CompositeReconciler
     assignments: Assignments
     judge: Judge
@@ -83,6 +84,11 @@ class ServedBox:
     """The monotonic time at which the caches of the box's controller began to be filled."""
     runner: Runner | None = None
     readings: ParentReadings = attrs.field(factory=ParentReadings, repr=False)
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """The names of the box's revisions that the controller runs."""
+        return tuple(self.compiled)
 
     @property
     def kind(self) -> Kind:
@@ -147,20 +153,25 @@ class ServedBoxes:
         for served in self.boxes.values():
             follower(served.reconciler, True)
 
-    async def serve(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
+    async def serve(
+        self, name: str, boxes: Mapping[str, Box], compiled: Mapping[str, str], history: Sequence[Revision]
+    ) -> str:
         """Start the controller of the parents of the box `name` (the objects of its kind).
 
-        A running controller is replaced if its revisions differ. `boxes` maps the name of each revision that can run to
-        its compiled box. If `boxes` is empty, a running controller is stopped. `history` are all revisions of the box.
-        Return "", or the reason why the controller cannot start.
+        A running controller is replaced if its revisions or the CRDs with which they were compiled differ. `boxes` maps
+        the name of each revision that can run to its compiled box, and `compiled` maps it to the hash of these CRDs. If
+        `boxes` is empty, a running controller is stopped. `history` are all revisions of the box. Return "", or the
+        reason why the controller cannot start.
         """
         served = self.boxes.get(name)
-        if served is not None and {*served.revisions} == {*boxes}:
+        if served is not None and served.compiled == compiled:
             return ""
         await self.stop(name)
-        return await self._start(name, boxes, history) if boxes else ""
+        return await self._start(name, boxes, compiled, history) if boxes else ""
 
-    async def _start(self, name: str, boxes: Mapping[str, Box], history: Sequence[Revision]) -> str:
+    async def _start(
+        self, name: str, boxes: Mapping[str, Box], compiled: Mapping[str, str], history: Sequence[Revision]
+    ) -> str:
         composite = RevisedBox(boxes, lambda: served.assignments).composite
         writers = (*self._taken, *(status_writer(each.reconciler.composite) for each in self.boxes.values()))
         if refusals := list(shared_statuses((*writers, status_writer(composite)))):
@@ -174,7 +185,7 @@ class ServedBoxes:
         )
         manifests = await all_of(api, composite.kind)
         assignments = served_assignments(history, boxes, (BroughtTo.of(read_meta(each)).revision for each in manifests))
-        served = ServedBox(tuple(boxes), reconciler, assignments, Judge(reconciler), clock.monotonic())
+        served = ServedBox(compiled, reconciler, assignments, Judge(reconciler), clock.monotonic())
         self.boxes[name] = served
         for informer in reconciler.parents:
             informer.subscribe(lambda change: self._changed(name))
