@@ -325,7 +325,7 @@ class Laws:
         After a restore of etcd, writes of Events do not: the last count of an Event series is written minutes after the
         last Event (RUN-5), and creates the Event again if the restore removed it.
         """
-        is_late_count = write.request.kind == EVENT and self.world.restored_at > float("-inf")
+        is_late_count = write.request.kind == EVENT and self.world.was_restored
         return write.request.kind not in self.own and not is_late_count
 
     def silent(self, writes: int, seconds: float) -> None:

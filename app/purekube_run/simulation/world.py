@@ -177,6 +177,11 @@ class World(MemoryCluster):
     # --- time --------------------------------------------------------------------------------------------------------
 
     @property
+    def was_restored(self) -> bool:
+        """True once etcd has been restored from a snapshot."""
+        return self.restored_at > float("-inf")
+
+    @property
     def seconds(self) -> float:
         """The virtual seconds since the simulated cluster was created."""
         return self.loop.time()

@@ -48,7 +48,7 @@ class ClusterActs:
     def replace_lost_credential(self) -> None:
         """Put a new token into the Secret if a restore of etcd brought back one that has expired meanwhile."""
         secret = self.world.get(secret_ref(OWN_NAMESPACE))
-        if secret is None or self.world.restored_at == float("-inf"):
+        if secret is None or not self.world.was_restored:
             return
         tokens = self.world.control.tokens
         token = tokens.find(stored_credential(secret).token)

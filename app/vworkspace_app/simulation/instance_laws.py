@@ -56,10 +56,6 @@ class JobLaws:
         self._world.control.jobs.on_ack.append(self._acked)
         self._world.control.jobs.on_result.append(self._resulted)
 
-    @property
-    def _was_restored(self) -> bool:
-        return self._world.restored_at > float("-inf")
-
     def gone(self, ref: ObjectRef) -> None:
         """Record that the instance `ref` was deleted."""
         self._gone[f"{ref.namespace}/{ref.name}"] = self._world.seconds
@@ -80,7 +76,7 @@ class JobLaws:
         succeeded, nor than a job of the same offer that had its effect earlier.
         """
         key, former = _key(live), "" if was is None else _key(was)
-        if not key or key == former or self._was_restored:
+        if not key or key == former or self._world.was_restored:
             return
         told = f"{key} was not acknowledged yet"
         self._laws.check("PULL-1", "the ack precedes the effect", ref, key in self._first, told)
@@ -109,7 +105,7 @@ class JobLaws:
         self._first.setdefault(job.raw["idempotencyKey"], job.id)
         record = self._world.server.store.get(place_of(SECRET), (OWN_NAMESPACE, head_name(job.id)))
         is_new = job.raw["idempotencyKey"] not in self._answered and not is_forged(job.raw)
-        if is_new and not self._was_restored:
+        if is_new and not self._world.was_restored:
             self._laws.check("PULL-4", "the record precedes the ack", job.id, record is not None, "there is none")
 
     def _resulted(self, job: JobEntry) -> None:
@@ -125,7 +121,7 @@ class JobLaws:
             self._check_stray(job, raw["payload"])
             return
         repeats = key in self._succeeded or (key in self._answered and self._first.get(key) != job.id)
-        if repeats and not self._was_restored:
+        if repeats and not self._world.was_restored:
             told = f"{key} was answered before, and now {outcome}"
             self._laws.check("PULL-3", "a repeated job does nothing", job.id, outcome != "succeeded", told)
         elif outcome == "succeeded" and raw["kind"] == "apply":
@@ -151,14 +147,14 @@ class JobLaws:
         stays = job.result["outcome"] == "failed" and live is not None and not live["metadata"].get("deletionTimestamp")
         told = f"it {job.result['outcome']}"
         law = "a job deletes only what is managed"
-        self._laws.check("PULL-10", law, job.id, stays or self._was_restored, told)
+        self._laws.check("PULL-10", law, job.id, stays or self._world.was_restored, told)
 
     def _check_deleted(self, job: JobEntry) -> None:
         payload = job.raw["payload"]
         name = f"{payload['namespace']}/{payload['name']}"
         there = self._world.server.store.get(place_of(APPLICATION_INSTANCE), (payload["namespace"], payload["name"]))
         gone = (
-            there is None or name in self._gone or self._was_restored
+            there is None or name in self._gone or self._world.was_restored
         )  # jobs that are offered again come in any order
         self._laws.check("PULL-3", "deleted is never told early", job.id, gone, f"{name} exists")
 

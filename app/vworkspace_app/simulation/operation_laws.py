@@ -143,7 +143,7 @@ class OperationLaws:
             self._check_deadline(ref, live)
         if new == "Cancelled":
             left = self._made[live["metadata"]["uid"]] & self._living
-            gone = not left or self._laws.operator_world.restored_at > float("-inf")
+            gone = not left or self._laws.operator_world.was_restored
             self._check("OPS-11", "a cancelled run has ended", ref, gone, "its engine object exists")
         if new == "Succeeded":
             self._jobs.operation_succeeded(ref)
@@ -208,7 +208,7 @@ class OperationLaws:
         self._makers[after.uid] = uid
         made = self._made[uid]
         made.add(after.uid)
-        held = self._laws.operator_world.restored_at > float("-inf") or len(made) <= 1
+        held = self._laws.operator_world.was_restored or len(made) <= 1
         self._check("OPS-1", "an Operation makes one engine object", ref, held, f"{len(made)} for {uid}")
         live = self._lives.get(uid)
         self._check("OPS-6", "an engine object has an Operation", ref, live is not None, f"there is no Operation {uid}")
@@ -235,7 +235,7 @@ class OperationLaws:
         expires, created = int(payload.get("exp") or 0), parse_time(live["metadata"]["creationTimestamp"]).timestamp()
         self._check("OPS-4", "an expired approval starts nothing", ref, expires >= created, "it had expired before")
         first = self._started_by.setdefault(request, uid)
-        spent = first != uid and self._laws.operator_world.restored_at == float("-inf")
+        spent = first != uid and not self._laws.operator_world.was_restored
         self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")
 
 

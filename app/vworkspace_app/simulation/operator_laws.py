@@ -172,7 +172,7 @@ class OperatorLaws(OperatorChecks):
         After a restore of etcd, a write that is refused as stale does not: until then, a cache may have shown a later
         version of the object than there is now.
         """
-        is_behind = isinstance(write.error, Stale) and self.world.restored_at > float("-inf")
+        is_behind = isinstance(write.error, Stale) and self.world.was_restored
         return not is_behind and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:

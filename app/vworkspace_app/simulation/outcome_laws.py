@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from kubelab.model.records import Record
-from purekube.apimachinery.conditions import condition_of
+from purekube.apimachinery.conditions import condition_of, conditions_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.apimachinery.timestamps import parse_time
@@ -63,10 +63,6 @@ class OutcomeLaws:
         for replica in self._world.operators:
             replica.on_token.append(partial(self._called, replica))
 
-    @property
-    def _was_restored(self) -> bool:
-        return self._world.restored_at > float("-inf")
-
     def _called(self, replica: OperatorReplica, token: str) -> None:
         is_first = shard_in(replica.settings).is_first
         self._laws.check("RUN-13", "one shard does the jobs", replica.name, is_first, "it calls the control plane")
@@ -99,7 +95,7 @@ class OutcomeLaws:
         if after is not None or before is None or before.labels.get(labels.JOB_STORE) != "record":
             return
         job = next((each for each in self._world.control.jobs if head_name(each.id) == ref.name), None)
-        if job is not None and ref.namespace == OWN_NAMESPACE and not self._was_restored:
+        if job is not None and ref.namespace == OWN_NAMESPACE and not self._world.was_restored:
             self._laws.check("PULL-4", "a record outlives its job", job.id, not job.open, "it has no result yet")
 
     # --- results -----------------------------------------------------------------------------------------------------
@@ -108,7 +104,7 @@ class OutcomeLaws:
         raw, outcome = job.raw, str(job.result["outcome"])
         name = str(_named(raw).get("name") or "")
         reason = str(job.result.get("error") or "").partition(":")[0]
-        if self._was_restored or is_forged(raw) or name.startswith((STRAY, EXPIRED)):
+        if self._world.was_restored or is_forged(raw) or name.startswith((STRAY, EXPIRED)):
             return
         if name.startswith(OUTSIDE):
             told, is_refused = f"it {outcome}", (outcome, reason) == ("failed", "NotPermitted")
@@ -171,6 +167,6 @@ def _is_other_of(raw: Mapping[str, Any], key: str) -> bool:
 
 def _has_failed(live: Manifest) -> bool:
     """Report whether the status of an instance shows an end of which a job may report a failure."""
-    true = [name for name in ("Stalled", "Blocked") if condition_of(live, name).get("status") == "True"]
+    true = {each.get("type") for each in conditions_of(live) if each.get("status") == "True"}
     is_down = condition_of(live, "Ready").get("status") == "False"
-    return bool(true) or (is_down and condition_of(live, "Degraded").get("status") == "True")
+    return not true.isdisjoint({"Stalled", "Blocked"}) or (is_down and "Degraded" in true)

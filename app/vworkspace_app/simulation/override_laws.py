@@ -66,7 +66,7 @@ class OverrideLaws:
 
         After a restore of etcd there is none, since upgrades were forgotten.
         """
-        if self._world.restored_at > float("-inf"):
+        if self._world.was_restored:
             return
         for live in self._world.objects(APPLICATION_INSTANCE):
             is_held = conditions_by_type(live).get("Blocked", {}).get("status") == "True"

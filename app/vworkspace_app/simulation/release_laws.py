@@ -4,6 +4,7 @@ from collections import defaultdict
 from functools import partial
 from typing import Any, Final
 
+from kubelab.flux.helm_controller import RESET_AT
 from kubelab.model.records import ObjectKey, Record
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
@@ -18,7 +19,6 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
 _TOLD: Final = 60.0
 """The seconds within which an instance reports a release that Flux has confirmed."""
-_RESET_AT: Final = "reconcile.fluxcd.io/resetAt"
 _EVERYWHERE: Final = ("releaseName", "targetNamespace", "storageNamespace")
 
 
@@ -71,7 +71,7 @@ class ReleaseLaws:
         """Check that no retry is requested from Flux again after Flux has handled it."""
         if self._laws.is_restored_now:
             self._handled.pop(uid, None)
-        asked, former = (get_path(each, "metadata", "annotations", _RESET_AT) for each in (live, was))
+        asked, former = (get_path(each, "metadata", "annotations", RESET_AT) for each in (live, was))
         if was and asked and asked != former:
             is_new = asked not in self._handled[uid]
             self._check("REC-14", "a retry is sent once", ref, is_new, f"Flux has handled {asked} before")

@@ -154,7 +154,7 @@ class RunLaws:
         """Check that an engine object is unlocked only when its uid is recorded, or when its Operation has ended."""
         is_over = _phase(live) in TERMINAL or bool(metadata(live).get("deletionTimestamp"))
         is_recorded = get_path(live, "status", "engineRef", "uid") == after.uid
-        holds = is_over or is_recorded or self._laws.world.restored_at > float("-inf")
+        holds = is_over or is_recorded or self._laws.world.was_restored
         self._check("OPS-1", "an engine object is locked until it is recorded", ref, holds, "its uid is not recorded")
 
 

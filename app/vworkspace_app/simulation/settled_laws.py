@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.clock import START
+from kubelab.flux.draft import REQUESTED_AT
 from purekube.apimachinery.conditions import condition_of, conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
@@ -157,7 +158,7 @@ def has_values(release: Manifest, instance: Manifest) -> bool:
 
 
 _TO_FLUX: Final = (
-    ("metadata", "annotations", "reconcile.fluxcd.io/requestedAt"),
+    ("metadata", "annotations", REQUESTED_AT),
     ("status", "lastHandledReconcileAt"),
     ("status", "lastHandledResetAt"),
 )
@@ -223,7 +224,7 @@ def _untold(world: SimulatedWorld) -> Iterator[Unsettled]:
     """Yield each instance whose last transition of Ready was not reported, unless a job reports it, or etcd was
     restored (PULL-6).
     """
-    if world.restored_at > float("-inf"):
+    if world.was_restored:
         return
     told = {
         (event["resourceRef"]["uid"], *_transition_of(condition))
@@ -294,7 +295,7 @@ _REPORTS: Final = {"Succeeded": "OperationSucceeded", "Failed": "OperationFailed
 
 def _unreported(world: SimulatedWorld) -> Iterator[Unsettled]:
     """Yield each Operation whose end was not reported, unless a job reports it, or etcd was restored (PULL-6)."""
-    if world.restored_at > float("-inf"):
+    if world.was_restored:
         return
     reported = {(event["resourceRef"]["uid"], event["kind"]) for event in world.control.events_of(CLUSTER_ID)}
     for live in world.objects(OPERATION):

@@ -319,7 +319,7 @@ class JobRequests:
 
     def offer_again(self) -> None:
         """Offer acknowledged jobs again after a restore of etcd, which may have lost their records."""
-        if self.world.restored_at == float("-inf"):
+        if not self.world.was_restored:
             return
         for job in self.world.control.jobs:
             if job.open and job.acked_at is not None and job.id not in self._offered_again:

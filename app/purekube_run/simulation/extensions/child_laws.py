@@ -54,7 +54,7 @@ class ChildLaws:
                 law = "a child waits for what it depends on"
                 self._laws.check("PH-1", law, ref, was_ready, f"{target.id} was never ready")
         if node.apply is ApplyMode.ONCE:
-            is_first = (owner, node.id, ref.name) not in self._once or self._laws.world.restored_at > float("-inf")
+            is_first = (owner, node.id, ref.name) not in self._once or self._laws.world.was_restored
             self._once.add((owner, node.id, ref.name))
             self._laws.check("PH-2", "what is created once is not created again", ref, is_first, "it was there before")
 
