@@ -4,20 +4,31 @@ import json
 import os
 import shlex
 import sys
+import urllib.request
 from pathlib import Path
 from xml.etree import ElementTree
 
+import anyio
+import anyio.to_thread
 import pytest
+import yaml
 
 import kubelab
+from kubelab.http.protobuf import text_field
+from kubelab.http.serving import kubeconfig
 from kubelab.model.calls import Caller
+from kubelab.server import ApiServer
+from purekube_http import load_config
+from purekube_http.forwarding import Forwarder
 from purekube_run.examination.audit import Audit, RecordedRequest
 from purekube_run.examination.operator_process import OperatorProcess
+from purekube_run.examination.proxy import Proxy
 from purekube_run.examination.report import as_junit
 from purekube_run.examination.verdicts import Finding, Verdict
 from purekube_run.process.command_line import CommandError
 from tests.support.greetings_controller import CRD, greeting
-from tests.support.patience import until
+from tests.support.patience import PATIENCE, until
+from tests.support.server_thread import served, wall_clock
 from vworkspace_app.commands.conformance.controller import examine_controller
 from vworkspace_app.commands.conformance.operator import examine_operator
 
@@ -43,6 +54,55 @@ def test_a_request_for_metadata_alone_is_known_by_what_it_accepts() -> None:
     assert not recorded("GET", "/api/v1/secrets", 200, accept="application/json").reads_metadata_only
     assert recorded("GET", "/api/v1/secrets", 200, accept=f"{only},application/json").reads_metadata_only
     assert not recorded("GET", "/api/v1/secrets", 200, accept=f"application/json,{only}").reads_metadata_only
+
+
+def test_a_protobuf_body_of_a_typed_client_is_recorded_as_its_json() -> None:
+    """So writes controller-runtime whatever is not of a CRD."""
+    audit, headers = Audit(), {"content-type": "application/vnd.kubernetes.protobuf"}
+    path = "/api/v1/namespaces/x/configmaps"
+    call = audit.begin(1, "POST", path, {}, headers, protobuf("v1", "ConfigMap", b"\x0a\x07\x0a\x05hello"))
+    assert call is not None
+    assert (call.name, call.body["kind"]) == ("hello", "ConfigMap")
+
+    deleted = audit.begin(
+        1, "DELETE", f"{path}/hello", {}, headers, protobuf("v1", "DeleteOptions", b"\x12\x03\x0a\x01u")
+    )
+    assert deleted is not None
+    assert deleted.body["preconditions"] == {"uid": "u"}
+
+    secret = audit.begin(1, "POST", path, {}, headers, protobuf("example.com/v1", "Unheard", b"\x0a\x08password"))
+    assert secret is not None
+    assert "password" in str(secret.body), "a check finds a credential in what it cannot decode, too"
+
+
+def protobuf(version: str, kind: str, message: bytes) -> bytes:
+    """The message of an object in the envelope of Kubernetes."""
+    type_meta = text_field(1, version) + text_field(2, kind)
+    return b"k8s\x00" + text_field(1, type_meta) + text_field(2, message)
+
+
+@pytest.mark.parametrize("accept", ["application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf, */*"])
+def test_answers_come_as_json_whatever_the_operator_would_rather_have(accept: str, tmp_path: Path) -> None:
+    """kube-apiserver answers the typed clients of Go with protobuf, and the embedded server refuses it."""
+    answers = list[tuple[int, str]]()
+
+    def ask(url: str) -> None:
+        asked = urllib.request.Request(f"{url}/api/v1/namespaces", headers={"accept": accept})
+        with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+            answers.append((answer.status, answer.headers["content-type"]))
+
+    async def main() -> None:
+        forwarder = Forwarder(load_config(tmp_path / "kubeconfig"))
+        async with anyio.create_task_group() as group:
+            url = await group.start(Proxy(forwarder, Audit()).serve, 1)
+            await anyio.to_thread.run_sync(ask, url)
+            group.cancel_scope.cancel()
+        await forwarder.close()
+
+    with served(ApiServer(now=wall_clock)) as url:
+        (tmp_path / "kubeconfig").write_text(yaml.safe_dump(kubeconfig(url)), encoding="utf-8")
+        anyio.run(main)
+    assert answers == [(200, "application/json")]
 
 
 def test_a_report_for_junit_can_be_read_whatever_the_operator_says() -> None:

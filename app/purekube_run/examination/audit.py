@@ -10,6 +10,9 @@ import attrs
 import yaml
 
 from kubelab.http.app import ResourcePath, parse_path
+from kubelab.http.protobuf import CONTENT_TYPE as PROTOBUF
+from kubelab.http.protobuf import decode_object
+from kubelab.model.failure import ApiFailure
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 
 _APPLY: Final = "application/apply-patch"
@@ -205,9 +208,17 @@ class Audit:
 
 
 def _decoded(body: bytes, content_type: str) -> Any:
-    """Return the parsed body, which is JSON, or YAML for a server-side apply. Return None if the body is neither."""
+    """Return the parsed body, which is JSON or protobuf, or YAML for a server-side apply.
+
+    Return None if the body is none of them, and the text of a protobuf message whose kind is not known.
+    """
     if not body:
         return None
+    if content_type.startswith(PROTOBUF):
+        try:
+            return decode_object(body)
+        except ApiFailure:
+            return {"": body.decode(errors="replace")}
     try:
         return json.loads(body)
     except ValueError:

@@ -1,6 +1,7 @@
 """A proxy between operators and an API server: it records requests, delays or fails some, and can kill the sender."""
 
-from collections.abc import Awaitable, Callable, Iterator
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any, Final, TypeAlias
@@ -23,6 +24,10 @@ _REASONS: Final = {
     403: "Forbidden", 409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError",
     503: "ServiceUnavailable", 504: "Timeout",
 }  # fmt: skip
+
+
+_BINARY: Final = re.compile(r"application/(vnd\.kubernetes\.protobuf|cbor-seq|cbor)")
+"""The media types in which API servers answer clients that prefer them to JSON."""
 
 
 @attrs.define(eq=False)
@@ -160,7 +165,7 @@ class Proxy:
                 await self._refuse(call, fault, send)
                 return
         try:
-            answer = await self._forwarder.open(scope["method"], target, headers, body)
+            answer = await self._forwarder.open(scope["method"], target, _preferring_json(headers), body)
         except NoAnswer as error:
             self.audit.answered(call, 503, b"")
             await _send(send, 503, _status(503, f"no answer from the API server: {error}"))
@@ -238,6 +243,12 @@ class Proxy:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except NoAnswer:
             return
+
+
+def _preferring_json(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the headers with JSON in place of binary media types in Accept, so that answers can be recorded."""
+    # client-go reads an answer by its content type, whatever it asked for; controller-runtime asks for protobuf first.
+    return {**headers, "accept": _BINARY.sub("application/json", headers.get("accept", "*/*"))}
 
 
 async def _body(receive: Receive) -> bytes:
