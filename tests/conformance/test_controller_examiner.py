@@ -11,14 +11,18 @@ from typing import Any
 import anyio
 import attrs
 import pytest
+import yaml
 
 import kubelab
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from purekube_http import KubeApiClient, load_config
 from purekube_run.examination.examination import Case, cluster_for, open_examination
 from purekube_run.examination.examine_controller import ControllerRequest, examine_controller_with
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.verdicts import Check, Finding, Verdict
 from tests.support import greetings_controller
+from tests.support.cluster_choice import real_server
 from tests.support.greetings_controller import CRD, greeting
 from tests.support.patience import until
 
@@ -100,6 +104,23 @@ def test_a_controller_that_does_not_look_at_a_deletion_proves_nothing_about_fina
 
 def test_a_status_that_is_not_written_again_proves_nothing_about_conditions_of_others() -> None:
     assert verdict("foreign_condition", "says-it-once", edited=greeting(who="Moon"))[0] is Verdict.NOT_TRIED
+
+
+@pytest.mark.parametrize("check", ["children_go", "early_deletion"])
+def test_a_cluster_without_a_garbage_collector_proves_nothing_about_owned_children(check: str, tmp_path: Path) -> None:
+    """So is the kube-apiserver that envtest starts alone."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(yaml.safe_dump(real_server().kubeconfig()), encoding="utf-8")
+    path.chmod(0o600)
+
+    async def install() -> None:
+        async with KubeApiClient(load_config(path)) as api:
+            await api.apply(CRD, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+
+    anyio.run(install)
+    found = examined(request_of(only=[check], crds=(), kubeconfig=path))[check]
+    assert found.verdict is Verdict.NOT_TRIED
+    assert "waits for the garbage collector" in found.message
 
 
 # --- what is left in a cluster of others -----------------------------------------------------------------------------

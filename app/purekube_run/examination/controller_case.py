@@ -14,7 +14,7 @@ from purekube_run.examination.audit import RecordedRequest
 from purekube_run.examination.examination import HUMAN, Case, Examination
 from purekube_run.examination.objects import is_owned_by, shown
 from purekube_run.examination.patience import no_wait
-from purekube_run.examination.verdicts import Check, NotTried
+from purekube_run.examination.verdicts import Broken, Check, NotTried
 
 NEEDS: Final[Mapping[str, str]] = {
     "edited": "--edited, the sample after an edit of its spec",
@@ -224,6 +224,20 @@ class ControllerCase(Case):
         failure.
         """
         await self.required(f"the end of {ref}", partial(self.is_gone, ref))
+
+    async def collected(self, ref: ObjectRef) -> None:
+        """Wait until the child `ref` of the removed sample is gone.
+
+        Raises Broken if it stays. Raises NotTried if it stays although it has an owner reference to the sample: then
+        the cluster has no garbage collector, like the kube-apiserver that envtest starts alone.
+        """
+        try:
+            await self.gone(ref, f"the end of {ref} with its object")
+        except Broken:
+            live = await self.get(ref) or {}
+            if get_path(live, "metadata", "deletionTimestamp") is None and is_owned_by(live, self.uid):
+                raise NotTried(f"{ref} waits for the garbage collector, which does not run in this cluster") from None
+            raise
 
     async def removed(self) -> None:
         """Delete the sample and wait until it is gone. Raises Broken if the sample stays."""
