@@ -227,6 +227,14 @@ NAMED_PORT = text_field(4, number_field(1, 1) + number_field(2, 0) + text_field(
 PLAIN_PORT = text_field(4, number_field(1, 0) + number_field(2, 8080) + text_field(3, ""))
 BACKEND = text_field(4, text_field(1, "web") + text_field(2, text_field(1, "") + number_field(2, 80)))
 PATH = text_field(1, "/") + text_field(2, BACKEND) + text_field(3, "Prefix")
+RUNNING = (
+    text_field(1, "web")
+    + text_field(7, text_field(1, "LEVEL") + text_field(2, "debug"))
+    + text_field(8, text_field(1, text_field(1, "memory") + text_field(2, text_field(1, "1Gi"))))
+    + text_field(9, text_field(1, "data") + number_field(2, 0) + text_field(3, "/data"))
+)
+"""A container with what an operator gives it: an environment, limits, a mount."""
+DATA = text_field(1, "data") + text_field(2, text_field(10, text_field(1, "web") + number_field(2, 0)))
 RULE = text_field(1, "a.example.com") + text_field(2, text_field(1, text_field(1, PATH)))
 
 
@@ -292,6 +300,57 @@ RULE = text_field(1, "a.example.com") + text_field(2, text_field(1, text_field(1
             },
         ),
         (
+            "apps/v1",
+            "Deployment",
+            text_field(
+                2, number_field(1, 0) + text_field(3, text_field(2, text_field(2, RUNNING) + text_field(1, DATA)))
+            ),
+            {
+                "spec": {
+                    "replicas": 0,
+                    "template": {
+                        "spec": {
+                            "containers": [
+                                {
+                                    "name": "web",
+                                    "env": [{"name": "LEVEL", "value": "debug"}],
+                                    "resources": {"limits": {"memory": "1Gi"}},
+                                    "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+                                }
+                            ],
+                            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "web"}}],
+                        }
+                    },
+                }
+            },
+        ),
+        (
+            "v1",
+            "PersistentVolumeClaim",
+            text_field(2, text_field(5, "")),
+            {"spec": {"storageClassName": ""}},
+        ),
+        (
+            "events.k8s.io/v1",
+            "Event",
+            text_field(2, number_field(1, 1767225600) + number_field(2, 1_500_000)) + text_field(3, b""),
+            {"eventTime": "2026-01-01T00:00:00.001500Z", "series": {}},
+        ),
+        (
+            "apps/v1",
+            "ControllerRevision",
+            text_field(2, text_field(1, b'{"spec":{"size":1}}')) + number_field(3, 1),
+            {"data": {"spec": {"size": 1}}, "revision": 1},
+        ),
+        (
+            "authorization.k8s.io/v1",
+            "SubjectAccessReview",
+            text_field(
+                2, text_field(5, text_field(1, "scopes") + text_field(2, text_field(1, "a") + text_field(1, "b")))
+            ),
+            {"spec": {"extra": {"scopes": ["a", "b"]}}},
+        ),
+        (
             "batch/v1",
             "CronJob",
             text_field(
@@ -301,7 +360,7 @@ RULE = text_field(1, "a.example.com") + text_field(2, text_field(1, text_field(1
         ),
     ],
 )
-def test_kinds_that_kubectl_create_makes_come_through_protobuf(
+def test_built_in_kinds_come_through_protobuf_with_every_field(
     api_version: str, kind: str, message: bytes, fields: dict[str, Any]
 ) -> None:
     found = decode_object(envelope(api_version, kind, META + message))
@@ -312,7 +371,7 @@ def test_kinds_that_kubectl_create_makes_come_through_protobuf(
 @example(b"\x08")
 @example(b"\x0a\xff\xff\xff\xff\x0f")
 def test_any_bytes_are_a_message_or_a_refusal(raw: bytes) -> None:
-    kinds = (("v1", "ConfigMap"), ("v1", "Service"), ("batch/v1", "CronJob"), ("networking.k8s.io/v1", "Ingress"))
+    kinds = (("v1", "ConfigMap"), ("v1", "Service"), ("v1", "Event"), ("apps/v1", "ControllerRevision"))
     for body in (raw, b"k8s\x00" + raw, *(envelope(*kind, raw) for kind in kinds)):
         try:
             decode_object(body)
@@ -324,8 +383,8 @@ def test_any_bytes_are_a_message_or_a_refusal(raw: bytes) -> None:
 
 
 def test_a_kind_that_is_not_described_is_415_and_named() -> None:
-    with pytest.raises(ApiFailure, match="apps/v1 DaemonSet") as caught:
-        decode_object(envelope("apps/v1", "DaemonSet", b""))
+    with pytest.raises(ApiFailure, match=r"example\.com/v1 Unheard") as caught:
+        decode_object(envelope("example.com/v1", "Unheard", b""))
     assert caught.value.status == 415
 
 

@@ -1,16 +1,18 @@
-"""The decoding of request bodies that kubectl sends as protobuf instead of JSON.
+"""The decoding of request bodies that clients send as protobuf instead of JSON.
 
 kubectl does so for the built-in kinds that `kubectl create` makes, such as ConfigMap or Deployment, for access reviews,
-and for the options of a DELETE.
+and for the options of a DELETE; the typed clients of controller-runtime for every built-in kind.
 """
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import msgspec
 
 from kubelab.model.failure import bad_request, unsupported_media_type
 from purekube.apimachinery.timestamps import format_time
@@ -78,77 +80,30 @@ _MAGIC: Final = b"k8s\x00"
 
 Read = Callable[[Any], Any]
 
-_MESSAGES: Final[Mapping[str, str]] = {
-    "ObjectMeta": "1 name, 2 generateName, 3 namespace, 5 uid, 6 resourceVersion, 8 creationTimestamp time,"
-    " 11 labels text{}, 12 annotations text{}, 13 ownerReferences OwnerReference*, 14 finalizers text*",
-    "OwnerReference": "1 kind, 3 name, 4 uid, 5 apiVersion, 6 controller bool, 7 blockOwnerDeletion bool",
-    "DeleteOptions": "1 gracePeriodSeconds int, 2 preconditions Preconditions, 3 orphanDependents bool,"
-    " 4 propagationPolicy, 5 dryRun text*",
-    "Preconditions": "1 uid, 2 resourceVersion",
-    "NamespaceSpec": "1 finalizers text*",
-    "ObjectReference": "1 kind, 2 namespace, 3 name",
-    "ServiceSpec": "1 ports ServicePort*, 2 selector text{}, 3 clusterIP, 4 type, 5 externalIPs text*,"
-    " 7 sessionAffinity, 10 externalName, 11 externalTrafficPolicy, 13 publishNotReadyAddresses bool?",
-    "ServicePort": "1 name, 2 protocol, 3 port int, 4 targetPort int-or-string, 5 nodePort int?, 6 appProtocol",
-    "ResourceQuotaSpec": "1 hard quantity{}, 2 scopes text*",
-    "LabelSelector": "1 matchLabels text{}",
-    "PodTemplateSpec": "1 metadata ObjectMeta, 2 spec PodSpec",
-    "PodSpec": "2 containers Container*, 3 restartPolicy",
-    "Container": "1 name, 2 image, 3 command text*, 4 args text*, 6 ports ContainerPort*",
-    "ContainerPort": "1 name, 3 containerPort int, 4 protocol",
-    "DeploymentSpec": "1 replicas int, 2 selector LabelSelector, 3 template PodTemplateSpec",
-    "JobSpec": "1 parallelism int, 2 completions int, 6 template PodTemplateSpec, 7 backoffLimit int",
-    "CronJobSpec": "1 schedule, 3 concurrencyPolicy, 4 suspend bool, 5 jobTemplate JobTemplateSpec, 8 timeZone",
-    "JobTemplateSpec": "1 metadata ObjectMeta, 2 spec JobSpec",
-    "IngressSpec": "1 defaultBackend IngressBackend, 2 tls IngressTLS*, 3 rules IngressRule*, 4 ingressClassName",
-    "IngressBackend": "4 service IngressServiceBackend",
-    "IngressServiceBackend": "1 name, 2 port ServiceBackendPort",
-    "ServiceBackendPort": "1 name, 2 number int?",
-    "IngressTLS": "1 hosts text*, 2 secretName",
-    "IngressRule": "1 host, 2 - IngressRuleValue",
-    "IngressRuleValue": "1 http HTTPIngressRuleValue",
-    "HTTPIngressRuleValue": "1 paths HTTPIngressPath*",
-    "HTTPIngressPath": "1 path, 2 backend IngressBackend, 3 pathType",
-    "PodDisruptionBudgetSpec": "1 minAvailable int-or-string, 2 selector LabelSelector, 3 maxUnavailable int-or-string",
-    "PolicyRule": "1 verbs text*, 2 apiGroups text*, 3 resources text*, 4 resourceNames text*, 5 nonResourceURLs text*",
-    "RoleRef": "1 apiGroup, 2 kind, 3 name",
-    "Subject": "1 kind, 2 apiGroup, 3 name, 4 namespace",
-    "SelfSubjectAccessReviewSpec": "1 resourceAttributes ResourceAttributes,"
-    " 2 nonResourceAttributes NonResourceAttributes",
-    "ResourceAttributes": "1 namespace, 2 verb, 3 group, 4 version, 5 resource, 6 subresource, 7 name",
-    "NonResourceAttributes": "1 path, 2 verb",
-    "SelfSubjectRulesReviewSpec": "1 namespace",
-}
-"""The fields of each message, as in Kubernetes' `.proto` files: number, JSON name, and type, by default `text`.
+_FIELDS: Final = Path(__file__).with_name("protobuf_fields.txt")
+"""The fields of each message: number, JSON name, and type, by default `text?`.
 
 A type with `*` is that of a repeated field, which becomes a list in JSON; one with `{}` is that of the values of a map
-from strings; one with `?` leaves the field out if it is 0 or false, as its JSON does. The members of a field with the
-name `-` are members of the message itself in JSON.
+from strings; one with `?` leaves the field out if it is 0, false or empty, as its JSON does. The members of a field
+with the name `-` are members of the message itself in JSON.
 """
-_ROLE: Final = "2 rules PolicyRule*"
-_BINDING: Final = "2 subjects Subject*, 3 roleRef RoleRef"
-_KINDS: Final[Mapping[tuple[str, str], str]] = {
-    ("v1", "Namespace"): "2 spec NamespaceSpec",
-    ("v1", "ConfigMap"): "2 data text{}, 3 binaryData bytes{}, 4 immutable bool",
-    ("v1", "Secret"): "2 data bytes{}, 3 type, 4 stringData text{}, 5 immutable bool",
-    ("v1", "ServiceAccount"): "2 secrets ObjectReference*",
-    ("v1", "Service"): "2 spec ServiceSpec",
-    ("v1", "ResourceQuota"): "2 spec ResourceQuotaSpec",
-    ("apps/v1", "Deployment"): "2 spec DeploymentSpec",
-    ("batch/v1", "Job"): "2 spec JobSpec",
-    ("batch/v1", "CronJob"): "2 spec CronJobSpec",
-    ("networking.k8s.io/v1", "Ingress"): "2 spec IngressSpec",
-    ("policy/v1", "PodDisruptionBudget"): "2 spec PodDisruptionBudgetSpec",
-    ("scheduling.k8s.io/v1", "PriorityClass"): "2 value int, 3 globalDefault bool?, 4 description, 5 preemptionPolicy",
-    ("rbac.authorization.k8s.io/v1", "Role"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "ClusterRole"): _ROLE,
-    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _BINDING,
-    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _BINDING,
-    ("authorization.k8s.io/v1", "SelfSubjectAccessReview"): "2 spec SelfSubjectAccessReviewSpec",
-    ("authorization.k8s.io/v1", "SelfSubjectRulesReview"): "2 spec SelfSubjectRulesReviewSpec",
-    ("authentication.k8s.io/v1", "SelfSubjectReview"): "",
-}
-"""The fields of each kind that can be decoded, by apiVersion and kind, in addition to `1 metadata ObjectMeta`."""
+
+
+@cache
+def _messages() -> Mapping[str, str]:
+    """Return the declared fields of each message by its name."""
+    return dict(line.split(": ", 1) for line in _lines() if ": " in line)
+
+
+@cache
+def _kinds() -> Mapping[tuple[str, str], str]:
+    """Return the name of the message of each kind by apiVersion and kind."""
+    declared = (line.split(" = ", 1) for line in _lines() if " = " in line)
+    return {(version, name.rpartition(".")[2]): name for version, names in declared for name in names.split(", ")}
+
+
+def _lines() -> list[str]:
+    return [line for line in _FIELDS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 
 
 def _raw(value: Any) -> bytes:
@@ -161,9 +116,35 @@ def _text(value: Any) -> str:
     return _raw(value).decode("utf-8", "replace")
 
 
+def _moment(value: Any) -> datetime | None:
+    """Return a point in time, or None for the zero time of Go, whose message is empty."""
+    parts = dict(fields_of(_raw(value)))
+    if not parts:
+        return None
+    try:
+        seconds = datetime.fromtimestamp(_integer(parts.get(1, 0)), UTC)
+    except (OverflowError, ValueError, OSError):
+        raise bad_request("proto: a time outside of the calendar") from None
+    return seconds + timedelta(microseconds=_integer(parts.get(2, 0)) // 1000)
+
+
 def _time(value: Any) -> str | None:
-    seconds = dict(fields_of(_raw(value))).get(1)
-    return format_time(datetime.fromtimestamp(int(seconds), UTC)) if seconds else None
+    moment = _moment(value)
+    return None if moment is None else format_time(moment)
+
+
+def _micro_time(value: Any) -> str | None:
+    moment = _moment(value)
+    return None if moment is None else f"{moment:%Y-%m-%dT%H:%M:%S.%f}Z"
+
+
+def _json(value: Any) -> Any:
+    """Return the object in a RawExtension or a FieldsV1, whose only field is its JSON."""
+    content = _raw(dict(fields_of(_raw(value))).get(1, b""))
+    try:
+        return msgspec.json.decode(content) if content else None
+    except msgspec.DecodeError:
+        raise bad_request("proto: a raw object is no JSON") from None
 
 
 def _integer(value: Any) -> int:
@@ -184,10 +165,11 @@ _SCALARS: Final[Mapping[str, Read]] = {
     "bool": bool,
     "int": _integer,
     "time": _time,
+    "microtime": _micro_time,
     "int-or-string": _int_or_string,
     "quantity": lambda value: _text(dict(fields_of(_raw(value))).get(1, b"")),
-    "bool?": lambda value: bool(value) or None,
-    "int?": lambda value: _integer(value) or None,
+    "raw": _json,
+    "extra": lambda value: [_text(item) for _, item in fields_of(_raw(value))],
 }
 
 
@@ -199,26 +181,27 @@ class WireField:
     read: Read
     many: bool
     keyed: bool
+    omits: bool
 
 
 def _field(declared: str) -> tuple[int, WireField]:
     number, name, *given = declared.split()
-    kind = given[0] if given else "text"
-    plain = kind.rstrip("*{}")
-    read = _SCALARS.get(plain) or (lambda value: _read_members(_raw(value), _MESSAGES[plain]))
-    return int(number), WireField(name, read, kind.endswith("*"), kind.endswith("{}"))
+    kind = given[0] if given else "text?"
+    plain = kind.rstrip("*{}?")
+    read = _SCALARS.get(plain) or (lambda value: _read_members(_raw(value), plain))
+    return int(number), WireField(name, read, kind.endswith("*"), kind.endswith("{}"), kind.endswith("?"))
 
 
 @cache
-def _fields(declared: str) -> Mapping[int, WireField]:
-    return dict(map(_field, declared.split(", ")))
+def _fields(name: str) -> Mapping[int, WireField]:
+    return dict(map(_field, _messages()[name].split(", ")))
 
 
-def _read_members(raw: bytes, declared: str) -> dict[str, Any]:
-    """Return the members, in JSON, of a message whose fields `declared` describes. Other fields are left out."""
+def _read_members(raw: bytes, name: str) -> dict[str, Any]:
+    """Return the members, in JSON, of the message `name`. Fields that Kubernetes does not have are left out."""
     message: dict[str, Any] = {}
     for number, value in fields_of(raw):
-        member = _fields(declared).get(number)
+        member = _fields(name).get(number)
         if member is None:
             continue
         if member.keyed:
@@ -230,7 +213,7 @@ def _read_members(raw: bytes, declared: str) -> dict[str, Any]:
             message.setdefault(member.name, []).append(read)
         elif member.name == "-":
             message |= read
-        elif read not in ("", None):
+        elif read is not None and (read or not member.omits):
             message[member.name] = read
     return message
 
@@ -246,10 +229,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
     version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
     # The options are the same message in every API group, and clients name the group of the object.
-    if kind == "DeleteOptions":
-        declared = _MESSAGES[kind]
-    elif (version, kind) in _KINDS:
-        declared = ", ".join(filter(None, ("1 metadata ObjectMeta", _KINDS[version, kind])))
-    else:
+    name = kind if kind == "DeleteOptions" else _kinds().get((version, kind))
+    if name is None:
         raise unsupported_media_type(("application/json", "application/yaml", f"({version} {kind} not as protobuf)"))
-    return {"apiVersion": version, "kind": kind, **_read_members(_raw(envelope.get(2, b"")), declared)}
+    return {"apiVersion": version, "kind": kind, **_read_members(_raw(envelope.get(2, b"")), name)}
