@@ -47,6 +47,7 @@ from kubelab.storage.store import Store, StoreSnapshot
 from kubelab.storage.streams import WatchStreams, read_object, read_page, selection_of
 from kubelab.storage.watch_stream import WatchStream
 from kubelab.writes.metadata import check_common
+from kubelab.writes.pod_actions import PodActions
 from kubelab.writes.remover import Remover
 from kubelab.writes.writer import AdmissionPlugin, ObjectWriter, Prepared, WriteCall, admitted
 from purekube.apimachinery.manifest import Kind
@@ -93,6 +94,7 @@ class ApiServer:
         self._namespaces = Namespaces(self.store)
         self._writer = ObjectWriter(self.store, self._namespaces, Identities(seed), now)
         self._remover = Remover(self.store, now)
+        self._pod_actions = PodActions(self.store, self._remover, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
         self._collector = Collector(self.store, self.registry, self)
         self._collecting = False
@@ -223,6 +225,11 @@ class ApiServer:
             return None
         call = prepared.call
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(prepared))
+
+    def act(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
+        """Bind a pod to a node or evict it, as the Binding or Eviction `body` says, and return a Status."""
+        act = lambda: self._pod_actions.perform(target, body, options)  # noqa: E731
+        return self._write(RequestVerb.CREATE, target, options, caller, act)
 
     def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
         """Delete one object. Return a Status if the object is gone, or the object if finalizers keep it (W-31)."""

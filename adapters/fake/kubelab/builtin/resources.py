@@ -4,6 +4,7 @@ Events are stored once and served under two APIs, as in a real server: an Event 
 can be read as `v1`, which `kubectl describe` does, and the other way round.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -57,6 +58,10 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
 """The definitions of all built-in kinds."""
 
 # kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
+_SUBRESOURCES: Final[Mapping[GroupResource, tuple[str, ...]]] = {
+    NAMESPACES: ("finalize",),
+    ("", "pods"): ("binding", "eviction"),
+}
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
     (
         ("", "namespaces"),
@@ -108,6 +113,6 @@ def _resource(definition: ServedKind) -> ServedResource:
         definition,
         # kubernetes: registry/core/namespace/storage/storage.go: the REST of namespaces deletes no collections.
         verbs=tuple(verb for verb in ALL_VERBS if where != NAMESPACES or verb != "deletecollection"),
-        subresources=("finalize",) if where == NAMESPACES else (),
+        subresources=_SUBRESOURCES.get(where, ()),
         returns_deleted=where in _RETURNS_DELETED,
     )

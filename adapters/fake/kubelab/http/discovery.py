@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kubelab.lifecycle.registry import ResourceRegistry
 from kubelab.model.failure import not_served
-from kubelab.model.resources import ServedResource
+from kubelab.model.resources import CREATED, ServedResource
 
 # apimachinery: version/helpers.go, CompareKubeAwareVersionStrings.
 _VERSION: Final = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
@@ -127,9 +127,21 @@ def _entries(resource: ServedResource) -> Iterable[dict[str, Any]]:
         **{key: list(value) for key, value in names.items() if value},
     }
     for subresource in resource.subresources:
-        verbs = ["update"] if subresource == "finalize" else ["get", "patch", "update"]
-        kind = {"group": "autoscaling", "version": "v1", "kind": "Scale"} if subresource == "scale" else {}
+        kind = {key: value for key, value in _OTHER_KINDS.get(subresource, {}).items() if value}
+        if kind.get("group", "") == resource.group:
+            kind = {key: value for key, value in kind.items() if key == "kind"}
+        verbs = _verbs_of(subresource)
         yield {"name": f"{resource.plural}/{subresource}", "singularName": "", **common, **kind, "verbs": verbs}
+
+
+_OTHER_KINDS: Final = {**CREATED, "scale": {"group": "autoscaling", "version": "v1", "kind": "Scale"}}
+"""The kinds of subresources that are not of the kind of their object."""
+
+
+def _verbs_of(subresource: str) -> list[str]:
+    if subresource in CREATED:
+        return ["create"]
+    return ["update"] if subresource == "finalize" else ["get", "patch", "update"]
 
 
 def _group_discovery(registry: ResourceRegistry, name: str) -> dict[str, Any]:
@@ -161,11 +173,10 @@ def _resource_discovery(resource: ServedResource) -> dict[str, Any]:
 
 
 def _subresource_discovery(resource: ServedResource, name: str) -> dict[str, Any]:
-    scale = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     return {
         "subresource": name,
-        "responseKind": scale if name == "scale" else _kind_of(resource),
-        "verbs": ["update"] if name == "finalize" else ["get", "patch", "update"],
+        "responseKind": _OTHER_KINDS.get(name) or _kind_of(resource),
+        "verbs": _verbs_of(name),
     }
 
 

@@ -21,6 +21,7 @@ from kubelab.http.request_bodies import DecodedBody, check_size, inflate, read_j
 from kubelab.http.webhook_calls import Services, converted
 from kubelab.model.calls import Caller, DeleteOptions, FieldValidation, RequestTarget, RequestVerb, WriteOptions
 from kubelab.model.failure import ApiFailure, bad_request, method_not_allowed, patch_invalid, unsupported_media_type
+from kubelab.model.resources import CREATED
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions, flag, list_options
 from kubelab.writes.deletion import delete_options, query_options
@@ -83,7 +84,12 @@ async def answer(
     call = _Call(
         server, services, request.query_params, request.headers, target, caller, raw, view_of(request, server.now)
     )
+    is_created = target.subresource in CREATED and target.subresource in target.resource.subresources
     match request.method:
+        case "POST" if is_created:
+            return call.act()
+        case _ if is_created:
+            raise method_not_allowed()
         case "GET" | "HEAD":
             return await converted(server, call.read, services)
         case "POST" if not target.name:
@@ -127,6 +133,12 @@ class _Call:
         options = write_options(self._query, f"{verb.value.capitalize()}Options")
         body, warnings = self._manifest(options.field_validation)
         return await self._written(verb, body, options, warnings)
+
+    def act(self) -> Response:
+        """Perform the POST of a Binding or an Eviction of a pod."""
+        options = write_options(self._query, "CreateOptions")
+        body, warnings = self._manifest(options.field_validation)
+        return self._object(self._server.act(self._target, body, options, self._caller), warnings)
 
     async def patch(self) -> Response:
         options = write_options(self._query, "PatchOptions")

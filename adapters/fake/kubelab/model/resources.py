@@ -10,6 +10,11 @@ from kubelab.model.definition import ServedKind, definitions_of_crd
 from kubelab.model.records import GroupResource, Record, decode, encode
 from purekube.apimachinery.manifest import Kind
 
+CREATED: Final[Mapping[str, Mapping[str, str]]] = {
+    "binding": {"group": "", "version": "v1", "kind": "Binding"},
+    "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+}
+"""The subresources that are only created, with the kind of their bodies."""
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Conversion = Callable[[Mapping[str, Any]], Mapping[str, Any]]
