@@ -52,6 +52,9 @@ def _parser() -> argparse.ArgumentParser:
             "--with", dest="wanted", default=desired, help=f"of {','.join(CHOICE)} (default: {desired or _BUILT})"
         )
         command.add_argument("--oldest", action="store_true", help="the oldest promised versions (Kubernetes, Flux)")
+        command.add_argument(
+            "--embedded", action="store_true", help="on the embedded API server, not on kube-apiserver"
+        )
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
         command.add_argument("rest", nargs="*", help="for test: arguments for pytest instead of all its tests")
     return parser
@@ -71,7 +74,8 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _up(options: argparse.Namespace) -> int:
-    with running(_wanted(options), _say, keep=options.keep, oldest=options.oldest) as cluster:
+    how = {"keep": options.keep, "oldest": options.oldest, "embedded": options.embedded}
+    with running(_wanted(options), _say, **how) as cluster:
         _say(f"export KUBECONFIG={cluster.kubeconfig}")
         _say(f"export {VARIABLE}={cluster.folder}")
         if cluster.registries is not None:

@@ -1,9 +1,11 @@
 """A cluster of real controllers that runs for the duration of a `with` block."""
 
+import base64
 import json
 import secrets
 import ssl
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,14 +81,20 @@ def pins_of(wanted: Sequence[str], *, oldest: bool = False) -> dict[str, Pin]:
 
 @contextmanager
 def running(
-    wanted: Sequence[str], say: Say, *, keep: bool = False, audit: str = "", oldest: bool = False
+    wanted: Sequence[str],
+    say: Say,
+    *,
+    keep: bool = False,
+    audit: str = "",
+    oldest: bool = False,
+    embedded: bool = False,
 ) -> Iterator[Cluster]:
     """Start a cluster with the chosen components of `CHOICE`, and stop it after the block.
 
     Raises CannotBuild, CannotStart.
 
     `keep` preserves its folder, with data and logs; `audit` is kube-apiserver's policy for `audit.log`; `oldest` runs
-    the oldest promised versions.
+    the oldest promised versions; `embedded` runs the controllers on the embedded API server.
     """
     components = [COMPONENTS[name] for name in (*ALWAYS, *wanted)]
     pins = pins_of(wanted, oldest=oldest)
@@ -96,7 +104,10 @@ def running(
         processes = Processes(folder)
         stack.callback(processes.end)
         began = time.monotonic()
-        _start_api(processes, programs, folder, audit)
+        if embedded:
+            _start_embedded(processes, folder)
+        else:
+            _start_api(processes, programs, folder, audit)
         storage = f"{LOOPBACK}:{_port()}"
         site = Site(programs, folder, folder / "kubeconfig", _port, folder / "trusted.crt", storage)
         registries = _registries(stack, processes, site) if "flux" in wanted else None
@@ -146,6 +157,22 @@ def _start_api(processes: Processes, programs: Path, folder: Path, audit: str) -
     processes.start(Command("kube-apiserver", flags, ready))
     _write_private(folder / "kubeconfig", kubeconfig(url, token, authority=authority))
     _write_private(folder / "operator.kubeconfig", kubeconfig(url, operator, authority=authority))
+
+
+def _start_embedded(processes: Processes, folder: Path) -> None:
+    """Start the embedded API server, and write the kubeconfigs of an administrator and of the operator."""
+    admin, operator, (port,) = folder / "kubeconfig", secrets.token_urlsafe(16), free_ports(1)
+    write_credentials(folder, certificates_for((LOOPBACK,), datetime.now(UTC)), secrets.token_urlsafe(16), operator)
+    serve = [sys.executable, "-m", "kubelab", "serve", f"--port={port}", "--tls", f"--kubeconfig-out={admin}"]
+    access = [f"--token={secrets.token_urlsafe(16)}", f"--tokens={folder / 'tokens.csv'}", "--rbac"]
+    log = f"--audit-log={folder / 'audit.log'}"
+    processes.start(Command("kubelab", [*serve, *access, log], lambda: admin.is_file() and bool(admin.read_bytes())))
+    known = yaml.safe_load(admin.read_text(encoding="utf-8"))
+    (folder / "authority.crt").write_bytes(
+        base64.b64decode(known["clusters"][0]["cluster"]["certificate-authority-data"])
+    )
+    known["users"][0]["user"] = {"token": operator}
+    _write_private(folder / "operator.kubeconfig", known)
 
 
 def _write_private(path: Path, content: dict[str, Any]) -> None:
