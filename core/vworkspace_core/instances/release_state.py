@@ -34,6 +34,17 @@ from vworkspace_core.instances.observed_release import (
 WAITING = "waiting for Flux to act on the request"
 """The message for the status while Flux has reported nothing about the operator's latest request."""
 _NEVER_ATTEMPTED = ("InvalidCELExpression", "AccessDenied")
+# The reasons of Ready=False of a pass that ended before or between Helm's actions (helm-controller 1.6.3:
+# internal/controller/helmrelease_controller.go, reconcileRelease; internal/reconcile/atomic_release.go, Reconcile).
+_HELD_UP = (
+    "DependencyNotReady",
+    "ChartMutateError",
+    "RESTClientError",
+    "ResourceManagerError",
+    "FactoryError",
+    "StateError",
+    "ReconcileError",
+)
 _NONE: Mapping[str, Any] = {}
 
 
@@ -165,21 +176,23 @@ def _stalled(observed: ObservedRelease, ours: bool) -> ClassifiedRelease | None:
     back = observed.condition("Remediated").get("reason") == "RollbackSucceeded"
     return ClassifiedRelease(
         ReleaseState.ROLLED_BACK if back else ReleaseState.STALLED,
-        _why_stalled(observed.condition("Released"), condition),
+        _why_stalled(observed.condition("Released"), observed.condition("TestSuccess"), condition),
         released_before=was_released(observed.status),
         stalled_reason=str(condition.get("reason") or "RetriesExceeded"),
     )
 
 
-def _why_stalled(released: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
+def _why_stalled(released: Mapping[str, Any], tested: Mapping[str, Any], stalled: Mapping[str, Any]) -> str:
     """Return a message that says why the release failed, and why Flux did not roll it back.
 
-    The cause is in the condition `released` (Released), since the condition Ready reports the rollback. The condition
-    `stalled` (Stalled) says why there was no rollback.
+    The cause is in the condition `released` (Released), or in `tested` (TestSuccess) if only the tests of the release
+    failed, since the condition Ready reports the rollback. The condition `stalled` (Stalled) says why there was no
+    rollback.
     """
     if stalled.get("reason") in _NEVER_ATTEMPTED:
         return message_of(stalled)  # Released speaks of the release before
-    failure = message_of(released)
+    failed = next((condition for condition in (released, tested) if condition.get("status") == "False"), _NONE)
+    failure = message_of(failed)
     if not failure or stalled.get("reason") != "MissingRollbackTarget":
         return failure or message_of(stalled)
     return f"{failure}. Nothing was rolled back: {message_of(stalled)}"
@@ -304,11 +317,21 @@ def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classifie
     # Only Flux's report on the running attempt counts: an old Ready or failure would be misread as new. Between two
     # tries it repeats the failure of the last.
     running = reconciling.get("status") == "True" and reconciling.get("reason") != "ProgressingWithRetry"
-    message = message_of(reconciling) if running else ""
+    # Until such a pass succeeds, Reconciling only says again and again that a pass has begun.
+    message = message_of(ready) if _is_held_up(observed, ready) else message_of(reconciling) if running else ""
     if not message and ready.get("status") == "Unknown":
         message = message_of(ready)
     state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING
     return ClassifiedRelease(state, message or WAITING, released_before=released)
+
+
+def _is_held_up(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
+    """Report whether `ready`, the condition Ready, says what keeps Flux from acting on the HelmRelease's present
+    generation, such as a right that the release's service account lacks.
+    """
+    if ready.get("status") != "False" or ready.get("reason") not in _HELD_UP:
+        return False
+    return bool(ready.get("observedGeneration", observed.generation) == observed.generation)
 
 
 # --- the chart's source -----------------------------------------------------------------------------------------------

@@ -201,6 +201,8 @@ STALLED = told("Stalled", "True", "RetriesExceeded", "no more")
 NO_TARGET = told("Stalled", "True", "MissingRollbackTarget", "no target")
 NEVER = told("Stalled", "True", "AccessDenied", "no")
 BACK = told("Remediated", "True", "RollbackSucceeded")
+SUCCEEDED = told("Released", "True", "UpgradeSucceeded", "Helm upgrade succeeded")
+TEST = told("TestSuccess", "False", "TestFailed", "test hook failed")
 
 
 def stalled(message: str, reason: str, state: ReleaseState = S.STALLED) -> ClassifiedRelease:
@@ -217,6 +219,10 @@ def stalled(message: str, reason: str, state: ReleaseState = S.STALLED) -> Class
         ([NO_TARGET, BOOM], stalled("boom. Nothing was rolled back: no target", "MissingRollbackTarget")),
         ([NO_TARGET], stalled("no target", "MissingRollbackTarget")),
         ([NEVER, BOOM], stalled("no", "AccessDenied")),
+        ([STALLED, SUCCEEDED, TEST], stalled("test hook failed", "RetriesExceeded")),
+        ([STALLED, SUCCEEDED, TEST, BACK], stalled("test hook failed", "RetriesExceeded", S.ROLLED_BACK)),
+        ([STALLED, BOOM, TEST], stalled("boom", "RetriesExceeded")),
+        ([STALLED, SUCCEEDED], stalled("no more", "RetriesExceeded")),
         ([told("Stalled", "True", "", "no")], stalled("no", "RetriesExceeded")),
         ([told("Stalled", "False"), READY], IS_READY),
     ],
@@ -506,6 +512,29 @@ def test_row_8_the_message_is_that_of_the_running_attempt(
     conditions: list[Any], status: dict[str, Any], expected: ClassifiedRelease
 ) -> None:
     assert of_oci(release(*conditions, **BEFORE, **status)) == expected
+
+
+BEGUN = told("Reconciling", "True", "Progressing", "Fulfilling prerequisites")
+MISSING_RIGHT = "Could not determine release state: secrets is forbidden"
+
+
+@pytest.mark.parametrize(
+    ("ready", "expected"),
+    [
+        (told("Ready", "False", "StateError", MISSING_RIGHT), MISSING_RIGHT),
+        (told("Ready", "False", "StateError", MISSING_RIGHT, of=None), MISSING_RIGHT),
+        (told("Ready", "False", "RESTClientError", "no kubeconfig"), "no kubeconfig"),
+        (told("Ready", "False", "DependencyNotReady", "'a/b' is not ready"), "'a/b' is not ready"),
+        (told("Ready", "False", "ChartMutateError", "tag and version differ"), "tag and version differ"),
+        (told("Ready", "False", "StateError", MISSING_RIGHT, of=1), "Fulfilling prerequisites"),
+        (told("Ready", "Unknown", "StateError", MISSING_RIGHT), "Fulfilling prerequisites"),
+        (told("Ready", "False", "UpgradeFailed", "of the attempt before"), "Fulfilling prerequisites"),
+    ],
+)
+def test_row_8_what_keeps_flux_from_an_attempt_is_told_while_it_tries_again_REC_13(ready: Any, expected: str) -> None:
+    assert of_oci(release(BEGUN, ready, **BEFORE)) == under_way(expected)
+    deployed = of_oci(release(BEGUN, ready))
+    assert ready["status"] == "Unknown" or deployed == under_way(expected), "also of one that was well the pass before"
 
 
 @pytest.mark.parametrize(
