@@ -37,6 +37,7 @@ _PATIENCE: Final[Mapping[OverviewState, timedelta]] = MappingProxyType(
         OverviewState.DEGRADED: _PATIENT,
         OverviewState.WAITING: _PATIENT,
         OverviewState.NOT_READY: _PATIENT,
+        OverviewState.DELETING: _PATIENT,
     }
 )
 """The states that need a person, each with the time that it must last before a notice, since many end automatically."""
@@ -142,7 +143,12 @@ def all_observed(state: Attention, found: Iterable[tuple[str, Summary | None]], 
 
 
 def _ends_automatically(summary: Summary) -> bool:
-    """Report whether the object waits for something that comes without a person, as its advice says."""
+    """Report whether the object waits for something that comes without a person, as its advice says.
+
+    A deletion ends without a person too, unless only a person can remove what is in its way.
+    """
+    if summary.state is OverviewState.DELETING:
+        return not summary.is_helpable
     return summary.state is OverviewState.WAITING and bool(summary.advice) and not summary.is_helpable
 
 

@@ -61,8 +61,8 @@ class ListRow:
 
     @property
     def needs_person(self) -> bool:
-        """True if the object's state is BAD, or WAITING for something that only a person can do."""
-        return needs_person(self.severity, is_helpable=self.is_helpable)
+        """True if the object's state is BAD, or if it waits, also with its deletion, for what only a person can do."""
+        return needs_person(self.state, is_helpable=self.is_helpable)
 
 
 @attrs.frozen

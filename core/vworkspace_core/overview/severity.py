@@ -67,12 +67,15 @@ def severity_of(state: OverviewState) -> Severity:
     return _OF_STATES[state]
 
 
-def needs_person(severity: Severity, *, is_helpable: bool) -> bool:
-    """Report whether a person has to help an object whose state has this severity.
+def needs_person(state: OverviewState, *, is_helpable: bool) -> bool:
+    """Report whether a person has to help an object in this state.
 
-    The answer is True for BAD, and for WAITING if only a person can remove the obstacle (`is_helpable`).
+    The answer is True if the severity of the state is BAD. If only a person can remove the obstacle (`is_helpable`), it
+    is also True if the severity is WAITING, and for an object that is being deleted.
     """
-    return severity is Severity.BAD or (severity is Severity.WAITING and is_helpable)
+    severity = severity_of(state)
+    can_wait = severity is Severity.WAITING or state is OverviewState.DELETING
+    return severity is Severity.BAD or (can_wait and is_helpable)
 
 
 def severity_of_node(state: NodeState) -> Severity:

@@ -27,7 +27,7 @@ from vworkspace_core.api.reasons import (
     OperationConditionType,
 )
 from vworkspace_core.instances.observed_release import COUNTED_FAILURES
-from vworkspace_core.overview.remedy import commands_in, help_for, lead_of
+from vworkspace_core.overview.remedy import Help, commands_in, help_for, lead_of
 
 
 class OverviewState(StrEnum):
@@ -258,6 +258,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
                 state = OverviewState.DEGRADED
             summary = Summary(ref, state, reason, message, since=_since(condition))
             help_ = help_for(kind, manifest, type_, summary.reason, summary.message)
+            if state is OverviewState.DELETING:
+                help_ = _help_for_deletion(kind, manifest, help_)
             helped = attrs.evolve(summary, remedies=help_.remedies, advice=help_.advice, is_helpable=help_.needs_person)
             return _with_cells(_mispinned(_newer(helped, overlooked), manifest), manifest)
     if get_path(manifest, "metadata", "deletionTimestamp"):
@@ -269,6 +271,19 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     if not get_path(manifest, "status", "conditions"):
         unseen = _with_advice(unseen, manifest)
     return _with_cells(unseen, manifest)
+
+
+def _help_for_deletion(kind: Kind, manifest: Manifest, otherwise: Help) -> Help:
+    """Return the remedies for an object that is being deleted: those for a right that the operator lacks for it, or
+    else `otherwise`.
+
+    A deletion without a remedy needs no person, since others carry it out.
+    """
+    blocked = condition_of(manifest, _I.BLOCKED)
+    reason, message = _reason_and_message(blocked)
+    if kind == APPLICATION_INSTANCE and get_path(blocked, "status") == "True" and reason == InstanceReason.FORBIDDEN:
+        return help_for(kind, manifest, _I.BLOCKED, reason, message)
+    return attrs.evolve(otherwise, needs_person=bool(otherwise.remedies))
 
 
 def _with_cells(summary: Summary, manifest: Manifest) -> Summary:

@@ -60,6 +60,14 @@ def test_each_state_needs_a_person_at_once_after_a_while_or_never(state: Overvie
         assert found == began()
 
 
+def test_a_deletion_needs_a_person_only_if_nothing_else_ends_it_SEE_6() -> None:
+    waits = summary(S.DELETING, advice="one of two commands", is_helpable=True)
+    found = observed(began(), "u", waits, NOW)
+
+    assert dict(found.needs) == {"u": Need(waits, NOW, NOW + PATIENT)}
+    assert observed(began(needs={"u": need(S.STALLED)}), "u", summary(S.DELETING, advice="Flux"), NOW) == began()
+
+
 @pytest.mark.parametrize(("reason", "is_noticed"), [("ConflictingOperation", False), ("AwaitingApproval", True)])
 def test_nobody_is_called_for_an_operation_that_waits_for_another(reason: str, is_noticed: bool) -> None:
     """A notice said that a person is needed, and its help that nothing has to be done."""

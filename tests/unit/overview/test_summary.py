@@ -15,7 +15,7 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.overview.actions import PlannedAction, retry
 from vworkspace_core.overview.remedy import help_for
-from vworkspace_core.overview.severity import needs_person, severity_of
+from vworkspace_core.overview.severity import needs_person
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 SHOP = Kind("shops.example.com", "v1", "Shop", "shops")
@@ -204,7 +204,45 @@ def test_a_backup_with_a_schedule_that_fails_again_and_again_needs_a_person_SEE_
     fails = bool(parameters) and reason != "VolSyncSyncInProgress"
     summary = summary_of(OPERATION, found)
     assert (summary.state, summary.reason) == (OverviewState.DEGRADED if fails else OverviewState.RUNNING, reason)
-    assert needs_person(severity_of(summary.state), is_helpable=summary.is_helpable) is fails
+    assert needs_person(summary.state, is_helpable=summary.is_helpable) is fails
+
+
+CONFIRM = "it runs on until somebody decides. To uninstall it: kubectl annotate applicationinstances a u=true"
+REFUSED = "delete helmreleases is not permitted. To fix: kubectl apply -f rights.yaml"
+
+
+@pytest.mark.parametrize(
+    ("deleting", "blocked", "remedies"),
+    [
+        (condition("Deleting", "True", "AwaitingConfirmation", message=CONFIRM), (), "kubectl annotate"),
+        (
+            condition("Deleting", "True", "WaitingForChildResources", message=CONFIRM),
+            (),
+            "kubectl annotate",
+        ),
+        (condition("Deleting", "True", "WaitingForChildResources", message="waiting for HelmRelease a/b"), (), ""),
+        (condition("Deleting", "True", "Uninstalling", message="deleting HelmRelease a/b"), (), ""),
+        (
+            condition("Deleting", "True", "Uninstalling", message="delete HelmRelease a/b: no; trying again"),
+            (condition("Blocked", "True", "Forbidden", message=REFUSED),),
+            "kubectl apply -f rights.yaml",
+        ),
+        (
+            condition("Deleting", "True", "Uninstalling", message="deleting HelmRelease a/b"),
+            (condition("Blocked", "True", "NamespaceNotGated", message=REFUSED),),
+            "",
+        ),
+    ],
+)
+def test_a_deletion_that_waits_for_a_person_says_so_SEE_1(
+    deleting: Any, blocked: tuple[Any, ...], remedies: str
+) -> None:
+    found = summary_of(APPLICATION_INSTANCE, with_conditions(APPLICATION_INSTANCE, deleting, *blocked))
+
+    assert found.state is OverviewState.DELETING
+    assert needs_person(found.state, is_helpable=found.is_helpable) is bool(remedies)
+    assert bool(found.remedies) is bool(remedies)
+    assert all(command.startswith(remedies) for command in found.remedies)
 
 
 def test_what_is_said_of_an_older_generation_is_not_ready_SEE_1() -> None:

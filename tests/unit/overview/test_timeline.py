@@ -102,9 +102,9 @@ def test_the_last_transition_is_that_of_a_condition_or_the_creation() -> None:
 
 def test_severities_are_ordered_and_say_whether_a_person_has_to_help() -> None:
     assert [urgency(severity) for severity in Severity] == [0, 1, 2, 3, 4]
-    helpable, alone = ([needs_person(each, is_helpable=helps) for each in Severity] for helps in (True, False))
-    assert helpable == [True, True, False, False, False]
-    assert alone == [True, False, False, False, False]
+    helpable, alone = ({each for each in OverviewState if needs_person(each, is_helpable=by)} for by in (True, False))
+    assert alone == {each for each in OverviewState if severity_of(each) is Severity.BAD}
+    assert helpable - alone == {OverviewState.WAITING, OverviewState.NOT_READY, OverviewState.DELETING}
 
 
 @pytest.mark.parametrize(
