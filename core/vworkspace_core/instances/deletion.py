@@ -15,12 +15,10 @@ from datetime import datetime, timedelta
 
 import attrs
 
-from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import ABANDON, is_abandoned
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
-from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision, Finalizer, MergePatch, Requeue
 from purekube.controller.ownership import controlled, is_orphaning
 from purekube.graph.removal import PruneCandidate, next_wave, teardown_writes
@@ -33,12 +31,9 @@ from vworkspace_core.api.remedies import merge_command, missing_right_of, not_in
 from vworkspace_core.instances.conditions import uninstalling
 from vworkspace_core.instances.context import Context, InstanceObserved
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
-from vworkspace_core.instances.observed_release import message_of
+from vworkspace_core.instances.observed_release import failed_uninstall
 from vworkspace_core.instances.ownership import orphaning_patch
 from vworkspace_core.instances.status import StatusFields, own_conditions, with_status
-
-_LONGEST_FAILURE = 512
-"""The most bytes of Flux's message about an uninstall that are quoted, so that the remedy after it fits."""
 
 
 def decide_deletion(source: ApplicationInstance, observed: InstanceObserved, context: Context) -> Decision:
@@ -192,17 +187,8 @@ def _since(ref: ObjectRef, live: Manifest) -> str:
     asked = metadata(live).get("deletionTimestamp")
     if not asked:
         return str(ref)
-    failure = _failed_uninstall(live)
+    failure = failed_uninstall(live)
     return f"{ref} (deleted at {asked}, not gone yet{f'; Flux says {failure}' if failure else ''})"
-
-
-def _failed_uninstall(live: Manifest) -> str:
-    """Return Flux's message about a failed uninstall of the HelmRelease, or an empty string if no uninstall failed."""
-    for kind in ("Released", "Ready"):
-        condition = condition_of(live, kind)
-        if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
-            return f"UninstallFailed: {safe(message_of(condition), _LONGEST_FAILURE)}"
-    return ""
 
 
 def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], ...]) -> str:
@@ -210,7 +196,7 @@ def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], .
 
     `left` has the objects that the instance still controls. Return "" if none of them reports a failed uninstall.
     """
-    if not any(_failed_uninstall(live) for _, live in left):
+    if not any(failed_uninstall(live) for _, live in left):
         return ""
     return (
         ". Flux tries again by itself; fix what it names, or leave the workload as it is and let go of it with: "

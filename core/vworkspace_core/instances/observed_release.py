@@ -25,6 +25,7 @@ import attrs
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, get_path, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import MergePatch
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -43,6 +44,8 @@ COUNTED_FAILURES = ("failures", "installFailures", "upgradeFailures")
 """The fields of a HelmRelease's status in which Flux counts the failures of one request. A new request resets them."""
 _REQUESTED_AT = "reconcile.fluxcd.io/requestedAt"
 _RESET_AT = "reconcile.fluxcd.io/resetAt"
+_LONGEST_FAILURE: Final = 512
+"""The most bytes of Flux's message about an uninstall that are quoted, so that the remedy after it fits."""
 _OPERATION = "/operation/"
 _AGAIN = "/again"
 _LOOK = "/look"
@@ -235,6 +238,15 @@ def is_first_pass(status: Mapping[str, Any]) -> bool:
     for a HelmRelease that was recreated, does not count: its status shows an upgrade.
     """
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
+
+
+def failed_uninstall(release: Manifest) -> str:
+    """Return Flux's message about a failed uninstall of a HelmRelease, or an empty string if no uninstall failed."""
+    for kind in ("Released", "Ready"):
+        condition = condition_of(release, kind)
+        if condition.get("status") == "False" and condition.get("reason") == "UninstallFailed":
+            return f"UninstallFailed: {safe(message_of(condition), _LONGEST_FAILURE)}"
+    return ""
 
 
 def message_of(condition: Mapping[str, Any]) -> str:

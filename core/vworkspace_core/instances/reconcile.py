@@ -189,7 +189,7 @@ def _managed(
         return _blocked(Decision(), source, blocking_reason, observed, context)
     release_status = _release_status(desired, chart, live_release, observed, context)
     if release_status.state is ReleaseState.SUSPENDED and not source.spec.suspend:
-        release_status = _suspended_by_hand(release_status, desired, live_release)
+        release_status = _suspended_by_hand(release_status, desired, observed)
     if observed.failures:
         return _after_failure(source, desired, release_status, observed, context)
     pending = tuple(apply for apply in desired.applies if _is_pending(apply, observed))
@@ -249,14 +249,19 @@ def _release_status(
 
 
 def _suspended_by_hand(
-    release_status: ClassifiedRelease, desired: DesiredObjects, live_release: Manifest | None
+    release_status: ClassifiedRelease, desired: DesiredObjects, observed: InstanceObserved
 ) -> ClassifiedRelease:
     """Return `release_status` with the command that resumes the release added to its message.
 
-    It is called if a person suspended the HelmRelease or the source although the instance is not suspended.
+    It is called if a person suspended the HelmRelease, its source or its HelmChart although the instance is not
+    suspended.
     """
-    by_release = get_path(live_release, "spec", "suspend") is True
-    command = resume_command(desired.release if by_release else desired.source)
+    objects = observed.objects
+    if get_path(objects.get(desired.release), "spec", "suspend") is True:
+        suspended = desired.release
+    else:
+        suspended = desired.source if flux.suspended_origin(objects.get(desired.source)) else desired.chart
+    command = resume_command(suspended)
     return attrs.evolve(release_status, message=f"{release_status.message}. To fix: {command}")
 
 

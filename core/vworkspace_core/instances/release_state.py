@@ -23,6 +23,7 @@ from vworkspace_core.instances.observed_release import (
     ReleaseRequest,
     ReleaseTimeouts,
     deployed_as_wanted,
+    failed_uninstall,
     failure_is_ours,
     is_first_pass,
     is_observed,
@@ -128,9 +129,10 @@ def classify(
     if release is None:
         return ClassifiedRelease(ReleaseState.PENDING, "the HelmRelease does not exist yet")
     if get_path(release, "metadata", "deletionTimestamp"):
-        return ClassifiedRelease(
-            ReleaseState.PENDING, "the HelmRelease is being deleted; it is created again once it has gone"
-        )
+        failure = failed_uninstall(release)
+        told = f"; Flux says {failure}" if failure else ""
+        message = f"the HelmRelease is being deleted; it is created again once it has gone{told}"
+        return ClassifiedRelease(ReleaseState.PENDING, message)
     status = release.get("status") or {}
     if get_path(release, "spec", "suspend") is True:
         # Before row 1's empty status: a release that is suspended before its first attempt is not being installed.
@@ -148,8 +150,8 @@ def classify(
 
 def _attempted(observed: ObservedRelease) -> ClassifiedRelease:
     """Return the state of a HelmRelease that Flux has already processed (rows 3 to 8 of REC-5)."""
-    if get_path(observed.source, "spec", "suspend") is True and not is_observed(observed.source):
-        message = f"the {get_path(observed.source, 'kind')} is suspended: what it asks for by now is not fetched"
+    if held := suspended_origin(observed.source, observed.chart):
+        message = f"the {get_path(held, 'kind')} is suspended: what it asks for by now is not fetched"
         return ClassifiedRelease(ReleaseState.SUSPENDED, message, released_before=was_released(observed.status))
     ours = is_ours(observed)
     ready = observed.condition("Ready")
@@ -335,6 +337,16 @@ def _is_held_up(observed: ObservedRelease, ready: Mapping[str, Any]) -> bool:
 
 
 # --- the chart's source -----------------------------------------------------------------------------------------------
+
+
+def suspended_origin(*origins: Manifest | None) -> Manifest | None:
+    """Return the first of `origins`, Flux objects from which a release gets its chart, that is suspended and has not
+    fetched its present generation. Return None if there is none.
+    """
+    for origin in origins:
+        if get_path(origin, "spec", "suspend") is True and not is_observed(origin):
+            return origin
+    return None
 
 
 def source_failure(source: Manifest | None) -> Mapping[str, Any]:

@@ -104,6 +104,14 @@ SUSPENDED = {**WELL, "spec": {**WELL["spec"], "suspend": True}}
     [
         (None, ClassifiedRelease(S.PENDING, "the HelmRelease does not exist yet")),
         (GONE, ClassifiedRelease(S.PENDING, "the HelmRelease is being deleted; it is created again once it has gone")),
+        (
+            {**GONE, "status": {"conditions": [told("Released", "False", "UninstallFailed", "hook failed")]}},
+            ClassifiedRelease(
+                S.PENDING,
+                "the HelmRelease is being deleted; it is created again once it has gone; "
+                "Flux says UninstallFailed: hook failed",
+            ),
+        ),
         (SUSPENDED, ClassifiedRelease(S.SUSPENDED, "the HelmRelease is suspended", released_before=True)),
         ({**SUSPENDED, "status": None}, ClassifiedRelease(S.SUSPENDED, "the HelmRelease is suspended")),
         (flux("HelmRelease", seen=None), ClassifiedRelease(S.PENDING, WAITING)),
@@ -125,6 +133,14 @@ def test_row_2_a_suspended_source_is_told_while_it_was_not_fetched() -> None:
     assert of_oci(WELL, stopped) == ClassifiedRelease(S.SUSPENDED, message, released_before=True)
     assert of_oci(release(history=None), stopped) == ClassifiedRelease(S.SUSPENDED, message)
     assert of_oci(WELL, oci(spec={"suspend": True})) == IS_READY, "what it asks for was fetched"
+
+
+def test_row_2_a_suspended_chart_is_told_while_it_was_not_fetched() -> None:
+    stopped = chart(spec={**CHART_SPEC, "suspend": True}, seen=1)
+    message = "the HelmChart is suspended: what it asks for by now is not fetched"
+
+    assert of_index(WELL, None, stopped) == ClassifiedRelease(S.SUSPENDED, message, released_before=True)
+    assert of_index(WELL, None, chart(spec={**CHART_SPEC, "suspend": True})) == IS_READY, "the version was fetched"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.manifest import get_path, ref_of
+from purekube.apimachinery.resources import HELM_CHART
 from tests.support.instance_worlds import (
     CONTEXT,
     DIGEST,
@@ -92,6 +93,20 @@ def test_row_2_suspended_by_hand_keeps_ready_and_its_old_observed_generation() -
 def test_row_2_the_command_resumes_the_release_that_was_suspended() -> None:
     message = message_of(scene(deployed(), suspended_by_hand=True).decide(), "Suspended")
     assert f"kubectl patch {RELEASE.kind.crd_name} {RELEASE.name} " in message
+
+
+def test_row_2_the_command_resumes_the_chart_that_was_suspended() -> None:
+    """`flux suspend source chart`: helm-controller leaves the field of the HelmChart alone."""
+    address = {"sourceType": "helm", "url": "https://charts.example", "name": "nextcloud", "version": "6.6.0"}
+    world = scene(deployed(), manifest=instance_manifest(chart=address))
+    chart = HELM_CHART.manifest("org-myteam-nextcloud", "org-myteam")
+    chart["metadata"]["generation"] = 2
+    chart |= {"spec": {"chart": "nextcloud", "version": "6.6.0", "suspend": True}, "status": {"observedGeneration": 1}}
+    world.observed.objects[ref_of(chart, HELM_CHART)] = chart
+
+    message = message_of(world.decide(), "Suspended")
+
+    assert f"kubectl patch {HELM_CHART.crd_name} org-myteam-nextcloud -n org-myteam " in message
 
 
 def test_row_2_suspended_before_the_first_release_is_not_deployed() -> None:
