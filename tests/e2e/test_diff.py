@@ -103,6 +103,21 @@ def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> 
     IN_PROCESS.run(story)
 
 
+def test_a_version_that_the_policy_of_a_cluster_forbids_changes_nothing_downstream_SEE_2_RES_3() -> None:
+    async def story(world: World) -> None:
+        made = cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example")
+        made["spec"]["policy"] = {"forbiddenVersions": [LATER]}
+        world.create_object(made, CLUSTER_KIND)
+
+        allowed, denied = compared(world, labelled(FIRST)), compared(world, labelled(LATER))
+
+        assert "2 applies" in diff_line(allowed)
+        assert diff_line(denied).startswith("no apply, no delete"), diff_line(denied)
+        assert "Blocked: PolicyDenied" in diff_line(denied)
+
+    IN_PROCESS.run(story)
+
+
 def test_an_object_of_the_id_before_the_last_registration_is_of_another_cluster_SEE_2_RES_5() -> None:
     """With the Cluster object of a former id there, `diff` promised applies for every object of that id."""
     hands = InProcessHands(InProcessKube(ApiServer(now=wall_clock)))

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import attrs
 
 from purekube.apimachinery.errors import Conflict, Forbidden, Invalid, NotFound, Permanent
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path, metadata, ref_of
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.rollouts.applied import MANAGER as APPLIED_BOXES_MANAGER
@@ -33,9 +33,11 @@ from purekube.ports import KubeApi, PatchType
 from purekube_run.controller.lookups import find
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_core.api import labels
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance, read_operation
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.clusters.decision import strictest_policy
 from vworkspace_core.instances.context import Context, Settings
 from vworkspace_core.instances.observe import observe_live
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
@@ -235,12 +237,12 @@ async def _of_box(api: KubeApi, box: Box, manifest: Manifest, now: datetime) -> 
 
 async def _of_instance(api: KubeApi, manifest: Manifest, now: datetime) -> tuple[Decision, Objects, Decision]:
     source = read_application_instance(manifest)
-    cluster_id, installation = await _of_cluster(api, manifest)
+    cluster_id, installation, policy = await _of_cluster(api, manifest)
     page = await api.list(OPERATION, namespace=source.metadata.namespace)
     mine = operations_on(ref_of(manifest, APPLICATION_INSTANCE), page.items, cluster_id)
     override, withdrawn = release_request(source, mine)
     observed = attrs.evolve(await observe_live(api, source, override), withdrawn=withdrawn)
-    context = Context(Settings(cluster_id=cluster_id, installation=installation), now)
+    context = Context(Settings(cluster_id=cluster_id, installation=installation, policy=policy), now)
     decision = reconcile(source, observed, context)
     return decision, observed.objects, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
@@ -251,7 +253,7 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
 
     The operator creates engine objects in the pass after the one that records the intent (OPS-1).
     """
-    cluster_id, installation = await _of_cluster(api, manifest)
+    cluster_id, installation, _ = await _of_cluster(api, manifest)
     settings = OperationSettings(cluster_id, installation=installation)
     # A user who compares need not read the secret that checks claims: it counts as not configured.
     context = OperationContext(settings, now, Claims(None, cluster_id), parse_yaml=parse_yaml)
@@ -265,17 +267,22 @@ async def _of_operation(api: KubeApi, manifest: Manifest, now: datetime) -> tupl
     return attrs.evolve(decision, creates=again.creates), observed.objects, Decision()
 
 
-async def _of_cluster(api: KubeApi, manifest: Manifest) -> tuple[str, Installation]:
-    """Return the cluster's id, and how the operator was installed, as far as a user can read it.
+async def _of_cluster(api: KubeApi, manifest: Manifest) -> tuple[str, Installation, Policy]:
+    """Return the cluster's id, how the operator was installed, and the policy of all Cluster objects with this id, as
+    far as a user can read them.
 
-    Both are of the Cluster object to which the operator writes. If it is not known, the id is that of the label of
-    `manifest`.
+    The first two are of the Cluster object to which the operator writes. If it is not known, the id is that of the
+    label of `manifest`.
     """
     try:
-        cluster = present_cluster((await api.list(CLUSTER)).items)
+        clusters = (await api.list(CLUSTER)).items
     except (Forbidden, NotFound):
-        cluster = None
+        clusters = ()
+    cluster = present_cluster(clusters)
     if cluster is None:
-        return str(get_path(manifest, "metadata", "labels", labels.CLUSTER_ID) or ""), PRINTED
-    agent = runs_an_agent(None, cluster, is_alive=True)
-    return str(get_path(cluster, "spec", "clusterId") or ""), Installation(agent=agent)
+        cluster_id, installation = get_path(manifest, "metadata", "labels", labels.CLUSTER_ID), PRINTED
+    else:
+        cluster_id = get_path(cluster, "spec", "clusterId")
+        installation = Installation(agent=runs_an_agent(None, cluster, is_alive=True))
+    cluster_id = str(cluster_id or "")
+    return cluster_id, installation, strictest_policy(Policy(), map(canonical_json, clusters), cluster_id)
