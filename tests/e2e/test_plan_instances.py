@@ -8,6 +8,7 @@ import yaml
 from purekube.apimachinery.manifest import canonical_json
 from tests.e2e.test_plan_operations import decision, planned
 from tests.support.instance_worlds import (
+    CLUSTER,
     NAMESPACE,
     OLD_DIGEST,
     RELEASE,
@@ -23,6 +24,7 @@ from tests.support.instance_worlds import (
     written,
 )
 from vworkspace_app.commands.plan import PlanRequest, plan
+from vworkspace_core.clusters.decision import cluster_manifest
 from vworkspace_core.instances.context import InstanceObserved
 
 
@@ -83,3 +85,15 @@ def test_the_plan_of_a_degraded_instance_says_that_it_is_SEE_2(tmp_path: Path) -
     assert told_by.text == "{}\n"
     assert told_by.summary.startswith(f"nothing to do; Degraded: HelmReleaseFailed: {message}")
     assert not told_by.is_blocked
+
+
+def test_a_plan_keeps_to_the_policy_of_a_cluster_that_is_given_RES_3(tmp_path: Path) -> None:
+    made = cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example")
+    made["spec"]["policy"] = {"forbiddenVersions": [f"nextcloud@{instance_manifest()['spec']['chart']['version']}"]}
+    file = tmp_path / "all.yaml"
+    file.write_text(yaml.safe_dump_all(json.loads(canonical_json([instance_manifest(), NAMESPACE, made]))))
+
+    found = plan(PlanRequest([str(file)], wanted="ApplicationInstance/nextcloud-myteam"))
+
+    assert "PolicyDenied" in found.summary
+    assert found.is_blocked

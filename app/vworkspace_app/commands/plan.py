@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import attrs
 
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, canonical_json, get_path
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.problems import ValidationProblems
@@ -29,10 +29,12 @@ from vworkspace_app.commands.shared.plan_documents import (
     time_of,
 )
 from vworkspace_app.operations.template_files import read_templates
+from vworkspace_core.api.chart import Policy
 from vworkspace_core.api.codec import read_application_instance, read_operation, validate_strict
-from vworkspace_core.api.kinds import ALL_KINDS, OPERATION
+from vworkspace_core.api.kinds import ALL_KINDS, CLUSTER, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, cluster_id_of, is_managed
 from vworkspace_core.api.operation import Operation
+from vworkspace_core.clusters.decision import strictest_policy
 from vworkspace_core.instances.context import Context, InstanceObserved, Settings
 from vworkspace_core.instances.reconcile import deletes_afterwards, reconcile
 from vworkspace_core.operations.approvals import Claims
@@ -177,7 +179,9 @@ def _of_instance(question: _Question) -> tuple[Decision, Decision]:
     override, withdrawn = release_request(source, operations)
     namespace = question.documents.namespace(source.metadata.namespace)
     observed = InstanceObserved(namespace, objects, question.missing, override=override, withdrawn=withdrawn)
-    context = Context(Settings(cluster_id=question.cluster_id), question.now)
+    clusters = (canonical_json(given) for ref, given in question.documents.objects.items() if ref.kind == CLUSTER)
+    policy = strictest_policy(Policy(), clusters, question.cluster_id)
+    context = Context(Settings(cluster_id=question.cluster_id, policy=policy), question.now)
     decision = reconcile(source, observed, context)
     return decision, Decision(deletes=deletes_afterwards(source, observed, context, decision))
 
