@@ -7,8 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
+import attrs
 
 from purekube.apimachinery.manifest import Kind, ref_of
+from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import KubeApi
 from purekube_run.process.command_line import USAGE, CommandError
@@ -32,10 +34,12 @@ from vworkspace_app.overview.reading import (
 from vworkspace_app.overview.text import Screen, footer, list_table, object_report
 from vworkspace_app.verbs import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
+from vworkspace_core.overview.object_list import redacted_summary
 from vworkspace_core.overview.origin import origin_data, origin_of
 from vworkspace_core.overview.page_paths import page_link
 from vworkspace_core.overview.summary import summary_of
 from vworkspace_core.overview.tree import (
+    Branch,
     Workers,
     at_work,
     branch_data,
@@ -132,7 +136,7 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
     `now` is the present time, for the ages of states. The text is data in the format `form`, or lines wrapped to the
     screen if `form` is None.
     """
-    summaries = [summary_of(kind, manifest) for kind, manifest in own_objects.objects]
+    summaries = [redacted_summary(summary_of(kind, manifest)) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
     workers = Workers(at_work(own_objects.leases, NAME, now), beat)
     if form is not None:
@@ -153,12 +157,18 @@ def object_text(
     `now` is the present time, for the ages of states. The text is data in the format `form`, or lines wrapped to the
     screen if `form` is None. `link` is the address of the object's page, or empty if it has none.
     """
-    branch = around.tree(now)
+    branch = _redacted(around.tree(now))
     if form is not None:
         asked = origin_data(origin_of(around.manifest))
         page = {"page": link} if link else {}
         return dump([{"askedForBy": asked, **branch_data(branch), **page, "notShown": list(around.unreadable)}], form)
     return _text([*object_report(branch, around, now, screen), *([f"Page: {link}"] if link else [])])
+
+
+def _redacted(branch: Branch) -> Branch:
+    """Return the tree without secrets and control characters in its texts, which may be those of a chart."""
+    children = tuple(map(_redacted, branch.children))
+    return attrs.evolve(branch, summary=redacted_summary(branch.summary), runs=safe(branch.runs), children=children)
 
 
 def _text(lines: Iterable[str]) -> str:

@@ -15,6 +15,7 @@ from purekube.apimachinery.durations import human_duration
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.problems import amount
 from purekube.apimachinery.resources import LEASE
+from purekube.apimachinery.secret_material import LONGEST_SHOWN, safe
 from purekube.apimachinery.timestamps import parse_time
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
@@ -303,7 +304,7 @@ def _events(
     refers to them.
     """
     for (since, note), same in groupby(events, key=lambda event: (_since(event, now), _note(event))):
-        reasons = ", ".join(dict.fromkeys(str(get_path(event, "reason") or "") for event in same))
+        reasons = ", ".join(dict.fromkeys(safe(str(get_path(event, "reason") or "")) for event in same))
         note = "as above" if said and note == said else note
         for command in commands:
             note = note.replace(command, "(command above)")
@@ -318,8 +319,11 @@ def _since(event: Manifest, now: datetime) -> str:
 
 
 def _note(event: Manifest) -> str:
-    """Return the Event's message without the condition at its beginning and the link at its end."""
-    note = " ".join(str(get_path(event, "message") or "").split())
+    """Return the Event's message without the condition at its beginning and the link at its end.
+
+    Any client may write an Event, so its text is redacted like a message.
+    """
+    note = " ".join(safe(str(get_path(event, "message") or ""), LONGEST_SHOWN).split())
     return _LINK_IN_NOTE.sub("", _CONDITION_IN_NOTE.sub("", note))
 
 

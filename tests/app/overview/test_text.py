@@ -13,6 +13,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus, ObjectMeta, condition_json
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
+from purekube_run.process.yaml_documents import Format
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import ObjectContext, OwnObjects
 from vworkspace_app.overview.text import Screen
@@ -203,6 +204,25 @@ def test_a_source_that_failed_says_why_in_the_tree() -> None:
     assert "── ocirepository/shop-1  NotReady  OCIArtifactPullFailed" in text
     assert "observed" not in text
     assert "wanted: 6.8.0; deployed: nothing" in text
+
+
+@pytest.mark.parametrize("form", [None, Format.JSON])
+def test_no_text_of_a_chart_shows_a_secret_or_steers_the_terminal_RES_7(form: Format | None) -> None:
+    said = "hook failed: password=hunter2 \x1b]0;title\x07"
+    release = HELM_RELEASE.manifest("shop", "team")
+    release["metadata"] |= {"generation": 1, "labels": {INSTANCE_UID: "u-1"}}
+    failed = {"type": "Ready", "status": "False", "reason": "InstallFailed", "message": said, "observedGeneration": 1}
+    release["status"] = {"observedGeneration": 1, "conditions": [failed]}
+    manifest = instance(condition("Degraded", "HelmReleaseFailed", said))
+    objects: dict[ObjectRef, Manifest] = {ObjectRef(HELM_RELEASE, "team", "shop"): release}
+
+    one = object_text(ObjectContext(APPLICATION_INSTANCE, manifest, objects, (event("E", said),)), form, NOW)
+    all_of_them = list_text(OwnObjects(((APPLICATION_INSTANCE, manifest),)), form, NOW)
+
+    for text in (one, all_of_them):
+        assert "hook failed: password=***" in text
+        assert "hunter2" not in text
+        assert "\x1b" not in text
 
 
 words = st.text(alphabet="ab :.-", max_size=12)
