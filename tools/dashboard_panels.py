@@ -4,7 +4,7 @@ from typing import Final
 
 import attrs
 
-from tools.promql import gauge, highest, quantile, rate
+from tools.promql import gauge, highest, quantile, rate, total
 
 _JOB: Final = 'job=~".*vworkspace-operator.*"'
 
@@ -55,23 +55,23 @@ ROWS: Final = (
             _stat(
                 "Applications not Ready",
                 "Ready=False for another reason than an uninstall. `kubectl get appinst -A` names them.",
-                (gauge(_APPLICATIONS, "max", "reason", where=_NOT_READY), "{{reason}}"),
+                (total(_APPLICATIONS, "reason", where=_NOT_READY), "{{reason}}"),
                 width=8,
             ),
             _chart(
                 "Applications by Ready",
                 "Each application has one of these.",
-                (gauge(_APPLICATIONS, "max", "status", "reason", where='condition="Ready"'), "{{status}} {{reason}}"),
+                (total(_APPLICATIONS, "status", "reason", where='condition="Ready"'), "{{status}} {{reason}}"),
             ),
             _chart(
                 "What is in the way",
                 "Blocked, Stalled and Degraded applications, and Blocked Operations, by reason.",
                 (
-                    gauge(_APPLICATIONS, "max", "condition", "reason", where=_IN_THE_WAY),
+                    total(_APPLICATIONS, "condition", "reason", where=_IN_THE_WAY),
                     "{{condition}} {{reason}}",
                 ),
                 (
-                    gauge(_OPERATIONS, "max", "reason", where='status="True", condition="Blocked"'),
+                    total(_OPERATIONS, "reason", where='status="True", condition="Blocked"'),
                     "Operations {{reason}}",
                 ),
             ),
@@ -114,7 +114,7 @@ ROWS: Final = (
                 "Objects of boxes by Ready",
                 "Each object of a kind that a box is for has one of these.",
                 (
-                    gauge(_PARENTS, "max", "kind", "status", "reason", where='condition="Ready"'),
+                    total(_PARENTS, "kind", "status", "reason", where='condition="Ready"'),
                     "{{kind}} {{status}} {{reason}}",
                 ),
             ),
@@ -179,7 +179,7 @@ ROWS: Final = (
             _stat(
                 "Managed namespaces",
                 "Namespaces behind the gate.",
-                (highest("vworkspace_operator_managed_namespaces"), "namespaces"),
+                (total("vworkspace_operator_managed_namespaces"), "namespaces"),
                 width=3,
             ),
             _stat(

@@ -3,6 +3,8 @@
 from typing import Final
 
 _OURS: Final = 'namespace=~"$namespace"'
+_SHARDS: Final = "vworkspace_operator_shard_info"
+"""The metric, 1 on each replica, whose label `shard` is missing in the metrics that count objects."""
 
 
 def rate(metric: str, *by: str, where: str = "") -> str:
@@ -18,6 +20,14 @@ def quantile(share: str, metric: str, *by: str) -> str:
 def gauge(metric: str, how: str, *by: str, where: str = "") -> str:
     """Return a gauge, aggregated by labels with `how`: max, min, sum, count."""
     return f"{how} by ({', '.join(by)}) ({metric}{{{_labels(where)}}})"
+
+
+def total(metric: str, *by: str, where: str = "") -> str:
+    """Return a number of objects, by labels: the sum over the shards, whose replicas all report the same number."""
+    shards = f"{_SHARDS}{{{_OURS}}}"
+    counted = f"{metric}{{{_labels(where)}}} * on (job, instance) group_left (shard) {shards}"
+    summed = f"sum by ({', '.join(by)})" if by else "sum"
+    return f"{summed} (max by ({', '.join(('namespace', 'shard', *by))}) ({counted}))"
 
 
 def highest(metric: str) -> str:

@@ -20,7 +20,7 @@ ALERTS: list[dict[str, Any]] = [
 ]
 PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
 
-TARGET = {"namespace", "pod", "job"}
+TARGET = {"namespace", "pod", "job", "instance"}
 """Labels that Prometheus gives every series of a pod."""
 
 PROCESS = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
@@ -50,14 +50,24 @@ QUERIES = dict(queries())
 
 
 def selectors(query: str) -> list[tuple[str, set[str]]]:
-    """Each metric of a query with the labels that its braces and the next `by` around it name."""
+    """Each metric of a query with the labels that its braces and the next `by` around it name.
+
+    A label that `group_left` brings is one of the metric after it, which has none of the others.
+    """
+    joined = re.search(r"group_left \((\w+)\) (\w+)", query)
+    brought, other = joined.groups() if joined is not None else ("", "")
     grouped = {label for found in re.findall(r"by\s*\(([^)]*)\)", query) for label in re.findall(r"\w+", found)}
-    bare = re.sub(r"by\s*\([^)]*\)|\"[^\"]*\"|\[[^\]]*\]", lambda found: '""' if found[0][0] == '"' else "", query)
+    bare = re.sub(
+        r"(?:by|on|group_left)\s*\([^)]*\)|\"[^\"]*\"|\[[^\]]*\]",
+        lambda found: '""' if found[0][0] == '"' else "",
+        query,
+    )
     found = []
     for name, braces in re.findall(r"\b([a-zA-Z_][\w:]*)\b\s*(\{[^}]*\})?", re.sub(r"(?<=\w)\{", " {", bare)):
         if name in WORDS or name in re.findall(r"[{,]\s*(\w+)\s*=", bare):
             continue
-        found.append((name, set(re.findall(r"(\w+)\s*[=!]", braces)) | grouped))
+        around = {brought} if name == other else grouped - {brought}
+        found.append((name, set(re.findall(r"(\w+)\s*[=!]", braces)) | around))
     return found
 
 
@@ -121,6 +131,17 @@ def test_alerts_are_named_once_and_say_how_bad_and_what_to_do() -> None:
         assert named <= kept, rule["alert"]
         if "for" in rule:
             assert re.fullmatch(r"[0-9]+[smh]", rule["for"])
+
+
+def test_objects_are_counted_over_all_shards_and_once_for_all_replicas_of_a_shard_RUN_13() -> None:
+    """With --shard, the largest number is that of one shard; without, a sum counts each replica."""
+    per_shard = "instances|operations|parents|managed_namespaces"
+    counts = {place: query for place, query in QUERIES.items() if re.search(rf"operator_({per_shard})\{{", query)}
+
+    assert len(counts) == 6
+    for place, query in counts.items():
+        assert re.match(r"sum (by \([^)]*\) )?\(max by \(namespace, shard[,)]", query), place
+        assert "* on (job, instance) group_left (shard) vworkspace_operator_shard_info" in query
 
 
 def test_what_the_specification_asks_for_is_watched_by_the_dashboard() -> None:
