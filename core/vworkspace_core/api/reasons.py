@@ -201,14 +201,42 @@ With these reasons Flux keeps retrying, but only a person can help.
 """
 
 
-def headline(kind: Kind, conditions: Sequence[Condition | DesiredCondition]) -> dict[str, str]:
+def is_of_former_try(kind: Kind, type_: str, observed: object, reconciling: object, *, is_reconciling: bool) -> bool:
+    """Report whether a condition of type `type_` is about a try before the one that is under way, so that it does not
+    explain the state of an object of `kind`.
+
+    This is so for Degraded of an ApplicationInstance, which stays True until the release is ready, once Flux works on a
+    newer generation. `observed` is the generation that the condition is about, `reconciling` that of Reconciling, and
+    `is_reconciling` says that Reconciling is True.
+    """
+    if (kind, type_) != (APPLICATION_INSTANCE, InstanceConditionType.DEGRADED) or not is_reconciling:
+        return False
+    return isinstance(observed, int) and isinstance(reconciling, int) and observed < reconciling
+
+
+def headline(
+    kind: Kind, conditions: Sequence[Condition | DesiredCondition], generation: int | None = None
+) -> dict[str, str]:
     """Return a mapping with `reason` and `message` of the condition that best explains the object's state.
 
     It is the first condition by a fixed order of types and statuses for `kind`. For an ApplicationInstance, for
     example, Deleting=True comes before Blocked=True. The mapping is empty if the order has none of `conditions`.
+    `generation` is the object's, which conditions without an observedGeneration are about.
     """
     there = {(condition.type, str(condition.status)): condition for condition in conditions}
-    decides = next((there[key] for key in DECISIVE[kind] if key in there), None)
+    moving = there.get((InstanceConditionType.RECONCILING, "True"))
+    for_now = None if moving is None else moving.observed_generation or generation
+    decides = next(
+        (
+            there[key]
+            for key in DECISIVE[kind]
+            if key in there
+            and not is_of_former_try(
+                kind, key[0], there[key].observed_generation, for_now, is_reconciling=moving is not None
+            )
+        ),
+        None,
+    )
     ready = there.get((InstanceConditionType.READY, "False"))
     if (
         kind == APPLICATION_INSTANCE

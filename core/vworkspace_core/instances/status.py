@@ -111,7 +111,7 @@ def with_status(
     return the decision unchanged. If only Flux's progress messages differ, the write may be left to a later pass.
     """
     wanted, request = tuple(wanted), request_mark(source.metadata.annotations)
-    why = headline(APPLICATION_INSTANCE, wanted)
+    why = headline(APPLICATION_INSTANCE, wanted, source.metadata.generation)
     if _is_reported(source, wanted, fields, request, why):
         return decision
     live = _live(source)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import attrs
 
@@ -25,6 +25,7 @@ from vworkspace_core.api.reasons import (
     InstanceConditionType,
     InstanceReason,
     OperationConditionType,
+    is_of_former_try,
 )
 from vworkspace_core.instances.observed_release import COUNTED_FAILURES
 from vworkspace_core.overview.remedy import Help, commands_in, help_for, lead_of
@@ -248,6 +249,8 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     overlooked = _overlooked(manifest)
     for type_, status, state in _RULES.get(kind, _OF_KSTATUS):
         condition = condition_of(manifest, type_)
+        if _is_of_former_try(kind, manifest, type_, condition):
+            continue
         if get_path(condition, "status") == status and get_path(condition, "reason") != ClusterReason.NO_AGENT:
             if type_ == _I.RECONCILING and _waits(kind, manifest):
                 type_, state, condition = _I.READY, OverviewState.WAITING, condition_of(manifest, _I.READY)
@@ -271,6 +274,13 @@ def summary_of(kind: Kind, manifest: Manifest) -> Summary:
     if not get_path(manifest, "status", "conditions"):
         unseen = _with_advice(unseen, manifest)
     return _with_cells(unseen, manifest)
+
+
+def _is_of_former_try(kind: Kind, manifest: Manifest, type_: str, condition: Mapping[str, Any]) -> bool:
+    reconciling = condition_of(manifest, _I.RECONCILING)
+    now = reconciling.get("observedGeneration")
+    is_reconciling = reconciling.get("status") == "True"
+    return is_of_former_try(kind, type_, condition.get("observedGeneration"), now, is_reconciling=is_reconciling)
 
 
 def _help_for_deletion(kind: Kind, manifest: Manifest, otherwise: Help) -> Help:

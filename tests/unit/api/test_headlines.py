@@ -1,5 +1,6 @@
 """RES-1: the condition that explains an object's state best."""
 
+import attrs
 import pytest
 
 from purekube.apimachinery.conditions import DesiredCondition
@@ -29,6 +30,27 @@ def test_a_missing_secret_explains_more_than_the_work_that_waits_for_it(
     conditions: list[DesiredCondition], reason: str
 ) -> None:
     assert headline(APPLICATION_INSTANCE, conditions)["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("degraded", "reconciling", "generation", "reason"),
+    [
+        (1, None, 2, "Installing"),
+        (2, None, 2, "Broken"),
+        (None, None, 2, "Broken"),
+        (1, None, None, "Broken"),
+        (1, 2, None, "Installing"),
+        (2, 2, None, "Broken"),
+    ],
+)
+def test_a_failure_of_a_former_generation_does_not_explain_the_work_on_the_present_one(
+    degraded: int | None, reconciling: int | None, generation: int | None, reason: str
+) -> None:
+    works = attrs.evolve(WORKS, observed_generation=reconciling)
+    fault = DesiredCondition("Degraded", ConditionStatus.TRUE, "Broken", "no", degraded)
+
+    assert headline(APPLICATION_INSTANCE, [fault, works], generation)["reason"] == reason
+    assert headline(APPLICATION_INSTANCE, [fault], generation)["reason"] == "Broken", "nothing is under way"
 
 
 def test_other_kinds_have_no_such_exception_and_empty_texts_are_left_out() -> None:

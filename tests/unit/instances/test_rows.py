@@ -28,8 +28,10 @@ from tests.support.instance_worlds import (
     with_meta,
     written,
 )
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, RETRY
 from vworkspace_core.instances.context import InstanceObserved
+from vworkspace_core.overview.summary import OverviewState, summary_of
 
 CHART = f"nextcloud@6.6.0+{DIGEST[7:19]}"
 UPGRADE_FAILED = f"Helm upgrade failed for release org-myteam/nextcloud with chart {CHART}: boom"
@@ -229,6 +231,37 @@ def test_row_4_a_failure_of_an_earlier_generation_is_progress() -> None:
     world.observed.objects[RELEASE]["metadata"]["generation"] = 2
 
     assert conditions_of(world.decide())["Ready"] == (FALSE, "Upgrading")
+
+
+def test_row_8_after_an_edit_the_failure_of_the_former_generation_does_not_explain_the_state() -> None:
+    """Somebody mended the values: while Flux upgraded, `kubectl get` and `status` still gave the old error."""
+    failed = scene(failed_upgrade())
+    edited = with_meta(written(failed.manifest, failed.decide()), generation=2)
+    assert summary_of(APPLICATION_INSTANCE, edited).reason == "HelmReleaseFailed", "nobody has looked yet"
+    status = failed_upgrade() | {"upgradeFailures": 0, "failures": 0}
+    status["conditions"] = [
+        flux_condition("Reconciling", TRUE, "Progressing", "Running 'upgrade' action"),
+        flux_condition("Released", FALSE, "UpgradeFailed", UPGRADE_FAILED),
+    ]
+
+    decision = scene(status, manifest=edited).decide()
+
+    assert conditions_of(decision)["Degraded"] == (TRUE, "HelmReleaseFailed"), "until it is Ready"
+    told = get_path(decision.status, "status")
+    assert (told["reason"], told["message"]) == ("HelmReleaseUpgrading", "Running 'upgrade' action")
+    found = summary_of(APPLICATION_INSTANCE, written(edited, decision))
+    assert (found.state, found.message) == (OverviewState.PROGRESSING, "Running 'upgrade' action")
+
+
+def test_row_4_a_failure_of_this_generation_explains_the_state_while_flux_tries_again() -> None:
+    status = failed_upgrade()
+    status["conditions"].append(flux_condition("Reconciling", TRUE, "ProgressingWithRetry", "again"))
+    world = scene(status)
+
+    decision = world.decide()
+
+    assert get_path(decision.status, "status", "reason") == "HelmReleaseFailed"
+    assert summary_of(APPLICATION_INSTANCE, written(world.manifest, decision)).state is OverviewState.DEGRADED
 
 
 def test_row_5_ready_at_its_generation() -> None:
