@@ -9,6 +9,7 @@ from typing import Any
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.timestamps import exact_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -49,8 +50,8 @@ class ActionOutcome:
 def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | ActionOutcome:
     """Return the write that lets Flux retry the release of the instance `manifest` (REC-14), or a refusal.
 
-    The result is a refusal for an object of another `kind`, and for an instance that is ready or waits. The write sets
-    an annotation to a token that identifies the request: the time `now`.
+    The result is a refusal for an object of another `kind`, and for an instance that is ready, waits, is suspended or
+    is being deleted. The write sets an annotation to a token that identifies the request: the time `now`.
     """
     if kind != APPLICATION_INSTANCE:
         return ActionOutcome(
@@ -66,6 +67,13 @@ def retry(kind: Kind, manifest: Manifest, now: datetime) -> PlannedAction | Acti
         return ActionOutcome(
             f"{_name(kind, manifest)} waits, and another try would wait too: {summary.message}{advice}"
         )
+    if summary.state is OverviewState.DELETING:
+        return ActionOutcome(f"{_name(kind, manifest)} is being deleted: no release is tried again")
+    if summary.is_suspended:
+        by_instance = get_path(manifest, "spec", "suspend") is True
+        resumed = f"vworkspace-operator resume {command_line_name(summary.ref)}"
+        how = resumed if by_instance else str(get_path(condition_of(manifest, "Suspended"), "message") or "")
+        return ActionOutcome(f"{_name(kind, manifest)} is suspended, and nothing is tried until it is resumed: {how}")
     token = exact_time(now)
     told = f"{_name(kind, manifest)}: retry requested ({token}); follow it with: {_follow(kind, manifest)}"
     return PlannedAction(told, {"metadata": {"annotations": {RETRY: token}}})

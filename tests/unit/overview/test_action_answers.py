@@ -50,6 +50,7 @@ BY_HAND = instance(condition("Suspended", "True", "ManuallySuspended", message="
 RUNNING = operation(condition("Running", "True", "Started"))
 FOLLOW_INSTANCE = f"vworkspace-operator status appinst/{NAME} -n {NAMESPACE} -w"
 FOLLOW_OPERATION = f"vworkspace-operator status op/backup-1 -n {NAMESPACE} -w"
+RESUME_INSTANCE = f"vworkspace-operator resume appinst/{NAME} -n {NAMESPACE}"
 TOKEN = "2026-01-01T00:00:00Z"
 
 
@@ -82,6 +83,33 @@ TOKEN = "2026-01-01T00:00:00Z"
 )
 def test_a_retry_is_for_a_release_that_flux_gave_up_REC_14(kind: Kind, manifest: Any, answer: Any) -> None:
     assert retry(kind, manifest, NOW) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "spec", "answer"),
+    [
+        (("Deleting", "True", "Uninstalling", "deleting"), {}, "is being deleted: no release is tried again"),
+        (
+            ("Suspended", "True", "ManuallySuspended", "the HelmRelease is suspended"),
+            {"suspend": True},
+            f"is suspended, and nothing is tried until it is resumed: {RESUME_INSTANCE}",
+        ),
+        (
+            ("Suspended", "True", "ManuallySuspended", "the HelmRelease is suspended. To fix: kubectl patch it"),
+            {},
+            "is suspended, and nothing is tried until it is resumed: the HelmRelease is suspended. To fix: kubectl "
+            "patch it",
+        ),
+    ],
+)
+@pytest.mark.parametrize("also", [(), (("Stalled", "True", "RetriesExceeded", "boom"),)])
+def test_no_retry_is_promised_while_nothing_is_tried_REC_14(
+    said: tuple[str, ...], spec: Any, answer: str, also: tuple[tuple[str, ...], ...]
+) -> None:
+    found = (condition(*one[:3], message=one[3]) for one in (said, *also))
+    manifest = instance(*found, **spec)
+
+    assert retry(APP, manifest, NOW) == ActionOutcome(f"{AN_INSTANCE} {answer}")
 
 
 NOT_AN_INSTANCE = ActionOutcome("only an ApplicationInstance can be suspended; an Operation can be cancelled")
