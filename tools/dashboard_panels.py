@@ -9,6 +9,7 @@ from tools.promql import gauge, highest, quantile, rate, total
 _JOB: Final = 'job=~".*vworkspace-operator.*"'
 
 _NOT_READY: Final = 'condition="Ready", status="False", reason!~"Uninstalling|WaitingForChildResources"'
+_LATE: Final = 'condition="Ready", status="False", reason!~"Uninstalling|WaitingForChildResources|NotDeployed"'
 
 Series = tuple[str, str]
 """A query and the legend of its series."""
@@ -78,7 +79,7 @@ ROWS: Final = (
             _chart(
                 "Longest not Ready",
                 "The age of the oldest, by reason: what the alerts fire on.",
-                (gauge(f"{_APPLICATIONS}_oldest_seconds", "max", "reason", where=_NOT_READY), "{{reason}}"),
+                (gauge(f"{_APPLICATIONS}_oldest_seconds", "max", "reason", where=_LATE), "{{reason}}"),
                 unit="s",
             ),
             _chart(

@@ -99,6 +99,7 @@ DAY = 86_400
         ("Application", ("Ready", "False", "WhateverFluxSays", 1000), "VWorkspaceApplicationNotReady"),
         ("Application", ("Ready", "False", "Installing", 800), ""),
         ("Application", ("Ready", "False", "Uninstalling", DAY), ""),
+        ("Application", ("Ready", "False", "NotDeployed", DAY), ""),  # suspended, or Blocked, which has its own
         ("Application", ("Ready", "True", "HelmReleaseReady", DAY), ""),
         ("Application", ("Stalled", "True", "RetriesExceeded", 400), "VWorkspaceApplicationStalled"),
         ("Application", ("Blocked", "True", "NamespaceNotGated", 1000), "VWorkspaceApplicationBlocked"),
