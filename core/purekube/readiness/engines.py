@@ -100,7 +100,17 @@ def kustomization(manifest: Manifest) -> Readiness:
 
 
 def source(manifest: Manifest) -> Readiness:
-    """Return the readiness of a Flux source. It is ready if its condition Ready is True and it has an artifact."""
+    """Return the readiness of a Flux source. It is ready if its condition Ready is True and it has an artifact.
+
+    A suspended source is not ready if its artifact is that of an earlier generation.
+    """
+    generation = number(mapping(manifest, "metadata"), "generation")
+    # source-controller sets Ready and observedGeneration of a suspended source to the new generation too; only a fetch
+    # sets this condition (1.9.3: internal/reconcile/summarize/summary.go, SummarizeAndPatch).
+    fetched = Conditions.of(manifest).observed("ArtifactInStorage")
+    if _suspended(manifest) and fetched is not None and generation is not None and fetched < generation:
+        told = f"the {text(manifest, 'kind')} is suspended: what it asks for by now is not fetched"
+        return progressing("Suspended", told)
     readiness = _judged(manifest)
     artifact = mapping(manifest, "status", "artifact")
     if readiness.is_ready and not artifact:

@@ -27,6 +27,35 @@ def judged(api_version: str, kind: str, status: Any, **more: Any) -> tuple[State
 UNSEEN = "its controller has not observed it yet"
 
 
+@pytest.mark.parametrize("kind", ["OCIRepository", "GitRepository", "Bucket", "HelmChart", "HelmRepository"])
+@pytest.mark.parametrize(
+    ("spec", "fetched", "is_ready"),
+    [
+        ({"suspend": True}, 1, False),
+        ({"suspend": True}, 2, True),
+        ({"suspend": True}, None, True),
+        ({"suspend": False}, 1, True),
+        ({}, 1, True),
+    ],
+)
+def test_a_suspended_source_is_ready_only_with_the_artifact_of_its_generation(
+    kind: str, spec: Any, fetched: int | None, is_ready: bool
+) -> None:
+    """source-controller says Ready=True of the new generation, and leaves the old artifact there."""
+    stored = {} if fetched is None else {"observedGeneration": fetched}
+    status = conditions(
+        condition("Ready", "True", "Succeeded", "stored artifact", observedGeneration=2),
+        condition("ArtifactInStorage", "True", "Succeeded", "stored artifact", **stored),
+        observedGeneration=2,
+        artifact={"revision": "1.0.0@sha256:a"},
+    )
+
+    told = judged("source.toolkit.fluxcd.io/v1", kind, status, spec=spec)
+
+    message = f"the {kind} is suspended: what it asks for by now is not fetched"
+    assert told == ((READY, "Succeeded", "") if is_ready else (PROGRESSING, "Suspended", message))
+
+
 @pytest.mark.parametrize(
     ("version", "status", "told"),
     [
