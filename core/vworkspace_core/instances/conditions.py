@@ -199,7 +199,7 @@ def uninstalling(reason: str, message: str, previous: Previous, *, refused: str 
     `previous`, the present conditions. While the user's confirmation is awaited, Ready and Blocked are kept too.
     """
     unchanged = {kind: _keep(condition) for kind, condition in previous.items() if kind in _ORDER}
-    deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message))
+    deleting = DesiredCondition(Type.DELETING, _TRUE, reason, safe(message, _LONGEST_REFUSAL))
     if reason == Reason.AWAITING_CONFIRMATION:
         return _ordered({**unchanged, Type.DELETING: deleting})  # nothing is uninstalled yet
     ready = DesiredCondition(Type.READY, _FALSE, Reason.UNINSTALLING, safe(message))

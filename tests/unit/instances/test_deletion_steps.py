@@ -124,6 +124,27 @@ def test_an_uninstall_that_failed_is_told_with_what_helps(objects: Any, told: bo
     assert message == f"waiting for {RELEASE} (deleted at {ASKED}, not gone yet{quoted}){cure if told else ''}"
 
 
+def test_no_long_name_or_failure_cuts_the_command_of_a_deletion_REC_8() -> None:
+    """Half a command is of no use, and may do something else than what was meant."""
+    name, place, uninstalled = "n" * 253, "p" * 63, "r" * 53
+    meta = {"name": name, "namespace": place, "deletionTimestamp": ASKED, "finalizers": ["vworkspace.io/operator"]}
+    manifest = instance_manifest(release={"name": uninstalled, "namespace": place})
+    manifest["metadata"] |= meta
+    release = live(ObjectRef(HELM_RELEASE, place, uninstalled), going=True)
+    failure = {"type": "Released", "status": "False", "reason": "UninstallFailed", "message": "x" * 900}
+    release["metadata"]["namespace"], release["status"] = place, {"conditions": [failure]}
+    objects = {ObjectRef(HELM_RELEASE, place, uninstalled): release}
+    command = f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {name} -n {place}"
+
+    for observed, ends in (
+        (InstanceObserved(GATED, objects), [ABANDON]),
+        (InstanceObserved(GATED, objects, definition_ending=True), [UNINSTALL, ABANDON]),
+    ):
+        decision = decide_deletion(read_application_instance(manifest), observed, CONTEXT)
+        message = message_of(decision, "Deleting")
+        assert [f"{command} {end}=true" in message for end in ends] == [True] * len(ends)
+
+
 def test_what_the_release_read_goes_after_it_and_then_the_finalizer() -> None:
     found = decided(world(SOURCE, VALUES))
     assert [delete.ref for delete in found.deletes] == [SOURCE, VALUES]
