@@ -13,7 +13,8 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.conditions import condition_of
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.secret_material import shown
 from purekube.controller.ownership import controller_of
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -38,6 +39,8 @@ _SETTLED: Final = frozenset(
         OverviewState.CANCELLED,
     }
 )
+_AFTERWARDS: Final = frozenset({OverviewState.DEGRADED, OverviewState.RUNNING})
+"""The states that may follow on the end of the work: a fault that comes later, and the next run of an Operation."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FAILED: Final = frozenset({OverviewState.STALLED, OverviewState.FAILED})
 _STAGES: Final[Mapping[JobStage, str]] = MappingProxyType(
@@ -199,7 +202,7 @@ class TraceRecorder:
         if run is None and self._traced.get(uid, (0, ""))[0] >= generation:
             return  # most changes are of settled objects
         summary = summary_of(ref.kind, manifest)
-        is_settled = summary.state in _SETTLED and get_path(manifest, "status", "observedGeneration") == generation
+        is_settled = _is_settled(ref.kind, manifest, summary.state)
         if run is not None and run.generation != generation:
             yield from self._end(uid, now, "Superseded")
         if is_settled:
@@ -273,6 +276,19 @@ class TraceRecorder:
         if run is not None:
             span = run.below("reconcile", now - timedelta(seconds=seconds))
             yield from span.end(now, error, **{"vworkspace.result": result, "vworkspace.writes": ", ".join(writes)})
+
+
+def _is_settled(kind: Kind, manifest: Manifest, state: OverviewState) -> bool:
+    """Report whether the work on the present generation of the object, whose state is `state`, is done.
+
+    A release that is ready in spite of a fault, such as drift, and an Operation that recurs are done too.
+    """
+    generation = metadata(manifest).get("generation") or 0
+    if get_path(manifest, "status", "observedGeneration") != generation:
+        return False
+    done = condition_of(manifest, "Succeeded" if kind == OPERATION else "Ready")
+    is_of_now = done.get("observedGeneration", generation) == generation
+    return state in _SETTLED or (state in _AFTERWARDS and done.get("status") == "True" and is_of_now)
 
 
 def _name_of(job: JobState) -> str:

@@ -6,11 +6,11 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
 from tests.support.jobs import CLUSTER_ID, delete_payload
 from tests.support.jobs import job as wire_job
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import IDEMPOTENCY_KEY, TRACEPARENT
 from vworkspace_core.jobs.result import JobOutcome, JobResult
 from vworkspace_core.jobs.scope import JobScope, TraceContext, job_context
@@ -135,6 +135,35 @@ def test_a_pass_is_a_span_below_the_run_of_its_object() -> None:
     assert passed == Span(run.child("reconcile", 1), run.span, "reconcile", at(1.5), at(2), writes)
     about: dict[str, Any] = {**ABOUT, "k8s.namespace.name": "ns", "k8s.object.name": "a", "k8s.object.generation": 1}
     assert ended == Span(run, "", "ApplicationInstance", START, at(3), {**about, "vworkspace.outcome": "Up"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "done", "faults", "ends"),
+    [
+        (APPLICATION_INSTANCE, ("Ready", "True", 1), ("Degraded",), True),
+        (APPLICATION_INSTANCE, ("Ready", "True", 0), ("Degraded",), False),
+        (APPLICATION_INSTANCE, ("Ready", "False", 1), ("Degraded",), False),
+        (APPLICATION_INSTANCE, ("Ready", "True", 1), ("Degraded", "Blocked"), False),
+        (OPERATION, ("Succeeded", "True", 1), ("Running",), True),
+        (OPERATION, ("Succeeded", "False", 1), ("Running",), False),
+    ],
+)
+def test_a_run_ends_though_a_fault_stays_or_another_follows_SEE_7(
+    kind: Kind, done: tuple[str, str, int], faults: tuple[str, ...], ends: bool
+) -> None:
+    """With drift, which webhooks cause at every release, the span was never sent, and had one more for each pass."""
+    recorder, ref = TraceRecorder(CLUSTER_ID), ObjectRef(kind, "ns", "a")
+    begun = {**instance(1, "Unknown"), "kind": kind.kind, "apiVersion": kind.api_version}
+    assert [*recorder.object_changed(ref, begun, START)] == []
+
+    type_, status, generation = done
+    said = [{"type": type_, "status": status, "reason": "Said", "observedGeneration": generation}]
+    said += [{"type": fault, "status": "True", "reason": "Fault", "observedGeneration": 1} for fault in faults]
+    now = {**begun, "status": {"observedGeneration": 1, "conditions": said}}
+    spans = [*recorder.object_changed(ref, now, at(1)), *recorder.reconciled(ref, 0.5, "success", [], "", at(2))]
+
+    names = [(span.name, span.attributes.get("vworkspace.outcome"), span.error) for span in spans]
+    assert names == ([(kind.kind, "Fault", "")] if ends else [("reconcile", None, "")])
 
 
 def child(owner: dict[str, Any] | None, ready: str = "Unknown", reason: str = "") -> dict[str, Any]:
