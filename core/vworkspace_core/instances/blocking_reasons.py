@@ -230,8 +230,8 @@ def _retried(failure: Failure, message: str, requeue: Requeue, released_before: 
         reason = Reason.CHART_SOURCE_SYNCING
     else:
         reason = Reason.HELM_RELEASE_UPGRADING if released_before else Reason.HELM_RELEASE_INSTALLING
-    pace = "slow backoff, at most every five minutes" if requeue is Requeue.SLOW else "backoff"
-    return TransientFailure(reason, f"{message}; tried again with {pace}", requeue)
+    pace = "every minute" if requeue is Requeue.SLOW else "with backoff"
+    return TransientFailure(reason, f"{message}; tried again {pace}", requeue)
 
 
 def _leftover(failure: Failure) -> str:

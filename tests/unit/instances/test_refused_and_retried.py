@@ -22,7 +22,7 @@ from purekube.apimachinery.errors import (
 )
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
-from purekube.controller.decision import Failure, MergePatch, Requeue
+from purekube.controller.decision import SLOW_SECONDS, Failure, MergePatch, Requeue
 from tests.support.instance_worlds import NOW
 from vworkspace_core.api.installation import PRINTED
 from vworkspace_core.api.labels import RETRY_SENT
@@ -53,8 +53,9 @@ def refused(error: OperatorError, ref: ObjectRef = RELEASE, **fields: Any) -> Fa
 
 
 def again(reason: str, message: str, *, slow: bool = False) -> TransientFailure:
-    pace, requeue = ("slow backoff, at most every five minutes", Requeue.SLOW) if slow else ("backoff", Requeue.BACKOFF)
-    return TransientFailure(reason, f"{message}; tried again with {pace}", requeue)
+    pace, requeue = ("every minute", Requeue.SLOW) if slow else ("with backoff", Requeue.BACKOFF)
+    assert not slow or SLOW_SECONDS == 60.0
+    return TransientFailure(reason, f"{message}; tried again {pace}", requeue)
 
 
 @pytest.mark.parametrize(
