@@ -114,6 +114,8 @@ def test_a_version_that_the_policy_of_a_cluster_forbids_changes_nothing_downstre
         assert "2 applies" in diff_line(allowed)
         assert diff_line(denied).startswith("no apply, no delete"), diff_line(denied)
         assert "Blocked: PolicyDenied" in diff_line(denied)
+        # A pipeline that takes 1 for a change to make would have let it pass, as --offline does not.
+        assert (status_of(allowed), status_of(denied)) == (DIFFERS, FAILED)
 
     IN_PROCESS.run(story)
 

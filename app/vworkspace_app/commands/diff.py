@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.appliers import estimated
@@ -22,10 +23,13 @@ from vworkspace_app.overview.reading import boxes_of
 from vworkspace_core.api.kinds import ALL_KINDS, APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.own_status import unmanaged
+from vworkspace_core.api.reasons import InstanceReason
 
 SAME, DIFFERS, FAILED = 0, 1, 2
 """The exit statuses, as of `kubectl diff`: no difference (0), a difference (1), an error or a refused change (2)."""
 
+_OF_SPEC: Final = (InstanceReason.POLICY_DENIED, InstanceReason.VALIDATION_FAILED)
+"""The reasons of Blocked that only another spec ends, or another policy."""
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
 
 
@@ -101,15 +105,22 @@ def diff_line(found: Difference) -> str:
 def status_of(found: Difference) -> int:
     """Return the exit status of the command `diff` for one manifest that the user would apply.
 
-    It is 2 if the API server would refuse a change, 1 if any object would change, and otherwise 0.
+    It is 2 if the API server would refuse a change, or the operator the spec of an instance, 1 if any object would
+    change, and otherwise 0.
     """
-    if any(change.refused for change in found.changes):
+    if any(change.refused for change in found.changes) or _is_spec_refused(found):
         return FAILED
     return (
         DIFFERS
         if plan_documents.diff_text([(each.ref, each.before, each.after) for each in found.changes], colour=False)
         else SAME
     )
+
+
+def _is_spec_refused(found: Difference) -> bool:
+    """Report whether the operator would refuse the spec of the instance that was compared."""
+    blocked = condition_of(found.decision.status, "Blocked")
+    return blocked.get("status") == "True" and blocked.get("reason") in _OF_SPEC
 
 
 def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
