@@ -50,7 +50,17 @@ _OPERATION = "/operation/"
 _AGAIN = "/again"
 _LOOK = "/look"
 _SECONDS_BETWEEN: Final = 10.0
-_UNPREPARED = ("SourceNotReady", "ArtifactFailed", "ValuesError", "DependencyNotReady")
+# The passes with these reasons end before Flux looks for a reset (helm-controller 1.6.3:
+# internal/controller/helmrelease_controller.go, reconcileRelease).
+_UNPREPARED = (
+    "SourceNotReady",
+    "ArtifactFailed",
+    "ValuesError",
+    "DependencyNotReady",
+    "ChartMutateError",
+    "RESTClientError",
+    "ResourceManagerError",
+)
 
 
 @attrs.frozen
@@ -382,7 +392,7 @@ def retry_annotations(token: str, release: Manifest) -> dict[str, str]:
 
 
 def _is_unprepared(status: Mapping[str, Any]) -> bool:
-    """Report whether Flux's `status` says that the chart, the values or a dependency is missing for an attempt."""
+    """Report whether Flux's `status` says that something is missing for an attempt, such as the chart or the values."""
     return any(
         get_path(condition, "type") == "Ready"
         and get_path(condition, "status") == "False"

@@ -211,6 +211,8 @@ def test_a_reset_is_asked_for_once_the_attempt_can_be_made(token: str, live: Any
     [
         *(("Ready", "False", reason, True) for reason in ("SourceNotReady", "ArtifactFailed", "ValuesError")),
         ("Ready", "False", "DependencyNotReady", True),
+        *(("Ready", "False", f"{what}Error", True) for what in ("ChartMutate", "RESTClient", "ResourceManager")),
+        ("Ready", "False", "StateError", False),  # of an attempt that has begun
         ("Ready", "False", "UpgradeFailed", False),
         ("Ready", "True", "ValuesError", False),
         ("Released", "False", "ValuesError", False),
