@@ -11,6 +11,7 @@ import attrs
 import yaml
 
 from purekube.apimachinery.fields import camel
+from tools.chart.templates import DEFAULTS
 from vworkspace_app import VERSION
 from vworkspace_app.install.chart_values import OperatorChartValues, default_values, values_schema
 from vworkspace_app.install.names import NAME
@@ -197,6 +198,7 @@ finds little left to delete.
 """
 
 NOTES: Final = f"""\
+{{{{- {DEFAULTS} -}}}}
 {NAME} {{{{ .Chart.AppVersion }}}} is installed in {{{{ .Release.Namespace }}}}.
 {{{{- if .Values.controlPlane.enabled }}}}
 

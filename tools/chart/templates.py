@@ -4,6 +4,7 @@ The manifests come from the same functions; this module only decides which value
 what Helm renders from the templates with what `manifests --values` prints.
 """
 
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -18,6 +19,8 @@ from vworkspace_app.install.chart_values import (
     NO_AUTHORITY,
     NO_CLUSTER_ID,
     NO_TAG,
+    OperatorChartValues,
+    default_values,
 )
 from vworkspace_app.install.deployment import BOXES, RELEASE_SECONDS, SHORTEST_GRACE, flags, workload
 from vworkspace_app.install.everything import accounts, tenant
@@ -51,6 +54,12 @@ It is on the CRDs, since deleting a CRD deletes every object of its kind, and on
 releases as, so that applications continue to run.
 """
 
+DEFAULTS: Final = f'include "{NAME}.defaults" $'
+"""The expression that gives each value that was left empty its default.
+
+A value whose name has nothing after the colon is null, and Helm removes the default of a null.
+"""
+
 _V: Final = "$.Values."
 _NAMESPACE: Final = "⟦$.Release.Namespace⟧"
 _AGENT: Final = f"{_V}controlPlane.enabled"
@@ -64,12 +73,12 @@ def templates() -> Mapping[str, str]:
     """Return the text of each template by its path below `templates/`."""
     return {
         "_helpers.tpl": _HELPERS,
-        "crds.yaml": template([Guard(f"{_V}crds.install", list(_crds()))]),
-        "network.yaml": template(_network()),
-        "rbac.yaml": template(_rbac()),
-        "tenants.yaml": template(_tenants()),
-        "webhooks.yaml": template(_webhooks()),
-        "workload.yaml": template(_workload(), [f'include "{NAME}.check" $']),
+        "crds.yaml": template([Guard(f"{_V}crds.install", list(_crds()))], [DEFAULTS]),
+        "network.yaml": template(_network(), [DEFAULTS]),
+        "rbac.yaml": template(_rbac(), [DEFAULTS]),
+        "tenants.yaml": template(_tenants(), [DEFAULTS]),
+        "webhooks.yaml": template(_webhooks(), [DEFAULTS]),
+        "workload.yaml": template(_workload(), [DEFAULTS, f'include "{NAME}.check" $']),
     }
 
 
@@ -284,7 +293,28 @@ def _quoted(text: str) -> str:
     return f'"{text}"'
 
 
+_SECTIONS: Final = " ".join(
+    _quoted(camel(field.name))
+    for field in attrs.fields(OperatorChartValues)
+    if isinstance(field.type, type) and attrs.has(field.type)
+)
+"""The names of the values that are objects with named fields."""
+
 _HELPERS: Final = f"""\
+{{{{- /* The defaults of values that are left empty, which Helm takes away. */}}}}
+{{{{- define "{NAME}.defaults" -}}}}
+{{{{- $defaults := fromJson `{json.dumps(default_values())}` }}}}
+{{{{- range $name, $default := $defaults }}}}
+{{{{- if not (hasKey $.Values $name) }}}}{{{{ $_ := set $.Values $name $default }}}}{{{{ end }}}}
+{{{{- end }}}}
+{{{{- range $section := list {_SECTIONS} }}}}
+{{{{- $values := get $.Values $section }}}}
+{{{{- range $name, $default := get $defaults $section }}}}
+{{{{- if not (hasKey $values $name) }}}}{{{{ $_ := set $values $name $default }}}}{{{{ end }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+{{{{- end }}}}
+
 {{{{- define "{NAME}.image" -}}}}
 {{{{- if $.Values.image.digest -}}}}
 {{{{ $.Values.image.repository }}}}@{{{{ $.Values.image.digest }}}}

@@ -1,3 +1,17 @@
+{{- /* The defaults of values that are left empty, which Helm takes away. */}}
+{{- define "vworkspace-operator.defaults" -}}
+{{- $defaults := fromJson `{"image": {"repository": "", "tag": "", "digest": "", "pullPolicy": "", "pullSecrets": []}, "replicas": 2, "shards": 1, "controlPlane": {"enabled": true, "url": "", "clusterId": ""}, "profile": "multi-tenant", "settings": {}, "extraArgs": [], "env": {}, "extraVolumes": [], "extraVolumeMounts": [], "proxy": {"https": "", "http": "", "none": ""}, "tenants": [], "releaseAccount": "vworkspace-release", "veleroNamespace": "", "tenantRoles": true, "ownerReferenceProtection": false, "appliedBoxes": false, "boxes": [], "webhooks": {"enabled": false, "certManager": true, "caBundle": ""}, "serviceMonitor": {"enabled": false, "labels": {}}, "prometheusRule": {"enabled": false, "labels": {}}, "networkPolicy": {"enabled": true}, "crds": {"install": true}, "serviceAccount": {"annotations": {}}, "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}, "nodeSelector": {}, "tolerations": [], "affinity": {}, "topologySpreadConstraints": [], "priorityClassName": "", "podLabels": {}, "podAnnotations": {}}` }}
+{{- range $name, $default := $defaults }}
+{{- if not (hasKey $.Values $name) }}{{ $_ := set $.Values $name $default }}{{ end }}
+{{- end }}
+{{- range $section := list "image" "controlPlane" "proxy" "webhooks" "serviceMonitor" "prometheusRule" "networkPolicy" "crds" "serviceAccount" }}
+{{- $values := get $.Values $section }}
+{{- range $name, $default := get $defaults $section }}
+{{- if not (hasKey $values $name) }}{{ $_ := set $values $name $default }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{- define "vworkspace-operator.image" -}}
 {{- if $.Values.image.digest -}}
 {{ $.Values.image.repository }}@{{ $.Values.image.digest }}

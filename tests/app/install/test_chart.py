@@ -69,6 +69,22 @@ def test_helm_makes_what_manifests_prints(helm: Helm, given_values: dict[str, An
     assert rendered(helm, given_values) == expected(given_values)
 
 
+def left_empty() -> Iterator[dict[str, Any]]:
+    """Yield values files in which one value, or one section, has its name and nothing after the colon."""
+    for key, default in default_values().items():
+        if key != "image":
+            yield {key: None}
+            if key != "resources" and isinstance(default, dict):
+                yield from ({key: {name: None}} for name in default)
+
+
+@needs_helm
+def test_a_value_that_is_left_empty_has_its_default(helm: Helm) -> None:
+    # `settings:` with every line below it a comment is null, which makes Helm forget the default.
+    for said in left_empty():
+        assert rendered(helm, said) == expected(said), said
+
+
 @pytest.mark.slow
 @needs_helm
 def test_every_setting_of_an_installation_becomes_its_flag(helm: Helm) -> None:
@@ -115,6 +131,8 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"image": {"pullPolicy": "Sometimes"}}, "image.pullPolicy", "IfNotPresent"),
     ({"image": {"digest": "0a0a"}}, "image.digest", "sha256"),
     ({"image": {}}, "image.repository", "registry"),
+    ({"image": None}, "image.repository", "registry"),
+    ({"image": {"repository": None, "tag": "1"}}, "image.repository", "registry"),
     ({"image": {"repository": "vworkspace-operator", "tag": "1"}}, "image.repository", "registry"),
     ({"image": {"repository": "you/vworkspace-operator", "tag": "1"}}, "image.repository", "registry"),
     ({"image": {"repository": "registry.example.com/vw", "tag": "1"}}, "image.repository", "examples"),
