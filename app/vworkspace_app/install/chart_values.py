@@ -182,15 +182,16 @@ def _settings_schema() -> dict[str, Any]:
 
 def _setting_schema(setting: Setting) -> dict[str, Any]:
     about = {"description": f"{setting.about} {setting.flag}: {setting.setting_type.about}."}
+    valid = setting.setting_type.schema
     match setting.default:
         case bool():
             return {"type": "boolean", **about}
         case int():
-            return {"type": "integer", **about}
+            return {"type": "integer", **valid, **about}
         case tuple():
-            return {"type": ["string", "array"], "items": {"type": "string"}, **about}
+            return {"type": ["string", "array"], "items": {"type": "string", **valid}, **about}
         case _:
-            return {"type": "string", **about}
+            return {"type": "string", **valid, **about}
 
 
 @attrs.frozen

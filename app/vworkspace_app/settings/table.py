@@ -7,7 +7,7 @@ All sources (flags, environment, file) give text, so that they are parsed alike.
 """
 
 import re
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -41,11 +41,14 @@ _SWITCH: Final = {"true": True, "false": False}
 class SettingType(Generic[T]):
     """The type of a setting. `read` parses a string, and raises ValueError for an invalid one.
 
-    `about` describes valid values.
+    `about` describes valid values. `schema` has keywords of JSON Schema, which the schema of the Helm chart's values
+    includes, so that Helm refuses what `read` would refuse only when a pod starts; it may allow more than `read`. A
+    keyword `enum` is about each word of a list.
     """
 
     about: str
     read: Callable[[str], T]
+    schema: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
 
 
 @attrs.frozen
@@ -126,7 +129,7 @@ def whole_number(least: int, most: int) -> SettingType[int]:
             raise ValueError(about)
         return int(text)
 
-    return SettingType(about, read)
+    return SettingType(about, read, {"minimum": least, "maximum": most})
 
 
 def seconds_of(duration: str) -> float:
@@ -144,7 +147,7 @@ def choice(*words: str) -> SettingType[str]:
             raise ValueError(f"use {about}")
         return text.lower()
 
-    return SettingType(about, read)
+    return SettingType(about, read, {"enum": [form for word in words for form in (word, word.upper(), word.title())]})
 
 
 def _switch(text: str) -> bool:
@@ -203,15 +206,15 @@ def some_of(*words: str) -> SettingType[tuple[str, ...]]:
             raise ValueError(f"use some {about}, by comma")
         return selection
 
-    return SettingType(f"some {about}, by comma", read)
+    return SettingType(f"some {about}, by comma", read, {"enum": [*words]})
 
 
 ADDRESS: Final = SettingType("HOST:PORT", _address)
 TEXT: Final = SettingType("text", str)
 SWITCH: Final = SettingType("true or false", _switch)
-GO_DURATION: Final = SettingType("a Go duration", _go_duration)
+GO_DURATION: Final = SettingType("a Go duration", _go_duration, {"pattern": f"^({_DURATION.pattern})$"})
 LABEL: Final = SettingType("the value of a label", _label)
-URL: Final = SettingType("a URL", _url)
+URL: Final = SettingType("a URL", _url, {"pattern": r"^$|^[hH][tT][tT][pP][sS]?://[^/?#\s]+\S*$"})
 FILE: Final = SettingType("a file", _file)
 FOLDER: Final = SettingType("a folder", _file)
 FILES: Final = SettingType("files, by comma", _comma_list)

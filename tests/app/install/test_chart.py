@@ -143,6 +143,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"tenants": [{"namespace": "a"}, {"namespace": "a", "releaseRole": "edit"}]}, "tenants", "names a twice"),
     ({"settings": {"allowHttp": "yes"}}, "settings.allowHttp", "boolean"),
     ({"settings": {"listen": "0.0.0.0:1"}}, "settings", "listen"),
+    # Each of these was rendered, and then no pod started.
+    ({"settings": {"disconnectedAfter": 5}}, "settings.disconnectedAfter", "minimum"),
+    ({"settings": {"workers": 100}}, "settings.workers", "maximum"),
+    ({"settings": {"gracePeriod": "30"}}, "settings.gracePeriod", "ms|s|m|h"),
+    ({"settings": {"logLevel": "warn"}}, "settings.logLevel", "warning"),
+    ({"settings": {"notifyUrl": "hooks.acme.io"}}, "settings.notifyUrl", "://"),
+    ({"settings": {"requiredClaimBindings": ["namespace"]}}, "settings.requiredClaimBindings", "params"),
     ({"env": {"A": 1}}, "env.A", "string"),
     ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels", "alse schema"),
     ({"releaseAccount": "vworkspace-operation-runner"}, "releaseAccount", "no rights"),
