@@ -433,6 +433,10 @@ def test_the_service_monitor_is_printed_when_asked_for() -> None:
         (["--image", ""], "--image is empty"),
         (["--service-monitor-label", "a=b"], "--service-monitor-label is for --service-monitor"),
         (["--setting", "allow-http=maybe"], "--setting allow-http=maybe: use true or false"),
+        # No pod would start with these.
+        (["--setting", "leader-elect-lease-duration=5s"], "--setting: --leader-elect-lease-duration"),
+        (["--setting", "notify-token-file=/t/token"], "--setting: --notify-token-file needs --notify-url"),
+        (["--setting", "webhook-client-names=api"], "--setting: --webhook-client-names needs"),
         (["--setting", "shard=0/2"], "give NAME=VALUE with a setting of run"),
         (["--shards", "0"], "--shards 0: between 1 and 64"),
         (["--setting", "listen=0.0.0.0:1"], "give NAME=VALUE with a setting of run"),

@@ -22,7 +22,7 @@ from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.install.names import INSTANCE_LABELS, NAME
-from vworkspace_app.settings.table import SETTINGS, Setting, as_text
+from vworkspace_app.settings.table import SETTINGS, RunSettings, Setting, as_text, clashes, inconsistencies
 
 NO_IMAGE: Final = "none.invalid/"
 """An image prefix that matches no image, so that no Job of an Operation runs until an administrator allows images."""
@@ -116,9 +116,11 @@ def _flag(setting: Setting, text: str) -> str:
 def read_settings(given: list[str]) -> dict[str, str]:
     """Return the settings given as NAME=VALUE, such as `log-level=debug`, by the flag `--setting`.
 
-    Raises CommandError for an unknown setting or an invalid value.
+    Raises CommandError for an unknown setting or an invalid value, and for settings with which no pod would start,
+    because they contradict each other or one of them needs another.
     """
     values: dict[str, str] = {}
+    read: dict[str, Any] = {"leader_elect": True, "listen": f"[::]:{HEALTH_PORT}"}
     for setting in given:
         name, equals, text = setting.partition("=")
         key = name.strip().removeprefix("--").replace("-", "_")
@@ -127,10 +129,13 @@ def read_settings(given: list[str]) -> dict[str, str]:
             message = f"--setting {setting}: give NAME=VALUE with a setting of run, one of {known}"
             raise CommandError(message, status=USAGE)
         try:
-            _BY_NAME[key].setting_type.read(text)
+            read[key] = _BY_NAME[key].setting_type.read(text)
         except ValueError as error:
             raise CommandError(f"--setting {setting}: {error}", status=USAGE) from error
         values[key] = text
+    settings, said = RunSettings(**read), {key for key, text in values.items() if text}
+    if problems := [*clashes(said, settings), *inconsistencies(settings)]:
+        raise CommandError(f"--setting: {'; '.join(problems)}", status=USAGE)
     return values
 
 
