@@ -53,17 +53,23 @@ def test_every_printed_right_is_asked_for_and_one_that_is_taken_away_is_named_SE
 
 
 @pytest.mark.slow
-def test_a_deployment_without_a_control_plane_needs_no_credential_SEE_1_SEE_4() -> None:
-    ref = ObjectRef(DEPLOYMENT, OPTIONS.namespace, "vworkspace-operator")
+@pytest.mark.parametrize("shards", ["1", "2"])
+def test_a_deployment_without_a_control_plane_needs_no_credential_SEE_1_SEE_4(shards: str) -> None:
+    name = "vworkspace-operator" if shards == "1" else "vworkspace-operator-shard-0"
+    ref = ObjectRef(DEPLOYMENT, OPTIONS.namespace, name)
 
     async def story(world: World) -> None:
         if ref.namespace is None or world.find(ObjectRef(NAMESPACE, None, ref.namespace)) is None:
             pytest.skip("this cluster has no namespace of the operator")
         assert "credentials" in await found(world)
-        (manifest,) = (one for one in printed("--no-agent", "--cluster-id", "c") if one["kind"] == "Deployment")
+        words = ("--no-agent", "--cluster-id", "c", "--shards", shards)
+        manifest = next(one for one in printed(*words) if one["kind"] == "Deployment")
         world.hands.do(lambda api: api.apply(manifest, kind=DEPLOYMENT, field_manager="kubectl", force=True))
         try:
-            assert "credentials" not in await found(world)
+            points = await found(world)
+            assert "credentials" not in points
+            # The remedy for one that is not installed would install it a second time, beside its shards.
+            assert "not installed" not in points["operator"].told
         finally:
             world.delete_object(ref)
 

@@ -5,12 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.resources import DEPLOYMENT, NAMESPACE
+from purekube_http import KubeApiClient
 from tests.e2e.test_least_privilege import kubeconfig_of
 from tests.support.commands import run
 from tests.support.e2e_world import World
+from tests.support.rights import printed
 from tests.support.servers import ENVIRONMENT
 from vworkspace_app import VERSION
-from vworkspace_app.commands.versions import operator_in
+from vworkspace_app.commands.versions import operator_in, versions_in_cluster
 from vworkspace_core.api.kinds import OPERATION, OWN_KINDS
 
 pytestmark = pytest.mark.slow
@@ -43,3 +47,21 @@ def test_the_installed_operator_is_told_by_its_deployment_SEE_5() -> None:
     labels = {"app.kubernetes.io/version": "0.1.0"}
     deployment = {"metadata": {"labels": labels}, "spec": {"template": pod}}
     assert operator_in(deployment) == {"version": "0.1.0", "image": "r.example/operator@sha256:1"}
+
+
+def test_an_operator_of_several_shards_is_told_too_SEE_5() -> None:
+    manifest = next(one for one in printed("--shards", "2") if one["kind"] == "Deployment")
+    place, name = manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+
+    async def story(world: World) -> None:
+        assert world.reached is not None
+        if world.find(ObjectRef(NAMESPACE, None, place)) is None:
+            pytest.skip("this cluster has no namespace of the operator")
+        world.hands.do(lambda api: api.apply(manifest, kind=DEPLOYMENT, field_manager="kubectl", force=True))
+        try:
+            async with KubeApiClient(world.reached.admin) as api:
+                assert (await versions_in_cluster(place, api))["operator"]["version"] == VERSION
+        finally:
+            world.delete_object(ObjectRef(DEPLOYMENT, place, name))
+
+    ENVIRONMENT.run(story)

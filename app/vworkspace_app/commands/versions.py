@@ -21,17 +21,20 @@ from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, form_of
-from vworkspace_app.install.names import NAME
+from vworkspace_app.install.names import DEPLOYMENTS
 from vworkspace_app.overview.reading import PermittedReader
 from vworkspace_core.api.kinds import OWN_KINDS
 
 
-async def _of_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, Any]:
+async def versions_in_cluster(system_namespace: str, api: KubeApiClient) -> dict[str, Any]:
+    """Return the versions of the API server, the operator's CRDs and the operator in `system_namespace`."""
     server = await api.server_version()
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
     definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-    deployment = await PermittedReader(api).one(ObjectRef(DEPLOYMENT, system_namespace, NAME))
-    return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
+    reader = PermittedReader(api)
+    found = [await reader.one(ObjectRef(DEPLOYMENT, system_namespace, name)) for name in DEPLOYMENTS]
+    operator = operator_in(next((each for each in found if each is not None), None))
+    return {"server": {"version": server}, "definitions": definitions, "operator": operator}
 
 
 def served(definition: Manifest | None) -> list[str]:
@@ -83,7 +86,7 @@ def version(
     problem = ""
     if not client:
         try:
-            told |= at_cluster(kubeconfig, partial(_of_cluster, system_namespace))
+            told |= at_cluster(kubeconfig, partial(versions_in_cluster, system_namespace))
         except CommandError as error:
             problem = error.message
     print(dump([told], form) if form is not None else text(told), end="")

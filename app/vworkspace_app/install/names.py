@@ -5,6 +5,8 @@ fast to import.
 from typing import Final
 
 NAME: Final = "vworkspace-operator"
+DEPLOYMENTS: Final = (NAME, f"{NAME}-shard-0")
+"""The names that the operator's Deployment may have; of several shards, the first one's."""
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 """The labels by which Services, budgets and policies select the operator's pods.
 

@@ -20,7 +20,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find, lacking, leases_of
-from vworkspace_app.install.names import NAME
+from vworkspace_app.install.names import DEPLOYMENTS, NAME
 from vworkspace_app.install.options import InstallOptions
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_core.api.installation import Installation
@@ -78,11 +78,19 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
 
 async def _runs_an_agent(api: KubeApiClient, options: InstallOptions, cluster: Manifest | None, now: datetime) -> bool:
     try:
-        deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
+        deployment = await _deployment(api, options.namespace)
     except Forbidden:
         deployment = None
     alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
     return checkup.runs_an_agent(deployment, cluster, is_alive=alive)
+
+
+async def _deployment(api: KubeApiClient, namespace: str) -> Manifest | None:
+    """Return the operator's Deployment, or that of its first shard, or None if there is neither."""
+    for name in DEPLOYMENTS:
+        if (found := await find(api, ObjectRef(DEPLOYMENT, namespace, name))) is not None:
+            return found
+    return None
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFinding]]) -> CheckFinding:
@@ -98,7 +106,7 @@ async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
     has_heartbeat = not shards and is_alive(heartbeat_of(await all_of(api, CLUSTER)), now)
-    deployment = await find(api, ObjectRef(DEPLOYMENT, options.namespace, NAME))
+    deployment = await _deployment(api, options.namespace)
     return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
 
 
