@@ -34,6 +34,8 @@ class KubeApiClient(KubeApi):
 
     def __init__(self, config: SingleConfig, **settings: Any) -> None:
         self._http = HttpTransport(config, **settings)
+        self.server: str = config.cluster.server
+        """The URL of the API server."""
         super().__init__(self._http)
 
     async def __aenter__(self) -> Self:

@@ -20,6 +20,7 @@ from purekube.boxes.decision.decide import composite_of
 from purekube.composites.composite import Composite
 from purekube.ports import KubeApi
 from purekube.reconcilers.controllers import kind_of, name_of
+from purekube_http import KubeApiClient
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.reconcilers.controller_loading import load_controllers
@@ -103,7 +104,7 @@ class UninstallOptions:
     timeout: float
 
 
-async def _run(options: UninstallOptions, api: KubeApi) -> None:
+async def _run(options: UninstallOptions, api: KubeApiClient) -> None:
     inventory = await take_inventory(api, options.system_namespace)
     if inventory.is_empty:
         print("nothing of the operator is installed here")
@@ -112,7 +113,7 @@ async def _run(options: UninstallOptions, api: KubeApi) -> None:
     _print_tool(inventory.installation)
     _refuse_without_operator(options, inventory)
     if not options.dry_run:
-        _confirm(options, inventory)
+        _confirm(options, inventory, api.server)
     await _carry_out(api, options, inventory)
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
     _print_remaining_releases(options, left)
@@ -178,10 +179,10 @@ def _refuse_without_operator(options: UninstallOptions, inventory: Inventory) ->
         print("first: see that the operator runs, which uninstalls the applications; no Lease shows whether it does")
 
 
-def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
+def _confirm(options: UninstallOptions, inventory: Inventory, server: str) -> None:
     if options.yes:
         return
-    told = question(inventory, keep_applications=options.keep_applications)
+    told = question(inventory, server, keep_applications=options.keep_applications)
     if not sys.stdin.isatty():
         raise CommandError(
             f"{told} There is no terminal to confirm on, so nothing was changed. Use --yes, or --dry-run to preview",
@@ -191,20 +192,21 @@ def _confirm(options: UninstallOptions, inventory: Inventory) -> None:
         raise CommandError("nothing was changed")
 
 
-def question(inventory: Inventory, *, keep_applications: bool) -> str:
+def question(inventory: Inventory, server: str, *, keep_applications: bool) -> str:
     """Return the sentences that say what the uninstallation would do, for the user to confirm.
 
-    `inventory` has the operator's objects in the cluster. With `keep_applications`, all applications keep running with
-    Flux alone; otherwise they are uninstalled.
+    `inventory` has the operator's objects in the cluster whose API server is at the URL `server`. The URL shows whether
+    the context of the kubeconfig is the intended one. With `keep_applications`, all applications keep running with Flux
+    alone; otherwise they are uninstalled.
     """
-    going, marked = inventory.applications, inventory.abandoned
+    going, marked, where = inventory.applications, inventory.abandoned, f" The API server is {server}."
     if keep_applications:
         staying = (*going, *marked)
         kept = f" {_amount(staying)} would stay with Flux alone." if staying else ""
-        return f"This would remove the operator.{kept}"
+        return f"This would remove the operator.{kept}{where}"
     uninstalling = f" and uninstall {_amount(going)}, with what the charts delete" if going else ""
     kept = f" {_amount(marked)}, marked {ABANDON}, would stay." if marked else ""
-    return f"This would remove the operator{uninstalling}.{kept}"
+    return f"This would remove the operator{uninstalling}.{kept}{where}"
 
 
 async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Inventory) -> None:
@@ -240,7 +242,7 @@ def _print_other_objects(options: UninstallOptions, inventory: Inventory) -> Non
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
     elif inventory.neighbours:
         names = ", ".join(map(str, inventory.neighbours))
-        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: others run in it: {names}")
+        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: others use it: {names}")
     elif inventory.namespace_to_delete(keep_applications=options.keep_applications) is None:
         print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: a HelmRelease lives in it")
 

@@ -14,6 +14,7 @@ from purekube.apimachinery.resources import (
     DEPLOYMENT,
     HELM_RELEASE,
     NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
     RBAC_KINDS,
     RESOURCE_QUOTA,
     SERVICE,
@@ -46,8 +47,20 @@ _BESIDE: Final = (
     Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets"),
     Kind("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies"),
     SERVICE,
+    # A rule that outlived the operator would say for ever that no operator is there.
+    Kind("monitoring.coreos.com", "v1", "PrometheusRule", "prometheusrules"),
+    Kind("monitoring.coreos.com", "v1", "ServiceMonitor", "servicemonitors"),
+    Kind("cert-manager.io", "v1", "Certificate", "certificates"),
+    Kind("cert-manager.io", "v1", "Issuer", "issuers"),
 )
-_WORKLOADS: Final = (DEPLOYMENT, STATEFUL_SET, DAEMON_SET)
+_OF_OTHERS: Final = (
+    DEPLOYMENT,
+    STATEFUL_SET,
+    DAEMON_SET,
+    Kind("batch", "v1", "CronJob", "cronjobs"),
+    # The operator makes none there, and the volume would be lost with its claim.
+    PERSISTENT_VOLUME_CLAIM,
+)
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
 """The pattern of the names of the operator's Deployments."""
@@ -75,7 +88,9 @@ class Inventory:
     namespace: ObjectRef | None = None
     """The operator's own namespace; None if the command `manifests` did not create it."""
     neighbours: tuple[ObjectRef, ...] = ()
-    """The workloads of others in that namespace, such as the Deployment of a box, whose default namespace it is."""
+    """The workloads and volume claims of others in that namespace, such as the Deployment of a box, whose default
+    namespace it is.
+    """
     managed_namespaces: tuple[str, ...] = ()
     leases: tuple[Manifest, ...] = ()
     lease_names: tuple[str, ...] = (NAME,)
@@ -136,8 +151,9 @@ class Inventory:
     def namespace_to_delete(self, *, keep_applications: bool) -> ObjectRef | None:
         """Return the operator's own namespace if it may be deleted, else None.
 
-        It stays if the command `manifests` did not create it, if workloads of others are in it, or if a HelmRelease in
-        it stays. If `keep_applications` is True, all HelmReleases stay; otherwise those of `applications` are deleted.
+        It stays if the command `manifests` did not create it, if workloads or volume claims of others are in it, or if
+        a HelmRelease in it stays. If `keep_applications` is True, all HelmReleases stay; otherwise those of
+        `applications` are deleted.
         """
         staying = self.staying(keep_applications=keep_applications)
         is_used = any(metadata(release)["namespace"] == self.system_namespace for release in staying)
@@ -218,8 +234,10 @@ async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRe
 
 
 async def _neighbours(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
-    """Yield the workloads in the operator's namespace that are neither its own nor of a HelmRelease there."""
-    for kind in _WORKLOADS:
+    """Yield the workloads and volume claims in the operator's namespace that are neither its own nor of a HelmRelease
+    there.
+    """
+    for kind in _OF_OTHERS:
         for manifest in await all_of(api, kind, namespace=namespace):
             labels = metadata(manifest).get("labels") or {}
             is_own = INSTANCE_LABELS.items() <= labels.items() or _is_operator(manifest)

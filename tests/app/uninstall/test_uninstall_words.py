@@ -8,12 +8,19 @@ import pytest
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
-from purekube.apimachinery.manifest import Manifest, ObjectRef
+from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ABANDON
-from purekube.apimachinery.resources import DEPLOYMENT, LEASE, NAMESPACE
+from purekube.apimachinery.resources import (
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    LEASE,
+    NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
+)
 from purekube.apimachinery.timestamps import microtime
 from tests.support.uninstall_world import OWN_NS, Uninstalling
 from vworkspace_app.commands.uninstall import obstacle, question, record_left
+from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
 from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -54,9 +61,12 @@ MARKED = deployed("marked", annotations={ABANDON: "true"})
 def test_the_question_is_a_sentence_for_any_number_of_applications(
     instances: tuple[Manifest, ...], keep: bool, said: str
 ) -> None:
-    assert question(Inventory("system", instances=instances), keep_applications=keep) == said
+    # Nothing else tells that the context of the kubeconfig is that of another cluster.
+    whole = f"{said} The API server is https://prod:6443."
+    assert question(Inventory("system", instances=instances), "https://prod:6443", keep_applications=keep) == whole
 
 
+CRON_JOB = Kind("batch", "v1", "CronJob", "cronjobs")
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
 
@@ -115,6 +125,57 @@ def test_the_namespace_stays_while_others_run_in_it(labels: dict[str, str], stay
     steps = steps_of(api, inventory, Waiting(1, lambda: NOW, anyio.sleep), keep_applications=False)
     assert any("Namespace" in step.title for step in steps) is not stays
     assert [ref.name for ref in inventory.neighbours] == ["box"] * stays
+
+
+VOLUME = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+NIGHTLY = {
+    "schedule": "0 3 * * *",
+    "jobTemplate": {
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}}
+    },
+}
+
+
+@pytest.mark.parametrize(("kind", "spec"), [(PERSISTENT_VOLUME_CLAIM, VOLUME), (CRON_JOB, NIGHTLY)])
+def test_the_namespace_stays_while_there_are_data_or_schedules_of_others_in_it(kind: Kind, spec: Manifest) -> None:
+    """A claim went with the namespace, and its volume with the claim."""
+    api = with_namespace(ApiServer(now=lambda: NOW))
+    run_sync(api.create({**kind.manifest("theirs", OWN_NS), "spec": spec}, kind=kind, field_manager="admin"))
+    inventory = run_sync(take_inventory(api, OWN_NS))
+    assert inventory.namespace_to_delete(keep_applications=False) is None
+    assert [ref.name for ref in inventory.neighbours] == ["theirs"]
+
+
+def with_namespace(server: ApiServer) -> InProcessKube:
+    """A cluster that has the operator's namespace."""
+    api, own = InProcessKube(server), {"name": OWN_NS, "labels": {"app.kubernetes.io/name": "vworkspace-operator"}}
+    run_sync(api.create({**NAMESPACE.manifest(OWN_NS), "metadata": own}, kind=NAMESPACE, field_manager="admin"))
+    return api
+
+
+def test_alerts_and_certificates_go_although_the_namespace_stays() -> None:
+    """The PrometheusRule stayed where others run, and its alert that no operator is there never ended."""
+    api = with_namespace(ApiServer(now=lambda: NOW))
+    options = InstallOptions(namespace=OWN_NS, service_monitor=True, prometheus_rule=True, cert_manager=True)
+    kinds = ("ServiceMonitor", "PrometheusRule", "Issuer", "Certificate")
+    foreign = [one for one in installation(options) if one["kind"] in kinds]
+    assert len(foreign) == 4
+    for manifest in foreign:
+        group, _, version = manifest["apiVersion"].partition("/")
+        kind = Kind(group, version, manifest["kind"], f"{manifest['kind'].lower()}s")
+        run_sync(api.create(anything(kind), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
+        run_sync(api.create(manifest, kind=kind, field_manager="admin"))
+    beside = run_sync(take_inventory(api, OWN_NS)).beside
+    assert {(ref.kind.kind, ref.name) for ref in beside} >= {(one["kind"], one["metadata"]["name"]) for one in foreign}
+
+
+def anything(kind: Kind) -> Manifest:
+    """The CRD of a kind that may hold anything."""
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    names = {"kind": kind.kind, "plural": kind.plural, "singular": kind.kind.lower(), "listKind": f"{kind.kind}List"}
+    versions = [{"name": kind.version, "served": True, "storage": True, "schema": schema}]
+    spec = {"group": kind.group, "scope": "Namespaced", "names": names, "versions": versions}
+    return {**CUSTOM_RESOURCE_DEFINITION.manifest(kind.crd_name), "spec": spec}
 
 
 @pytest.mark.parametrize(
