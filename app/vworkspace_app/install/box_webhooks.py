@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.names import bounded_name
 from purekube.boxes.box import Box
 from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, CONVERT_PATH, ConversionWebhook
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
@@ -110,8 +111,8 @@ def _served(
 ) -> Iterator[dict[str, Any]]:
     """Yield the Service of the webhooks, its Certificate if `trust` selects cert-manager, and the configurations.
 
-    The Service is called `<name>-webhook`. `meta` is the metadata of the workload that serves the webhooks. `hooks` are
-    the webhooks by the kind of their configuration.
+    The Service is called `<name>-webhook`, shortened if that is too long for a Service. `meta` is the metadata of the
+    workload that serves the webhooks. `hooks` are the webhooks by the kind of their configuration.
     """
     labels = meta["labels"]
     service = {"name": _service(name), "namespace": trust.namespace, "labels": labels}
@@ -148,4 +149,4 @@ def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
 
 
 def _service(name: str) -> str:
-    return f"{name}-webhook"
+    return bounded_name(f"{name}-webhook")

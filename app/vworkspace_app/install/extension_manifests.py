@@ -14,6 +14,7 @@ import attrs
 from purekube.apimachinery import resources as known
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import content_hash
+from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import access_of, access_of_account, owners
@@ -37,6 +38,7 @@ from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
+_LONGEST_ROLE: Final = 253
 APPLIED_EVERYWHERE: Final = (
     Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
     Access(OPERATOR_BOX, ("patch",), "status"),
@@ -72,7 +74,7 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     access = access_of_account(box)
     if options.owner_reference_protection:
         access = attrs.evolve(access, tenant=(*access.tenant, *owners((box,))))
-    name = f"{name_of(box)}-{options.namespace}-{options.account}"
+    name = bounded_name(f"{name_of(box)}-{options.namespace}-{options.account}", _LONGEST_ROLE)
     return roles_of(name, access, (), attrs.evolve(options, elects=False))
 
 

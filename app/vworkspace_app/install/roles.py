@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app import VERSION
@@ -125,5 +126,5 @@ def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[s
 
 
 def labels_of(name: str) -> Mapping[str, str]:
-    """Return the labels of all objects that install the controller `name`."""
-    return {"app.kubernetes.io/name": name}
+    """Return the labels of all objects that install the controller `name`, shortened if it is too long for a label."""
+    return {"app.kubernetes.io/name": bounded_name(name)}

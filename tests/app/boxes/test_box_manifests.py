@@ -169,3 +169,20 @@ def test_an_object_has_its_versions_and_the_policies_that_it_needs_come_before_i
         f"{name}AdmissionPolicy{binding}" for name in ("Validating", "Mutating") for binding in ("", "Binding")
     }
     assert "spec" in yaml.safe_load(render_object(str(BOXES / "webapp.yaml"), (), Format.YAML))
+
+
+def test_the_roles_of_an_account_with_a_long_name_are_ones_that_an_api_server_takes(tmp_path: Path) -> None:
+    """Namespace and account are in the roles' label, and a label's value has at most 63 characters."""
+    account = f"org-myteam-production/{'a' * 253}"
+    acting = (BOXES / "webapp.yaml").read_text().replace("\nspec:\n", "\nspec:\n  serviceAccountName: apps\n", 1)
+    (tmp_path / "webapp.yaml").write_text(acting)
+    (tmp_path / "webapp-crd.yaml").write_text((BOXES / "webapp-crd.yaml").read_text())
+    text = render_rbac(str(tmp_path / "webapp.yaml"), (), RoleOptions(OWN), Format.YAML, for_account=account)
+    printed = list(yaml.safe_load_all(text))
+    assert printed
+    for manifest in printed:
+        assert len(manifest["metadata"]["name"]) <= 253
+        assert all(len(value) <= 63 for value in manifest["metadata"]["labels"].values()), manifest["kind"]
+        if "roleRef" in manifest:
+            assert manifest["roleRef"]["name"] == manifest["metadata"]["name"]
+            assert manifest["subjects"][0]["name"] == "a" * 253

@@ -296,3 +296,19 @@ def test_two_installations_in_one_namespace_share_no_service(package: Callable[.
         for one in yaml.safe_load_all(render_crds(both, Format.YAML, trust))
     }
     assert {("Service", name) for name in named} == {one for one in printed(*both) if one[0] == "Service"}
+
+
+def test_the_service_of_a_long_name_is_one_that_an_api_server_takes(package: Callable[..., Path]) -> None:
+    """The Service was refused for its 70 characters, and the CRD, which names it, taken: no object could be read."""
+    longest = "s" * 40
+    source = VERSIONED.replace("    kind = versioned", f'    name = "{longest}"\n    kind = versioned')
+    (package("shops") / "longest.py").write_text(source)
+    trust = WebhookTrust("vworkspace-system", cert_manager=True)
+    (crd,) = yaml.safe_load_all(render_crds(["longest:Stalls"], Format.YAML, trust))
+    text = render_controller_manifests(["longest:Stalls"], "r/stalls:1", RoleOptions(), Format.YAML, trust)
+    printed = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    name = printed["Service"]["metadata"]["name"]
+    assert len(name) <= 63
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"] == name
+    assert crd["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == f"vworkspace-system/{name}"
+    assert printed["Certificate"]["metadata"]["name"] == name
