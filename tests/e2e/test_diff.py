@@ -1,11 +1,13 @@
 """`diff` tells what applying a manifest would change, downstream too, and changes nothing (SEE-2)."""
 
+import json
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
@@ -32,7 +34,7 @@ from tests.support.kube_client import InProcessHands
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.server_thread import wall_clock
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
-from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff_line, status_of, text
+from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
 from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.api.crd import crd_manifests
@@ -250,3 +252,24 @@ def test_from_files_it_needs_no_cluster_SEE_2(tmp_path: Path) -> None:
     assert ended.status == DIFFERS, ended.err
     assert "HelmRelease" in ended.out
     assert "diff: ApplicationInstance" in ended.err
+
+
+@pytest.mark.parametrize("place", ["instance.yaml", "instance.yml", "instance.json", "org/instance.yaml"])
+def test_every_file_of_what_is_observed_is_read_SEE_2(
+    place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What `kubectl get -o json` wrote was left out, and all of it said to be new."""
+    example = Path("examples/application-oci.yaml").read_text(encoding="utf-8")
+    (tmp_path / "new.yaml").write_text(example, encoding="utf-8")
+    there = tmp_path / "observed" / place
+    there.parent.mkdir(parents=True)
+    text = json.dumps(list(yaml.safe_load_all(example))[-1]) if place.endswith("json") else example
+    there.write_text(text, encoding="utf-8")
+    diff(str(tmp_path / "new.yaml"), offline=tmp_path / "observed")
+    assert "+kind: ApplicationInstance" not in capsys.readouterr().out
+
+
+def test_a_folder_that_is_not_there_is_no_empty_one_SEE_2(tmp_path: Path) -> None:
+    with pytest.raises(CommandError) as refused:
+        diff("examples/application-oci.yaml", offline=tmp_path / "observd")
+    assert refused.value.status == FAILED

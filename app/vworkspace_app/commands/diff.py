@@ -31,6 +31,7 @@ SAME, DIFFERS, FAILED = 0, 1, 2
 _OF_SPEC: Final = (InstanceReason.POLICY_DENIED, InstanceReason.VALIDATION_FAILED)
 """The reasons of Blocked that only another spec ends, or another policy."""
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, api: KubeApiClient) -> int:
@@ -143,8 +144,11 @@ def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
 
 
 def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
-    """Return the objects in the YAML files of a folder, or in a single file, by reference."""
-    paths = sorted(map(str, folder.glob("*.yaml"))) if folder.is_dir() else [str(folder)]
+    """Return the objects in the YAML and JSON files of a folder and its subfolders, or in a single file, by
+    reference.
+    """
+    inside = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES) if folder.is_dir() else [folder]
+    paths = [str(path) for path in inside]
     return {_ref(document): document for document in (read_documents(paths) if paths else [])}
 
 
