@@ -106,6 +106,8 @@ class UninstallOptions:
 
 async def _run(options: UninstallOptions, api: KubeApiClient) -> None:
     inventory = await take_inventory(api, options.system_namespace)
+    if reason := elsewhere(inventory):
+        raise CommandError(reason, status=USAGE)
     if inventory.is_empty:
         print("nothing of the operator is installed here")
         _print_remaining_releases(options, inventory)
@@ -117,7 +119,7 @@ async def _run(options: UninstallOptions, api: KubeApiClient) -> None:
     await _carry_out(api, options, inventory)
     left = inventory if options.dry_run else await take_inventory(api, options.system_namespace)
     _print_remaining_releases(options, left)
-    _print_other_objects(options, inventory)
+    print_other_objects(inventory, dry_run=options.dry_run, keep_applications=options.keep_applications)
     if text := record_left(inventory, keep_applications=options.keep_applications):
         print(text)
 
@@ -147,6 +149,19 @@ def _print_tool(installation: Installation) -> None:
             pass
         case _:
             assert_never(installation.keeper)
+
+
+def elsewhere(inventory: Inventory) -> str:
+    """Return why the uninstallation must not begin: the operator's Deployments are in other namespaces only. Empty if
+    they are not.
+    """
+    if inventory.deployments or not inventory.elsewhere:
+        return ""
+    places = list(dict.fromkeys(str(ref.namespace) for ref in inventory.elsewhere))
+    return (
+        f"the operator runs in namespace {', '.join(places)}, not in {inventory.system_namespace}: "
+        f"give --system-namespace {places[0]}"
+    )
 
 
 def obstacle(inventory: Inventory, at: datetime, *, keep_applications: bool) -> str:
@@ -234,17 +249,20 @@ def _print_remaining_releases(options: UninstallOptions, inventory: Inventory) -
         print(f"{stays}: what HelmReleases are installed as: {', '.join(map(str, sorted(rights)))}")
 
 
-def _print_other_objects(options: UninstallOptions, inventory: Inventory) -> None:
-    stays = "would stay" if options.dry_run else "stays"
+def print_other_objects(inventory: Inventory, *, dry_run: bool, keep_applications: bool) -> None:
+    """Print what stays other than HelmReleases: the label of managed namespaces, and the operator's namespace."""
+    stays, own = "would stay" if dry_run else "stays", f"namespace {inventory.system_namespace} with its Secrets"
     if inventory.managed_namespaces:
         print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.managed_namespaces)}")
+    if not inventory.has_namespace:
+        return
     if inventory.namespace is None:
-        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: `manifests` did not make it")
+        print(f"{stays}: {own}: `manifests` did not make it")
     elif inventory.neighbours:
         names = ", ".join(map(str, inventory.neighbours))
-        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: others use it: {names}")
-    elif inventory.namespace_to_delete(keep_applications=options.keep_applications) is None:
-        print(f"{stays}: namespace {inventory.system_namespace} with its Secrets: a HelmRelease lives in it")
+        print(f"{stays}: {own}: others use it: {names}")
+    elif inventory.namespace_to_delete(keep_applications=keep_applications) is None:
+        print(f"{stays}: {own}: a HelmRelease lives in it")
 
 
 def _amount(instances: Sequence[Manifest]) -> str:

@@ -82,11 +82,15 @@ class Inventory:
     webhooks: tuple[ObjectRef, ...] = ()
     deployments: tuple[ObjectRef, ...] = ()
     """The operator's Deployments: one, or one for each shard."""
+    elsewhere: tuple[ObjectRef, ...] = ()
+    """Deployments of an operator in other namespaces than `system_namespace`."""
     rights: Mapping[ObjectRef, Manifest] = attrs.field(factory=dict)
     beside: tuple[ObjectRef, ...] = ()
     definitions: tuple[ObjectRef, ...] = ()
     namespace: ObjectRef | None = None
     """The operator's own namespace; None if the command `manifests` did not create it."""
+    has_namespace: bool = True
+    """True if the namespace `system_namespace` exists, even if `manifests` did not create it."""
     neighbours: tuple[ObjectRef, ...] = ()
     """The workloads and volume claims of others in that namespace, such as the Deployment of a box, whose default
     namespace it is.
@@ -181,6 +185,12 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
     deployments = [
         manifest for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace) if _is_operator(manifest)
     ]
+    everywhere = [
+        ref_of(manifest, DEPLOYMENT)
+        for manifest in await all_of(api, DEPLOYMENT, selector=_SELECTOR)
+        if _is_operator(manifest)
+    ]
+    namespace = await find(api, ObjectRef(NAMESPACE, None, system_namespace))
     lease_names = tuple(dict.fromkeys((NAME, *_lease_names(deployments))))
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
     return Inventory(
@@ -189,10 +199,12 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         instances=await all_of(api, APPLICATION_INSTANCE),
         webhooks=tuple(ref_of(manifest, kind) for kind in _WEBHOOKS for manifest in labelled[kind]),
         deployments=tuple(ref_of(manifest, DEPLOYMENT) for manifest in deployments),
+        elsewhere=tuple(ref for ref in everywhere if ref.namespace != system_namespace),
         rights={ref_of(manifest, kind): manifest for kind in _RIGHTS for manifest in labelled[kind]},
         beside=tuple([ref async for ref in _other_objects(api, system_namespace)]),
         definitions=tuple(definitions),
-        namespace=await _own_namespace(api, system_namespace),
+        namespace=_own_namespace(namespace),
+        has_namespace=namespace is not None,
         neighbours=tuple([ref async for ref in _neighbours(api, system_namespace)]),
         managed_namespaces=tuple(
             str(metadata(manifest)["name"])
@@ -249,10 +261,9 @@ def _is_operator(deployment: Manifest) -> bool:
     return _SHARD_OR_WHOLE.fullmatch(str(metadata(deployment)["name"])) is not None
 
 
-async def _own_namespace(api: KubeApi, name: str) -> ObjectRef | None:
-    ref = ObjectRef(NAMESPACE, None, name)
-    labels = get_path(await find(api, ref), "metadata", "labels") or {}
-    return ref if INSTANCE_LABELS.items() <= labels.items() else None
+def _own_namespace(namespace: Manifest | None) -> ObjectRef | None:
+    labels = get_path(namespace, "metadata", "labels") or {}
+    return ref_of(namespace, NAMESPACE) if namespace and INSTANCE_LABELS.items() <= labels.items() else None
 
 
 def _has_application(instance: Manifest) -> bool:

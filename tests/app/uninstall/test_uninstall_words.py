@@ -19,7 +19,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.apimachinery.timestamps import microtime
 from tests.support.uninstall_world import OWN_NS, Uninstalling
-from vworkspace_app.commands.uninstall import obstacle, question, record_left
+from vworkspace_app.commands.uninstall import elsewhere, obstacle, print_other_objects, question, record_left
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
 from vworkspace_core.api.installation import Installation, InstallTool
@@ -167,6 +167,23 @@ def test_alerts_and_certificates_go_although_the_namespace_stays() -> None:
         run_sync(api.create(manifest, kind=kind, field_manager="admin"))
     beside = run_sync(take_inventory(api, OWN_NS)).beside
     assert {(ref.kind.kind, ref.name) for ref in beside} >= {(one["kind"], one["metadata"]["name"]) for one in foreign}
+
+
+def test_an_operator_in_another_namespace_is_named_before_anything_is_deleted() -> None:
+    """With the default of --system-namespace, webhooks and applications went first, and then nothing that runs."""
+    api = with_namespace(ApiServer(now=lambda: NOW))
+    run_sync(api.create(NAMESPACE.manifest("ops"), kind=NAMESPACE, field_manager="admin"))
+    (made,) = (one for one in installation(InstallOptions(namespace="ops")) if one["kind"] == "Deployment")
+    run_sync(api.create(made, kind=DEPLOYMENT, field_manager="kubectl"))
+    said = "runs in namespace ops, not in vworkspace-system: give --system-namespace ops"
+    assert said in elsewhere(run_sync(take_inventory(api, OWN_NS)))
+    assert elsewhere(run_sync(take_inventory(api, "ops"))) == ""
+
+
+def test_a_namespace_that_is_not_there_is_not_said_to_stay(capsys: pytest.CaptureFixture[str]) -> None:
+    api = with_namespace(ApiServer(now=lambda: NOW))
+    print_other_objects(run_sync(take_inventory(api, "vworkspace-sytem")), dry_run=True, keep_applications=False)
+    assert capsys.readouterr().out == ""
 
 
 def anything(kind: Kind) -> Manifest:
