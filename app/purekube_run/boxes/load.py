@@ -63,11 +63,19 @@ def load_boxes(
     CRDs read from a cluster. Raises CommandError for files that cannot be read.
     """
     texts = [read_text(file) for file in files]
-    words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
-    known = [*further_crds(crds, words), *installed]
+    known = [*crds_named_in(texts, crds), *installed]
     if len(files) > 1:
         known += _crds_of_boxes(files, texts)
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
+
+
+def crds_named_in(texts: Sequence[str], crds: Sequence[Path]) -> list[CrdVersions]:
+    """Return the CRDs in the files and folders `crds` whose kind is a word in one of `texts`, the texts of box files.
+
+    Raises the same errors as `further_crds`.
+    """
+    words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
+    return list(further_crds(crds, words))
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:

@@ -38,6 +38,7 @@ from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
+_FURTHER_CRDS: Final = "_further-crds.yaml"
 _LONGEST_ROLE: Final = 253
 APPLIED_EVERYWHERE: Final = (
     Access(OPERATOR_BOX, ("get", *FOLLOWED, "patch")),
@@ -100,16 +101,19 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
 
 
 def box_installation(
-    box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust
+    box: Box, files: Mapping[str, str], image: str, options: RoleOptions, trust: WebhookTrust, further: str = ""
 ) -> Iterator[dict[str, Any]]:
     """Return all manifests that run a box, except its CRD, whose deletion would delete every object of the kind.
 
-    `files` has the texts of the box's files by name, the box itself first. An annotation of the pods has a hash of the
-    files, so that the pods are recreated when a file changes. `trust` says by which authority the API server trusts the
-    box's webhooks, if it needs any.
+    `files` has the texts of the box's files by name, the box itself first, and `further` is the YAML of further CRDs
+    with which the box was compiled. An annotation of the pods has a hash of the files, so that the pods are recreated
+    when a file changes. `trust` says by which authority the API server trusts the box's webhooks, if it needs any.
     """
     name = name_of(box)
-    words = ("box", "run", f"{_FOLDER}/{next(iter(files))}")
+    words = ["box", "run", f"{_FOLDER}/{next(iter(files))}"]
+    if further:
+        files = {**files, _FURTHER_CRDS: further}
+        words.append(f"--crds={_FOLDER}/{_FURTHER_CRDS}")
     hooks = webhook_parts(box, meta_of(name, options.namespace), trust) if WebhookDuties.of(box) else ()
     return _process(name, words, box_rbac(box, options), image, options, hooks, files)
 

@@ -8,9 +8,11 @@ import yaml
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
+from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
+from vworkspace_app.commands.box.init import write_beginning
 from vworkspace_app.commands.box.manifests import render_box_manifests, render_object, render_rbac
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
@@ -186,3 +188,49 @@ def test_the_roles_of_an_account_with_a_long_name_are_ones_that_an_api_server_ta
         if "roleRef" in manifest:
             assert manifest["roleRef"]["name"] == manifest["metadata"]["name"]
             assert manifest["subjects"][0]["name"] == "a" * 253
+
+
+WIDGETS = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.acme.io}
+spec:
+  group: acme.io
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, listKind: WidgetList}
+  versions:
+    - name: v1
+      served: true
+      storage: true
+      schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}
+"""
+
+
+def test_what_a_box_was_compiled_with_is_in_its_pod_too(tmp_path: Path) -> None:
+    """The pod had the box and its own CRD alone, and ended at its start: the kind Widget is not known."""
+    write_beginning("WebApp", "example.com", "", tmp_path)
+    box = tmp_path / "webapp.yaml"
+    widget = "    - {id: w, template: {apiVersion: acme.io/v1, kind: Widget, metadata: {name: a}, spec: {size: 1}}}\n"
+    box.write_text(box.read_text().replace("  resources:\n", f"  resources:\n{widget}"))
+    crds = tmp_path / "crds"
+    crds.mkdir()
+    (crds / "widgets.yaml").write_text(WIDGETS)
+    (crds / "gadgets.yaml").write_text(WIDGETS.replace("idget", "adget").replace("wadget", "gadget"))
+    arguments = (str(box), [crds], "r/operator:1", RoleOptions(OWN), WebhookTrust(OWN), Format.YAML)
+
+    text = render_box_manifests(*arguments, crds_only=False)
+    printed = {one["kind"]: one for one in yaml.safe_load_all(text)}
+    (runs,) = printed["Deployment"]["spec"]["template"]["spec"]["containers"]
+    (mount,) = (each["mountPath"] for each in runs["volumeMounts"] if each["name"] == "boxes")
+    pod = tmp_path / "pod"
+    pod.mkdir()
+    for name, content in printed["ConfigMap"]["data"].items():
+        (pod / name).write_text(content)
+    run, *flags = (word.replace(mount, str(pod)) for word in runs["args"][2:])
+    further = [Path(flag.removeprefix("--crds=")) for flag in flags if flag.startswith("--crds=")]
+    assert [one.name for one in runnable(load_boxes([run], further))] == ["webapp"]
+    assert "gadgets" not in str(printed["ConfigMap"]), "of all given CRDs only those that the box names"
+
+    (crds / "widgets.yaml").write_text(WIDGETS.replace("type: integer", f"type: integer, description: {'a' * 2**20}"))
+    with pytest.raises(CommandError, match=r"a ConfigMap holds .* declare the kinds under spec.kinds"):
+        render_box_manifests(*arguments, crds_only=False)

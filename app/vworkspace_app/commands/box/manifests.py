@@ -5,7 +5,7 @@ A box is an operator that a YAML file declares.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import attrs
 
@@ -20,7 +20,7 @@ from purekube.boxes.webhooks.admission_policy import policy_of
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties, refused_where_applied
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.document import read_marked
-from purekube_run.boxes.load import LoadedBox, further_crds, load_box, runnable
+from purekube_run.boxes.load import LoadedBox, crds_named_in, further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
@@ -37,6 +37,8 @@ from vworkspace_app.install.extension_manifests import (
 from vworkspace_app.install.options import read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
+_LARGEST: Final = 1024 * 1024
+"""The maximum number of bytes in a ConfigMap."""
 BoxNamespace: TypeAlias = Annotated[str, Parameter(help="The namespace of the process that runs the box.")]
 
 
@@ -127,7 +129,14 @@ def render_box_manifests(
     if crds_only:
         crd = crd_of(box)
         return dump([with_conversion(crd, name_of(box), trust) if duties.versions else crd], output)
-    return dump(list(box_installation(box, _files(file, loaded), image, options, trust)), output)
+    files = _files(file, loaded)
+    further = _further_crds(file, box, crds)
+    if further and (size := sum(map(len, map(str.encode, (*files.values(), further))))) > _LARGEST:
+        raise CommandError(
+            f"{file}: with the CRDs of --crds it has {size} bytes, and a ConfigMap holds {_LARGEST}: declare the kinds "
+            "under spec.kinds instead"
+        )
+    return dump(list(box_installation(box, files, image, options, trust, further)), output)
 
 
 def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
@@ -164,6 +173,20 @@ def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
             f"{file}: a box that is installed names its CRD by a file beside it: spec.crd: webapp-crd.yaml"
         )
     return {path.name: read_text(file), source: read_text(str(path.parent / source))}
+
+
+def _further_crds(file: str, box: Box, crds: Sequence[Path]) -> str:
+    """Return the CRDs of `crds` with which the box in `file` was compiled, as YAML, or "" if there are none.
+
+    The box's pod needs them, too. The CRD of the box's own kind is not included.
+    """
+    found = [crd.manifest for crd in crds_named_in([read_text(file)], crds)]
+    own = box.kind.crd_name
+    further = {name: crd for crd in found if (name := str(crd["metadata"]["name"])) != own}
+    plain = [{**crd, "metadata": {"name": name}} for name, crd in further.items()]
+    for crd in plain:
+        crd.pop("status", None)
+    return dump(plain, Format.YAML) if plain else ""
 
 
 def rbac(
@@ -241,7 +264,7 @@ def manifests(
     Examples:
 
         vworkspace-operator box manifests webapp.yaml --crds-only | kubectl apply --server-side -f -
-        vworkspace-operator box manifests webapp.yaml --image registry.example.com/operator:1 | kubectl apply -f -
+        vworkspace-operator box manifests webapp.yaml --image ghcr.io/you/operator:1 | kubectl apply --server-side -f -
         vworkspace-operator box manifests --applied --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --as-object | kubectl apply --server-side -f -
     """
