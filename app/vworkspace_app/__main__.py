@@ -20,12 +20,20 @@ _FAILURE: Final = 1
 def main() -> None:
     """Run the command that the arguments name, and exit with its status."""
     codecs.register_error(_ESCAPED, _escape)
+    open_missing_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors=_ESCAPED)  # type: ignore[union-attr]
     status = run_command(sys.argv[1:], guarded=True)
     # Python looks for garbage when it ends: in all that was imported, for a tenth of the time of a short command.
     gc.freeze()
     sys.exit(status)
+
+
+def open_missing_streams() -> None:
+    """Replace each standard stream that the caller has closed by one that is empty and discards what is written."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the process ends)
 
 
 def _escape(error: UnicodeError) -> tuple[str, int]:

@@ -7,6 +7,7 @@ read it.
 
 import logging
 import math
+import os
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from structlog.typing import EventDict, Processor
 
 from purekube.apimachinery.secret_material import redact, texts_of
 from purekube_run.process.command_line import FORMATS, LEVELS
-from purekube_run.process.terminal import SecretMask
+from purekube_run.process.terminal import SecretMask, shows_colours
 
 _LONGEST: Final = 32_768
 """The maximum number of characters of a string in a log line. Longer ones are cut before redaction (RUN-11)."""
@@ -153,7 +154,7 @@ def _renderer(form: str) -> Processor:
         return lambda logger, method, event: to_json(logger, method, _as_controller_runtime(event))
     # Tracebacks are plain text: the renderer's own would show the values of local variables.
     shown = structlog.dev.ConsoleRenderer(
-        colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
+        colors=shows_colours(sys.stderr, os.environ), exception_formatter=structlog.dev.plain_traceback, pad_event_to=0
     )
     return lambda logger, method, event: shown(logger, method, _printable(event))
 

@@ -3,7 +3,7 @@
 import base64
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TextIO
 
 from purekube.apimachinery.secret_material import REDACTED, texts_of, visible
 
@@ -83,6 +83,14 @@ class VisibleStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def shows_colours(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    """Report whether to write colours to the stream: it is a terminal, and the environment does not refuse them.
+
+    A variable NO_COLOR that is not empty refuses them, and so does TERM=dumb.
+    """
+    return stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def aligned(rows: Sequence[Sequence[str]], widest: int | None = None) -> list[str]:

@@ -1,5 +1,6 @@
 """The command `diff`, which shows what applying manifests would change in a cluster, object by object (SEE-2)."""
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.controller.appliers import estimated
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.process.terminal import shows_colours
 from purekube_run.process.yaml_documents import read_documents
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.plan import PlanRequest, plan_of
@@ -43,7 +45,7 @@ async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, 
         except ValidationProblems as error:
             told = "; ".join(map(str, error.problems))
             raise CommandError(f"{ref_of(manifest, kind)} cannot be read: {told}") from error
-        print(text(found, colour=sys.stdout.isatty()), end="")
+        print(text(found, colour=shows_colours(sys.stdout, os.environ)), end="")
         if found.note:
             plan_documents.note(found.note)
         print(f"diff: {ref_of(manifest, kind)}: {diff_line(found)}", file=sys.stderr)
@@ -125,7 +127,7 @@ def _is_spec_refused(found: Difference) -> bool:
 
 
 def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
-    observed = _observed(folder)
+    observed, colour = _observed(folder), shows_colours(sys.stdout, os.environ)
     statuses = [SAME]
     for kind, manifest, writer in applied(read_documents(files)):
         ref = ref_of(manifest, kind)
@@ -135,8 +137,10 @@ def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
         desired = estimated(observed.get(ref), manifest, applier)
         documents = [*(each for other, each in observed.items() if other != ref), desired]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
-        planned = plan_of(request, partial(tuple, documents), colour=sys.stdout.isatty())
-        own = plan_documents.diff_text([(ref, observed.get(ref), desired)], colour=sys.stdout.isatty())
+        planned = plan_of(request, partial(tuple, documents), colour=colour)
+        own = plan_documents.diff_text(
+            [(ref, observed.get(ref), desired)], colour=shows_colours(sys.stdout, os.environ)
+        )
         print(own + planned.text, end="")
         print(f"diff: {ref}: {planned.summary}", file=sys.stderr)
         statuses.append(FAILED if planned.is_blocked else DIFFERS if own or planned.text else SAME)

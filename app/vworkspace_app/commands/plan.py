@@ -1,5 +1,6 @@
 """The command `plan`, which prints what the operator would do for one object, offline, from objects in files."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -16,6 +17,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.timestamps import format_time
 from purekube.controller.decision import Decision
 from purekube_run.process.command_line import USAGE, CommandError
+from purekube_run.process.terminal import shows_colours
 from purekube_run.process.yaml_documents import Format, dump, parse_yaml, read_documents
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared import plan_documents as output
@@ -276,7 +278,7 @@ def print_plan(
     form = None if output == "diff" else Format(output)
     request = PlanRequest(files, desired, cluster_id, now, missing or (), templates or (), form)
     try:
-        planned = plan(request, colour=sys.stdout.isatty())
+        planned = plan(request, colour=shows_colours(sys.stdout, os.environ))
     except CommandError as error:
         raise CommandError(error.message, status=USAGE if exit_code else error.status) from error
     print(planned.text, end="")

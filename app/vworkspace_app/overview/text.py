@@ -17,6 +17,7 @@ from purekube.apimachinery.problems import amount
 from purekube.apimachinery.resources import LEASE
 from purekube.apimachinery.secret_material import LONGEST_SHOWN, safe
 from purekube.apimachinery.timestamps import parse_time
+from purekube_run.process.terminal import shows_colours
 from vworkspace_app.overview.reading import ObjectContext, event_time
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OWN_KINDS
 from vworkspace_core.overview.origin import origin_of
@@ -55,8 +56,7 @@ class Screen:
     @classmethod
     def of_output(cls) -> Self:
         """Return the screen of standard output."""
-        shown = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return cls(columns(), shown)
+        return cls(columns(), shows_colours(sys.stdout, os.environ))
 
     def less(self, columns: int) -> "Screen":
         """Return a screen that is narrower by this number of columns."""
