@@ -65,9 +65,11 @@ def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
 def _print_answer(answer: str) -> int:
     try:
         print(answer, flush=True)
-    except BrokenPipeError:
-        # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
+    except OSError as error:
+        # The reader has gone (`… | head`), or the disk is full: print nothing more, not even at interpreter exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if not isinstance(error, BrokenPipeError):
+            print(f"error: cannot write: {error.strerror}", file=sys.stderr)
         return _FAILURE
     return 0
 

@@ -4,15 +4,19 @@ The exit status is 2 for wrong usage and 1 for a failure. This module imports no
 that it can report that other packages are not installed.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.process.command_line import FAILURE, INTERRUPTED, CommandError
 from purekube_run.process.terminal import VisibleStream
 from vworkspace_app.missing_packages import install_hint
+
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""The numbers of the errors of a write for which the file system has no room."""
 
 
 def guard_streams() -> None:
@@ -30,6 +34,7 @@ def execute(arguments: Sequence[str]) -> int:
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
     try:
         status = _parser()(words)
+        sys.stdout.flush()
     except BaseException as error:
         known = _ended_by(unwrap_group(error))
         if known is None:
@@ -60,10 +65,18 @@ def _ended_by(error: BaseException) -> int | None:
             return _print_error("interrupted", INTERRUPTED)
         case BrokenPipeError():
             # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             return FAILURE
+        case OSError() if error.errno in _FULL:
+            _discard_output()
+            return _print_error(f"cannot write: {error.strerror}", FAILURE)
         case _:
             return None
+
+
+def _discard_output() -> None:
+    """Send to nowhere what is still to be written to standard output, also at interpreter exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _print_error(message: str, status: int) -> int:

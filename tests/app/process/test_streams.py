@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from purekube_run.process.terminal import shows_colours
-from vworkspace_app.__main__ import open_missing_streams
+from vworkspace_app.__main__ import open_missing_streams, run_command
 from vworkspace_app.commands.diff import diff
 from vworkspace_app.commands.plan import print_plan
 
@@ -28,6 +28,18 @@ def test_a_stream_that_the_caller_closed_is_an_empty_one(monkeypatch: pytest.Mon
     assert (sys.stdin.isatty(), sys.stdin.read()) == (False, "")
     for stream in (sys.stdin, sys.stdout, sys.stderr):
         stream.close()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version", "--client"], ["manifests", "--crds-only"]])
+def test_a_full_disk_is_told_in_one_line(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`manifests > file` on a full disk ended with a traceback."""
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stdout", full)
+        assert run_command(words) == 1
+        assert capsys.readouterr().err == "error: cannot write: No space left on device\n"
+        full.flush()  # what is left goes nowhere, not even at the end of the process
 
 
 class Terminal(io.StringIO):
