@@ -25,7 +25,7 @@ from tests.support.box_site import example
 from tests.support.boxes import compile_box, crd, document
 from tests.support.commands import one_line, run
 from tests.support.effort import of_both
-from vworkspace_app.commands.box.test import BoxTestRequest, try_box
+from vworkspace_app.commands.box.test import BoxTestRequest, play_box, try_box
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"
 BOX_NAMES = ("webapp", "registry", "chart")
@@ -266,3 +266,9 @@ def test_a_further_crd_that_the_api_server_refuses_is_named_in_one_line(tmp_path
 
     assert line.startswith("CRD gizmos.dotless is refused: ")
     assert "spec.group" in line
+
+
+def test_a_negative_number_of_examples_is_refused() -> None:
+    """It ended with an IndexError after the scenarios."""
+    with pytest.raises(CommandError, match="--examples -1: a number of objects"):
+        play_box("examples/boxes/webapp.yaml", examples=-1)

@@ -170,6 +170,8 @@ def play_box(
         vworkspace-operator box test webapp.yaml more-tests.yaml --examples 200 --seed 7
         vworkspace-operator box test webapp.yaml --trace run.trace && vworkspace-operator trace run.trace --open
     """
+    if examples < 0:
+        raise CommandError(f"--examples {examples}: a number of objects, or 0 for none", status=USAGE)
     text, held = try_box(BoxTestRequest(file, tests or (), crds or (), examples, seed, example, trace))
     print(text, end="")
     return int(not held)
