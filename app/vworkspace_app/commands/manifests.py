@@ -68,11 +68,12 @@ def render_manifests(part: PrintedPart, options: InstallOptions, output: Format)
     _check_values(part, options)
     if part.crds_only:
         return dump(crd_manifests(), output)
+    namespaces = list(dict.fromkeys(part.namespace))  # kustomize refuses an object that is there twice
     if part.namespace and part.rbac_only:
-        roles = [role for name in part.namespace for role in tenant_rights(name, options, part.account)]
+        roles = [role for name in namespaces for role in tenant_rights(name, options, part.account)]
         return dump(roles, output)
     if part.namespace:
-        return dump([manifest for name in part.namespace for manifest in tenant(name, options)], output)
+        return dump([manifest for name in namespaces for manifest in tenant(name, options)], output)
     return dump(list(rights(options) if part.rbac_only else installation(options)), output)
 
 

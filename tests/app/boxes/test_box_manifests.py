@@ -1,5 +1,7 @@
 """`box manifests`: what an API server admits, with the box's files and rules in it (RUN-7, PH-6)."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,11 @@ from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format
 from tests.support.simulation import START
 from vworkspace_app.commands.box.init import write_beginning
+from vworkspace_app.commands.box.manifests import manifests as print_box
+from vworkspace_app.commands.box.manifests import rbac as print_box_roles
 from vworkspace_app.commands.box.manifests import render_box_manifests, render_object, render_rbac
+from vworkspace_app.commands.manifests import PrintedPart
+from vworkspace_app.commands.manifests import manifests as print_manifests
 from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 
@@ -234,3 +240,22 @@ def test_what_a_box_was_compiled_with_is_in_its_pod_too(tmp_path: Path) -> None:
     (crds / "widgets.yaml").write_text(WIDGETS.replace("type: integer", f"type: integer, description: {'a' * 2**20}"))
     with pytest.raises(CommandError, match=r"a ConfigMap holds .* declare the kinds under spec.kinds"):
         render_box_manifests(*arguments, crds_only=False)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        partial(print_manifests, part=PrintedPart(namespace=["team", "team"])),
+        partial(print_manifests, part=PrintedPart(namespace=["team", "team"], rbac_only=True)),
+        partial(print_box_roles, str(BOXES / "webapp.yaml"), namespace=["team", "team"]),
+        partial(print_box, str(BOXES / "webapp.yaml"), namespace=["team", "team"]),
+    ],
+)
+def test_no_object_is_printed_twice(command: Callable[[], None], capsys: pytest.CaptureFixture[str]) -> None:
+    """kustomize, and so Flux and Argo CD, refuse all of a file in which an object is there twice."""
+    command()
+    found = [
+        (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+        for one in yaml.safe_load_all(capsys.readouterr().out)
+    ]
+    assert len(found) == len(set(found)) > 0
