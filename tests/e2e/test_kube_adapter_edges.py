@@ -460,6 +460,17 @@ ANSWERS: list[tuple[str, Script, OperatorError]] = [
     ("internal error", status(500, "InternalError", "boom"), Unavailable("", status=500)),
     ("a proxy's 403", answer(403, b"<html>log in</html>", "text/html"), Unavailable("", status=403)),
     ("a mesh's 409", reply({"error": "no"}, 409), Unavailable("", status=409)),
+    (
+        "a gateway's maintenance for a day",
+        answer(503, b"<html>", "text/html", retry_after="86400"),
+        Unavailable("", retry_after=300.0, status=503),
+    ),
+    (
+        "a number without an end",
+        answer(429, b'{"kind":"Status","details":{"retryAfterSeconds":' + b"9" * 400 + b"}}"),
+        Unavailable("", retry_after=300.0, status=429),
+    ),
+    ("nested without an end", answer(403, b'{"a":' * 20_000 + b"1" + b"}" * 20_000), Unavailable("", status=403)),
     ("too many requests", status(429, "TooManyRequests", "slow", retry_after="7"), Unavailable("", retry_after=7.0)),
     (
         "asked to wait by the body",

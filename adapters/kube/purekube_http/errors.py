@@ -22,6 +22,9 @@ from purekube.ports import KubeRequest
 
 _MESSAGE_LIMIT = 1024
 _BODY_EXCERPT = 200
+# An API server asks for seconds. The page of a gateway under maintenance may ask for a day, and no object may be left
+# alone for that long after the server is back.
+_LONGEST_RETRY_AFTER = 300.0
 
 # The text of a 404 for a group or resource that is not served (W-38). Every server that is written in Go answers so.
 _UNSERVED = "404 page not found"
@@ -161,7 +164,7 @@ def _no_answer(request: KubeRequest, what: str, why: str = "", *, may_have_happe
 def _status(body: bytes) -> Mapping[str, Any] | None:
     try:
         decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return decoded if isinstance(decoded, dict) and decoded.get("kind") == "Status" else None
 
@@ -169,14 +172,15 @@ def _status(body: bytes) -> Mapping[str, Any] | None:
 def _retry_after(header: str, status: Mapping[str, Any] | None) -> float | None:
     """Return the seconds to wait before a retry, or None if neither the header nor the Status has them.
 
-    The header is preferred. Its HTTP-date form is ignored, because API servers do not use it.
+    The header is preferred. Its HTTP-date form is ignored, because API servers do not use it. The result is at most
+    five minutes.
     """
     # The API server writes both from one number (apiserver: endpoints/handlers/responsewriters/writers.go,
     # ErrorNegotiated); a gateway before it writes the header only.
     if header.isascii() and header.isdigit():
-        return float(header)
+        return min(float(header), _LONGEST_RETRY_AFTER)
     seconds = get_path(status, "details", "retryAfterSeconds")
-    return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else None
+    return float(min(seconds, _LONGEST_RETRY_AFTER)) if isinstance(seconds, int | float) and seconds > 0 else None
 
 
 def _excerpt(body: bytes) -> str:
