@@ -414,6 +414,56 @@ async def test_a_server_is_trusted_by_the_authority_of_the_kubeconfig_only(tmp_p
 
 
 @pytest.mark.anyio
+async def test_data_of_an_authority_wins_over_its_file(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+    (old, _), (new, server) = certificate(tmp_path / "old"), certificate(tmp_path / "new")
+    async with wire(reply(FOUND), tls=tls(server)) as peer:
+        cluster = {
+            "server": peer.url,
+            "certificate-authority": str(old),
+            "certificate-authority-data": base64.b64encode(new.read_bytes()).decode(),
+        }
+        content = document(clusters=[{"name": "main", "cluster": cluster}])
+        async with KubeApiClient(load_config(written(tmp_path, content))) as api:
+            assert await api.get(RELEASE) == FOUND
+
+
+@pytest.mark.anyio
+async def test_a_certificate_that_did_not_sign_itself_may_be_trusted(tmp_path: Path) -> None:
+    """As in Go: an intermediate authority, or the server's own certificate."""
+    _, server = certificate(tmp_path)
+    _, mark, own = server.read_bytes().partition(b"-----BEGIN CERTIFICATE")
+    (tmp_path / "own.crt").write_bytes(mark + own)
+    async with wire(reply(FOUND), tls=tls(server)) as peer:
+        cluster = {"server": peer.url, "certificate-authority": "own.crt"}
+        content = document(clusters=[{"name": "main", "cluster": cluster}])
+        async with KubeApiClient(load_config(written(tmp_path, content))) as api:
+            assert await api.get(RELEASE) == FOUND
+
+
+@pytest.mark.anyio
+async def test_an_authority_without_a_key_usage_is_trusted_where_python_is_strict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.13, in which the image runs, is strict by default; the authorities of many clusters are older."""
+    create = ssl.create_default_context
+
+    def strict(**options: Any) -> ssl.SSLContext:
+        context = create(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    authority, server = certificate(tmp_path)
+    async with wire(reply(FOUND), tls=tls(server)) as peer:
+        cluster = {"server": peer.url, "certificate-authority": authority.name}
+        content = document(clusters=[{"name": "main", "cluster": cluster}])
+        async with KubeApiClient(load_config(written(tmp_path, content))) as api:
+            assert await api.get(RELEASE) == FOUND
+
+
+@pytest.mark.anyio
 async def test_a_new_authority_in_the_file_is_trusted_without_a_restart(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()

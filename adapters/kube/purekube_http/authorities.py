@@ -4,6 +4,7 @@ import ssl
 import time
 from collections.abc import Callable
 from functools import partial
+from os import PathLike
 from pathlib import Path
 
 from lightkube.config.kubeconfig import SingleConfig
@@ -36,16 +37,27 @@ def tls_context(config: SingleConfig) -> ssl.SSLContext | None:
 def _context(config: SingleConfig, user: User) -> ssl.SSLContext:
     """Return the TLS context as lightkube makes it, without its HTTP client where the cluster names its authority."""
     cluster = config.cluster
-    if cluster.certificate_auth:
-        context = ssl.create_default_context(cafile=config.abs_file(cluster.certificate_auth))
-    elif cluster.certificate_auth_data:
-        context = ssl.create_default_context(cafile=FileStr(cluster.certificate_auth_data))
+    # As in client-go, data wins over a file (client-go: transport/transport.go, loadTLSFiles).
+    if cluster.certificate_auth_data:
+        context = trusting(cafile=FileStr(cluster.certificate_auth_data))
+    elif cluster.certificate_auth:
+        context = trusting(cafile=config.abs_file(cluster.certificate_auth))
     else:
         from lightkube.config.client_adapter import verify_cluster  # slow to import
 
         return verify_cluster(cluster, user, config.abs_file, trust_env=False)
     if user.client_cert or user.client_cert_data:
         context.load_cert_chain(*_client_files(config, user))
+    return context
+
+
+def trusting(cafile: str | PathLike[str]) -> ssl.SSLContext:
+    """Return a TLS context that trusts the authorities in `cafile`, as client-go does."""
+    context = ssl.create_default_context(cafile=cafile)
+    # Since Python 3.13 the default is strict, and refuses authorities without a key usage, which many clusters have.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # Go trusts each certificate of the file, also an intermediate authority; OpenSSL only those that signed themselves.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
@@ -82,7 +94,7 @@ def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age
     during a rotation. Return None if no file is configured or `context` is None. The file is checked for changes at
     most once in `max_age` seconds. lightkube reads it only once.
     """
-    if not config.cluster.certificate_auth or context is None:
+    if not config.cluster.certificate_auth or config.cluster.certificate_auth_data or context is None:
         return None
     path = Path(config.abs_file(config.cluster.certificate_auth))
     return RotatedFile(path, partial(context.load_verify_locations, path), max_age=max_age)
