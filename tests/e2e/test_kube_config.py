@@ -111,21 +111,38 @@ def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.Monk
     assert loaded.user.token_file == str(tmp_path / "token")
 
 
+def test_KUBECONFIG_wins_over_the_service_account_of_a_pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in kubectl and controller-runtime: a job of a CI runs in one cluster, and means another."""
+    for name, content in (("token", TOKEN), ("namespace", "operators"), ("ca.crt", "")):
+        (tmp_path / name).write_text(content)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    monkeypatch.setenv("KUBECONFIG", str(written(tmp_path, document())))
+
+    assert load_config(service_account=tmp_path).cluster.server == "http://127.0.0.1:1"
+
+
 def test_no_configuration_at_all_says_what_to_do() -> None:
     with pytest.raises(Permanent, match=r"no usable cluster configuration.*--kubeconfig FILE"):
         load_config()
 
 
+EXEC_V1 = "client.authentication.k8s.io/v1"
 EXEC = {"command": "aws", "apiVersion": "client.authentication.k8s.io/v1beta2"}
 BAD: list[tuple[str, Any, str]] = [
     ("not YAML", "a: [", "not a kubeconfig"),
     ("not a mapping", "[]", "not a kubeconfig"),
     ("empty", "", "not a kubeconfig"),
-    ("no clusters", {"current-context": "main", "contexts": [], "users": []}, "'clusters' is missing"),
+    ("no contexts", {"current-context": "main", "users": []}, "'main' not found"),
+    (
+        "no clusters",
+        {key: value for key, value in document().items() if key != "clusters"},
+        "'cluster main' is missing",
+    ),
     ("no current context", document(**{"current-context": None}), "No current context"),
     ("an unknown context", document(**{"current-context": "gone"}), "'gone' not found"),
-    ("an unknown cluster", document(clusters=[]), "'main' is missing"),
-    ("an unknown user", document(users=[]), "'main' is missing"),
+    ("an unknown cluster", document(clusters=[]), "'cluster main' is missing"),
+    ("an unknown user", document(users=[]), "'user main' is missing"),
     ("a server that is a number", document(clusters=[{"name": "main", "cluster": {"server": 1}}]), "server"),
     ("auth-provider", user(**{"auth-provider": {"name": "gcp"}}), "auth-provider"),
     ("an exec version of the future", user(exec=EXEC), "v1beta2"),
@@ -145,10 +162,53 @@ def test_a_kubeconfig_that_cannot_be_used_is_one_clear_error(tmp_path: Path, con
     assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
 
 
-def test_several_files_in_KUBECONFIG_are_not_silently_half_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", "/a:/b")
+def test_a_file_in_another_encoding_is_one_clear_error(tmp_path: Path) -> None:
+    """As `>` of a PowerShell writes it."""
+    file = tmp_path / "kubeconfig"
+    file.write_bytes(yaml.safe_dump(document()).encode("utf-16"))
 
-    with pytest.raises(Permanent, match="several files"):
+    with pytest.raises(Permanent, match="not a kubeconfig"):
+        load_config(file)
+
+
+def test_what_kubectl_writes_for_no_users_is_read(tmp_path: Path) -> None:
+    context = {"name": "main", "context": {"cluster": "main", "user": ""}}
+
+    assert load_config(written(tmp_path, document(users=None, contexts=[context]))).user is not None
+
+
+@pytest.mark.parametrize("other", [None, {"exec": {"command": "x"}}, {"token": 5}])
+def test_an_entry_of_another_context_is_not_looked_at(tmp_path: Path, other: Any) -> None:
+    content = document()
+    content["users"].append({"name": "other", "user": other})
+    content["clusters"].append({"name": "other", "cluster": {"server": 5}})
+
+    assert load_config(written(tmp_path, content)).cluster.server == "http://127.0.0.1:1"
+
+
+def test_several_files_in_KUBECONFIG_are_merged_and_the_first_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in kubectl: a missing file is skipped, each path is relative to the file that has it."""
+    for name in ("contexts", "rest"):
+        (tmp_path / name).mkdir()
+    whole = document(users=[{"name": "main", "user": {"tokenFile": "token"}}])
+    first = {"contexts": whole["contexts"], "clusters": [{"name": "main", "cluster": {"server": "http://first"}}]}
+    files = written(tmp_path / "contexts", first), written(tmp_path / "rest", {**whole, "contexts": None})
+    (tmp_path / "empty").write_text("")
+    monkeypatch.setenv("KUBECONFIG", os.pathsep.join(map(str, ("", tmp_path / "gone", tmp_path / "empty", *files, ""))))
+
+    loaded = load_config()
+
+    assert (loaded.context_name, loaded.cluster.server) == ("main", "http://first")
+    assert loaded.user is not None
+    assert loaded.user.token_file == str(tmp_path / "rest" / "token")
+
+
+def test_KUBECONFIG_without_any_file_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/no/a:/no/b")
+
+    with pytest.raises(Permanent, match=r"/no/a:/no/b not found"):
         load_config()
 
 
@@ -226,6 +286,44 @@ async def test_exec_credentials_v1_work_and_the_plugin_is_told_what_is_spoken(tm
         await api.get(RELEASE)
 
     assert peer.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+
+
+def test_a_relative_plugin_is_relative_to_the_kubeconfig_unless_PATH_finds_it(tmp_path: Path) -> None:
+    for command, expected in (("./bin/plugin", str(tmp_path / "bin/plugin")), ("aws", "aws")):
+        loaded = load_config(written(tmp_path, user(exec={**EXEC, "apiVersion": EXEC_V1, "command": command})))
+
+        assert loaded.user is not None
+        assert loaded.user.exec is not None
+        assert loaded.user.exec.command == expected
+
+
+def test_a_variable_of_a_plugin_may_be_empty(tmp_path: Path) -> None:
+    loaded = load_config(
+        written(tmp_path, user(exec={**EXEC, "apiVersion": EXEC_V1, "env": [{"name": "AWS_PROFILE"}]}))
+    )
+
+    assert loaded.user is not None
+    assert loaded.user.exec is not None
+    assert loaded.user.exec.env is not None
+    assert ("AWS_PROFILE", "") in [(each.name, each.value) for each in loaded.user.exec.env]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_a_plugin_that_wants_to_know_the_cluster_is_told(tmp_path: Path, wanted: bool) -> None:
+    (tmp_path / "ca.crt").write_bytes(b"pem")
+    cluster = {"server": "https://127.0.0.1:1", "certificate-authority": "ca.crt"}
+    content = {
+        **user(exec={**EXEC, "apiVersion": EXEC_V1, "provideClusterInfo": wanted}),
+        "clusters": [{"name": "main", "cluster": cluster}],
+    }
+
+    account = load_config(written(tmp_path, content)).user
+
+    assert account is not None
+    assert account.exec is not None
+    info = {each.name: each.value for each in account.exec.env or ()}["KUBERNETES_EXEC_INFO"]
+    about = {"server": "https://127.0.0.1:1", "certificate-authority-data": base64.b64encode(b"pem").decode()}
+    assert json.loads(info)["spec"] == {"interactive": False, **({"cluster": about} if wanted else {})}
 
 
 @pytest.mark.anyio

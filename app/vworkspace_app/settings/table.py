@@ -238,7 +238,7 @@ class RunSettings:
     """The settings of one operator process."""
 
     kubeconfig: Path | None = setting(
-        FILE, None, "Kubeconfig; without it the pod's service account, KUBECONFIG, ~/.kube."
+        FILE, None, "Kubeconfig; without it KUBECONFIG, the pod's service account, ~/.kube."
     )
     control_plane_url: str = setting(URL, "", "Base URL of the control plane; else of the credentials Secret.")
     allow_http_control_plane: bool = setting(
