@@ -68,23 +68,33 @@ _Loader.add_implicit_resolver(_INT, _INT_PATTERN, list("-+0123456789"))
 _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
 
+class _TextLoader(_Loader):
+    """A safe YAML loader that leaves every scalar as its text, except null."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and the type are PyYAML's
+        first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:
     """Return every object in the files.
 
-    A `List` is replaced by its items, and `-` and `/dev/stdin` mean standard input. Raises CommandError with file, line
+    A `List` is replaced by its items, and `-` and `/dev/stdin` mean standard input. Raises CommandError with file,
     and problem for an unreadable file, broken YAML, or a value that is not an object.
     """
     return [document for path in paths for place, value in read_values(path) for document in _items(value, place)]
 
 
-def read_values(path: str) -> Iterator[tuple[str, Any]]:
+def read_values(path: str, *, as_texts: bool = False) -> Iterator[tuple[str, Any]]:
     """Yield a pair for every non-empty document of a YAML file: its place (`FILE:LINE`) and its value.
 
-    Raises CommandError with file, line and problem for an unreadable file or broken YAML.
+    With `as_texts` numbers and booleans are the strings of the file, such as `1.10`. Raises CommandError with file,
+    line and problem for an unreadable file or broken YAML.
     """
     text, shown = read_text(path), "standard input" if path in STDIN else path
     try:
-        for node, value in _parse(text):
+        for node, value in _parse(text, loaded_by=_TextLoader if as_texts else _Loader):
             if value is not None:
                 yield f"{shown}:{node.start_mark.line + 1}", value
     except yaml.MarkedYAMLError as error:
@@ -175,10 +185,12 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
         loader.dispose()
 
 
-def _parse(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Any]]:
+def _parse(
+    text: str, most: int | None = None, *, loaded_by: type[_Loader] = _Loader
+) -> Iterator[tuple[yaml.Node, Any]]:
     """Yield a pair for each YAML document: its syntax tree, which has line numbers, and its value."""
     _check_limits(text, most)
-    loader = _Loader(text)
+    loader = loaded_by(text)
     try:
         while loader.check_node():
             node = loader.get_node()

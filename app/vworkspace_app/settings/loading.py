@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import attrs
 
@@ -61,6 +61,7 @@ _ALL_BUT = 0.9
 """The minimum similarity to a setting's variable at which an unknown variable counts as misspelt."""
 _OF_OTHERS = ("VWORKSPACE_ADMIN_TOKEN", "VWORKSPACE_CLUSTER_TOKEN", "VWORKSPACE_TOKEN")
 """The variables that other commands read, which are therefore not reported as unknown."""
+_YAML_SWITCHES: Final = {"yes": "true", "on": "true", "no": "false", "off": "false"}
 _OF_A_SERVICE = re.compile(r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)\Z")
 """The suffixes of the variables by which Kubernetes describes Services to a pod, whatever a Service is called."""
 
@@ -143,8 +144,13 @@ def _filed(file: Path, problems: list[str]) -> dict[str, _SettingText]:
         elif isinstance(value, dict | list):
             problems.append(f"{origin}: one value is wanted, not a {'mapping' if isinstance(value, dict) else 'list'}")
         elif value is not None:
-            values[rows[key].name] = _SettingText(_text(value), origin)
+            values[rows[key].name] = _SettingText(_filed_text(rows[key], str(value)), origin)
     return values
+
+
+def _filed_text(row: Setting, text: str) -> str:
+    """Return the text of a setting in the file. A switch may have any word that is a boolean in YAML."""
+    return _YAML_SWITCHES.get(text.lower(), text) if row.setting_type is SWITCH else text
 
 
 def _misspelt(environ: Mapping[str, str]) -> Iterator[str]:
@@ -162,7 +168,8 @@ def _mapping(file: Path) -> dict[str, Any]:
 
     Raises CommandError if the file has anything else.
     """
-    values = [value for _, value in read_values(str(file))]
+    # As numbers, the version 1.10 would be 1.1, and the cluster id 0123 would be 83.
+    values = [value for _, value in read_values(str(file), as_texts=True)]
     if len(values) > 1 or not all(isinstance(value, dict) for value in values):
         raise CommandError(f"{file}: one mapping of names to values is wanted")
     return {str(key): item for value in values for key, item in value.items()}

@@ -162,6 +162,12 @@ def _go_duration(text: str) -> str:
     return text
 
 
+def _longer_duration(text: str) -> str:
+    if seconds_of(_go_duration(text)) == 0:
+        raise ValueError("has to be longer than 0s")
+    return text
+
+
 def _url(text: str) -> str:
     # `urlsplit` and `port` raise ValueError, too, for a malformed address or port.
     if text and (not _URL.fullmatch(text) or urlsplit(text).port == 0):
@@ -213,6 +219,7 @@ ADDRESS: Final = SettingType("HOST:PORT", _address)
 TEXT: Final = SettingType("text", str)
 SWITCH: Final = SettingType("true or false", _switch)
 GO_DURATION: Final = SettingType("a Go duration", _go_duration, {"pattern": f"^({_DURATION.pattern})$"})
+LONGER_DURATION: Final = SettingType(GO_DURATION.about, _longer_duration, GO_DURATION.schema)
 LABEL: Final = SettingType("the value of a label", _label)
 URL: Final = SettingType("a URL", _url, {"pattern": r"^$|^[hH][tT][tT][pP][sS]?://[^/?#\s]+\S*$"})
 FILE: Final = SettingType("a file", _file)
@@ -264,8 +271,8 @@ class RunSettings:
         also="system_namespace",
     )
     workers: int = setting(whole_number(1, 64), 16, "Objects reconciled at the same time.")
-    interval: str = setting(GO_DURATION, "5m", "Interval of the Flux objects.")
-    timeout: str = setting(GO_DURATION, "5m", "Timeout of Helm actions.")
+    interval: str = setting(LONGER_DURATION, "5m", "Interval of the Flux objects.")
+    timeout: str = setting(LONGER_DURATION, "5m", "Timeout of Helm actions.")
     drift_detection: str = setting(
         choice("enabled", "warn", "disabled"), "warn", "Flux's drift detection; enabled reverts autoscalers."
     )

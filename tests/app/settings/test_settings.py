@@ -113,6 +113,31 @@ def test_all_problems_are_told_at_once_each_with_its_place(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
+    ("line", "name", "expected"),
+    [
+        ("forbiddenVersions: 1.10", "forbidden_versions", ("1.10",)),
+        ("clusterId: 0123", "cluster_id", "0123"),
+        ("clusterId: 1e3", "cluster_id", "1e3"),
+        ("clusterId: no", "cluster_id", "no"),
+        ("wait: 030", "wait", 30),
+        ("allowHttp: yes", "allow_http", True),
+        ("agent: Off\nclusterId: x", "agent", False),
+        ("serviceAccount: ~", "service_account", RunSettings().service_account),
+    ],
+)
+def test_a_value_in_the_file_is_the_text_that_is_written_there(
+    line: str, name: str, expected: object, tmp_path: Path
+) -> None:
+    """As a number, the version 1.10 would be 1.1, which nobody meant to forbid."""
+    assert getattr(load({}, {}, file_of(tmp_path, line)).settings, name) == expected
+
+
+@pytest.mark.parametrize("name", ["interval", "timeout"])
+def test_no_time_at_all_is_refused_where_flux_would_do_nothing_or_give_up_at_once(name: str) -> None:
+    assert problems(flags={name: "0m0s"}) == [f"--{name} 0m0s: has to be longer than 0s"]
+
+
+@pytest.mark.parametrize(
     "text", ["8080", ":8080", "127.0.0.1", "host:65536", "host:-1", "::1:80", "http://host:80", "a b:80"]
 )
 def test_what_is_no_address_is_refused(text: str) -> None:
