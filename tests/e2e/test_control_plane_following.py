@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import json
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import anyio
@@ -56,6 +58,22 @@ def client_certificate() -> tuple[str, str]:
     )
     plain = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     return certificate.public_bytes(Encoding.PEM).decode(), plain.decode()
+
+
+def without_key_usage() -> Certificates:
+    """A certificate for 127.0.0.1 that signed itself, as `openssl req -x509` makes it."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "odoo")])
+    now = datetime.now(UTC)
+    address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - DAY, now + DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(address, critical=False)
+        .sign(key, SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    return Certificates(certificate, certificate, key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
 
 
 @asynccontextmanager
@@ -179,6 +197,32 @@ def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() 
                 now = good
                 assert (await control.fetch(CLUSTER, 0)).jobs == []
                 assert MARK not in repr(control) + repr(now)
+
+    run(body)
+
+
+def test_an_authority_is_trusted_whatever_stands_around_it_and_however_strict_python_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Bundles of authorities have names in comments. Python 3.13 refuses authorities that have no key usage."""
+    create = ssl.create_default_context
+
+    def strict(**options: Any) -> ssl.SSLContext:
+        context = create(**options)
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
+        return context
+
+    monkeypatch.setattr(ssl, "create_default_context", strict)
+    ours = certificates()
+    plain = without_key_usage()
+    bundle = f"\ufeff# NetLock Arany (Class Gold) F\u0151tan\u00fas\u00edtv\u00e1ny\n{ours.authority.decode()}"
+
+    async def body() -> None:
+        for own, ca in ((ours, bundle), (ours, ours.certificate.decode()), (plain, plain.authority.decode())):
+            async with tls_server(own) as url:
+                endpoint = ControlPlaneEndpoint(url, MARK, ca=ca)
+                async with ReloadingControlPlane(partial(attrs.evolve, endpoint), margin=2) as control:
+                    assert (await control.fetch(CLUSTER, 0)).jobs == []
 
     run(body)
 

@@ -45,9 +45,20 @@ def default_verify(url: str) -> ssl.SSLContext | bool:
 
 def _context_for(ca: str) -> ssl.SSLContext:
     try:
-        return ssl.create_default_context(cadata=ca or None)
+        # PEM is ASCII. What is not is a comment, as bundles have the names of authorities there.
+        context = ssl.create_default_context(cadata=_only_ascii(ca) if ca else None)
     except (ssl.SSLError, ValueError):
         raise Permanent("the credentials' ca.crt is no PEM certificate") from None
+    # As for other clients of the same server: a certificate of the authorities need not have signed itself, nor have a
+    # key usage, on which Python insists since 3.13.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _only_ascii(pem: str) -> str:
+    # An empty text would load the system's authorities instead of failing.
+    return pem.encode("ascii", "ignore").decode() or "-"
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: str, private_key: str) -> None:
