@@ -271,6 +271,19 @@ def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served(
 
 # --- the adapter ------------------------------------------------------------------------------------------------
 
+# What a JSON-RPC route of Odoo answers to a call that failed, its traceback included.
+RPC_ERROR = json.dumps(
+    {
+        "jsonrpc": "2.0",
+        "id": None,
+        "error": {
+            "code": 200,
+            "message": "Odoo Server Error",
+            "data": {"name": "odoo.exceptions.AccessDenied", "message": "Access Denied", "debug": "line\n" * 2000},
+        },
+    }
+).encode()
+
 STRANGE = [
     (ScriptedFault(status=500), Unavailable, "500 injected fault 500"),
     (ScriptedFault(status=503, retry_after=12), Unavailable, "503"),
@@ -286,6 +299,8 @@ STRANGE = [
     (ScriptedFault(status=200, body=b"[]"), Unavailable, "not a JSON object"),
     (ScriptedFault(status=200, body=b'{"jobs":["\xff"]}'), Unavailable, "not UTF-8"),
     (ScriptedFault(status=200, body=b"{}", content_type="application/json"), Unavailable, "no list of jobs"),
+    (ScriptedFault(status=200, body=b'{"jsonrpc": "2.0", "error": {}}'), Unavailable, "no list of jobs"),
+    (ScriptedFault(status=200, body=RPC_ERROR), Unavailable, "200 with an error: Odoo Server Error: Access Denied"),
     (ScriptedFault(status=401), Unauthorized, "401"),
     (ScriptedFault(status=403, body=b"<html>waf", content_type="text/html"), Forbidden, "403 (an HTML page)"),
     (ScriptedFault(status=404), NotFound, "404"),
@@ -315,10 +330,17 @@ def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
     run(body)
 
 
-def test_a_page_is_no_answer_to_an_ack_status_or_result() -> None:
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [(b"<html>welcome</html>", "text/html"), (RPC_ERROR, "application/json"), (b'{"error": "no"}', "application/json")],
+    ids=["a page", "an error of JSON-RPC", "an error"],
+)
+def test_a_page_or_an_error_is_no_answer_to_an_ack_status_or_result(content: bytes, content_type: str) -> None:
+    """An Odoo may answer an error with 200: the result would be forgotten here and unknown there."""
+
     async def body(server: ControlPlaneServer, url: str) -> None:
         job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
-        page = ScriptedFault(status=200, body=b"<html>welcome</html>", content_type="text/html")
+        page = ScriptedFault(status=200, body=content, content_type=content_type)
         async with client(url) as control:
             done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
             calls: list[Callable[[], Awaitable[None]]] = [

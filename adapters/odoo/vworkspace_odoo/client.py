@@ -26,7 +26,7 @@ from purekube.apimachinery.errors import (
 from purekube.apimachinery.secret_material import redact, without_user
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
-from vworkspace_odoo.failures import refusal, server_time, transport_failure
+from vworkspace_odoo.failures import error_in, refusal, server_time, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
@@ -204,8 +204,8 @@ class HttpControlPlane:
     ) -> _Answer:
         """Send one request and return its successful answer.
 
-        Raises an OperatorError for any other status. An answer that is too long raises Unavailable if `whole`, and is
-        cut off otherwise. `token` replaces the current token.
+        Raises an OperatorError for any other status, and Unavailable for an error in its JSON. An answer that is too
+        long raises Unavailable if `whole`, and is cut off otherwise. `token` replaces the current token.
         """
         where = self._where(method, path.partition("?")[0])
         bearer = self._token() if token is None else token
@@ -214,6 +214,8 @@ class HttpControlPlane:
         request = self._request(method, path, body, bearer, timeout or self._timeout)
         answer = await self._bounded(where, timeout or self._timeout, lambda: self._exchange(request, where, whole))
         if 200 <= answer.status < 300:
+            if said := error_in(answer.headers, answer.body):
+                raise without_token(Unavailable(f"{where}: {answer.status} with an error: {said}"), bearer)
             return answer
         raise without_token(refusal(answer.status, answer.headers, answer.body, where), bearer)
 

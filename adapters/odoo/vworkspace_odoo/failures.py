@@ -14,6 +14,7 @@ from typing import Any, Final
 import httpx2
 
 from purekube.apimachinery.errors import OperatorError, Permanent, Unavailable
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.secret_material import redact
 from vworkspace_core.control_plane.port import error_of, parse_http_date, seconds_of
 from vworkspace_odoo.decoding import is_json
@@ -21,6 +22,8 @@ from vworkspace_odoo.decoding import is_json
 _LONGEST_EXCERPT: Final = 300
 _LONGEST_READ: Final = 4096
 _LONGEST_ID: Final = 128
+_LONGEST_ERROR: Final = 262_144
+"""The most bytes of an answer that is searched for an error: tracebacks of Odoo take some ten thousand."""
 
 
 def server_time(headers: httpx2.Headers) -> datetime | None:
@@ -77,6 +80,26 @@ def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, Mapping) else {}
+
+
+def error_in(headers: httpx2.Headers, body: bytes) -> str:
+    """Return the error that a JSON answer with a successful status has, in one line, or an empty string.
+
+    The JSON-RPC routes of Odoo answer so when a call failed: `{"jsonrpc": "2.0", "error": {"message": …}}`. Long
+    answers are not searched.
+    """
+    if len(body) > _LONGEST_ERROR or b'"error"' not in body or not is_json(headers.get("content-type", "")):
+        return ""
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return ""
+    error = answer.get("error") if isinstance(answer, Mapping) else None
+    if not error:
+        return ""
+    told = (error.get("message"), get_path(error, "data", "message")) if isinstance(error, Mapping) else (error,)
+    text = ": ".join(part for part in told if isinstance(part, str) and part) or "no message"
+    return str(redact(" ".join(text.encode(errors="replace").decode().split())))[:_LONGEST_EXCERPT]
 
 
 def transport_failure(error: httpx2.HTTPError, where: str) -> Unavailable:
