@@ -92,12 +92,16 @@ CredentialStep: TypeAlias = tuple[CredentialState, tuple[r.CredentialEffect, ...
 def renewal_of(stored: StoredCredential, jitter: float = 0.0) -> datetime | None:
     """Return when to renew a credential, or None if it must never be renewed.
 
-    The time is a quarter to a third of the credential's lifetime before it expires; `jitter` in [0, 1) selects it.
+    The time is a quarter to a third of the credential's lifetime before it expires; `jitter` in [0, 1) selects it. A
+    credential that expires before it is issued is renewed five minutes after its issue.
     """
     if stored.expires_at is None or not stored.token:
         return None
-    if stored.issued_at is None or stored.issued_at >= stored.expires_at:
+    if stored.issued_at is None:
         return shifted(stored.expires_at, -UNKNOWN_AGE_MARGIN)
+    if stored.issued_at >= stored.expires_at:
+        # As from a control plane that takes its local time for UTC: the next one will be no better.
+        return shifted(stored.issued_at, SLOW)
     return stored.expires_at - (stored.expires_at - stored.issued_at) * (0.25 + 0.08 * jitter)
 
 

@@ -160,6 +160,18 @@ def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
     with_keeper(body, lifetime=timedelta(days=7), poll_seconds=1800.0)
 
 
+def test_credentials_that_expire_before_they_are_issued_are_not_renewed_without_a_pause() -> None:
+    """As of a control plane that writes its local time as UTC: each renewal writes the Secret three times."""
+
+    async def body(site: Site) -> None:
+        site.skew = timedelta(hours=2)
+        await site.rotation.rotate("job/1")
+        await site.clock.sleep(3600)
+        assert 10 <= len(site.rotated) <= 13
+
+    with_keeper(body, lifetime=timedelta(hours=1))
+
+
 def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12() -> None:
     async def body(site: Site) -> None:
         await site.rotation.rotate("job/1")

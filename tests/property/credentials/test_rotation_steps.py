@@ -309,7 +309,7 @@ DAYS = timedelta(days=1)
         (OLD, 0.0, None),
         (StoredCredential("", "", NOW), 0.0, None),
         (StoredCredential("a", "", NOW), 0.0, NOW - DAYS),
-        (StoredCredential("a", "", NOW, NOW), 0.0, NOW - DAYS),
+        (StoredCredential("a", "", NOW, NOW), 0.0, NOW + timedelta(minutes=5)),
         (StoredCredential("a", "", NOW + 100 * DAYS, NOW), 0.0, NOW + 75 * DAYS),
         (StoredCredential("a", "", NOW + 100 * DAYS, NOW), 0.5, NOW + 71 * DAYS),
     ],
