@@ -39,6 +39,8 @@ REGISTRATION_TOKEN_TYPE: Final = "vworkspace.io/registration-token"
 """The type of a Secret that holds a one-time token. The API server does not allow a Secret's type to change."""
 TRIES: Final = 5
 """The number of attempts that the command `register` makes; the operator itself never gives up."""
+LOOK_SECONDS = 5.0
+"""The seconds between two looks at the data of a registration that does not succeed."""
 _log = structlog.get_logger("operator")
 
 
@@ -151,8 +153,9 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
     """Register this cluster with the one-time token that a Cluster object names; retry until the credential is stored.
 
     Only the leader may call this, the replica that holds the operator's Lease. Do nothing if no Cluster object names a
-    token. `source` is where the present credential is read from. Raises the errors of `find_bootstrap`, and
-    CommandError for a credential that cannot be read.
+    token. Return early if the Cluster object, the token or the credentials Secret was changed meanwhile, so that the
+    caller begins again with the change. `source` is where the present credential is read from. Raises the errors of
+    `find_bootstrap`, and CommandError for a credential that cannot be read.
     """
     registration = await _bootstrap(api, source)
     if registration is None:
@@ -165,13 +168,30 @@ async def bootstrap(api: KubeApi, source: CredentialsSource, clock: Clock) -> No
     async with ReloadingControlPlane(lambda: endpoint) as control, anyio.create_task_group() as group:
         performer = CredentialPerformer(api, control, source.namespace, registration.url, registration.cluster_id)
         manager = RotationManager(performer, secret, clock, jitter=random.random())
-        stored = anyio.Event()
-        manager.live.subscribe(lambda credentials: stored.set() if credentials.token else None)
+        ended = anyio.Event()
+        manager.live.subscribe(lambda credentials: ended.set() if credentials.token else None)
         manager.set_bootstrap_token(registration.bootstrap_token)
         group.start_soon(manager.run)
-        await stored.wait()
+
+        async def look_for_changes() -> None:
+            # What is being stored is a change of our own.
+            while not await _is_changed(api, source, registration, present) or manager.is_storing:
+                await clock.sleep(LOOK_SECONDS)
+            ended.set()
+
+        group.start_soon(look_for_changes)
+        await ended.wait()
         group.cancel_scope.cancel()
-    _log.info("this cluster is registered", secret=str(secret_ref(source.namespace)))
+    if manager.live.current.token:
+        _log.info("this cluster is registered", secret=str(secret_ref(source.namespace)))
+
+
+async def _is_changed(api: KubeApi, source: CredentialsSource, registration: Bootstrap, present: Credentials) -> bool:
+    """Report whether a registration would now have other data. False if that cannot be read."""
+    try:
+        return (await _bootstrap(api, source), await source.look() or Credentials()) != (registration, present)
+    except (OperatorError, CommandError):
+        return False
 
 
 @attrs.frozen

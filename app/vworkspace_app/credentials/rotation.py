@@ -22,7 +22,7 @@ from purekube_run.controller.observer import DECISION
 from vworkspace_app.control_plane.deadlines import Deadlines
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_core.credentials import messages as r
-from vworkspace_core.credentials.machine import CredentialState, next_deadline, start, step
+from vworkspace_core.credentials.machine import CredentialState, RotationStage, next_deadline, start, step
 from vworkspace_core.credentials.performer import CredentialPerformer
 from vworkspace_core.credentials.secret import Credentials
 
@@ -82,6 +82,11 @@ class RotationManager:
     def state(self) -> CredentialState:
         """The present state: the stored credential, the token in use and the waiting requests for a new credential."""
         return self._state
+
+    @property
+    def is_storing(self) -> bool:
+        """Report whether an issued credential is not yet in the Secret."""
+        return self._state.stage is RotationStage.STORING
 
     @property
     def age(self) -> timedelta | None:
