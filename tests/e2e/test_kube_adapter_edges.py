@@ -488,7 +488,9 @@ ANSWERS: list[tuple[str, Script, OperatorError]] = [
     ("broken JSON", answer(200, b'{"kind": "Helm'), Unavailable("")),
     ("a JSON list", answer(200, b"[]"), Unavailable("")),
     ("not UTF-8", answer(200, b'{"kind": "\xff\xfe"}'), Unavailable("")),
-    ("redirect", answer(302, b"", None, location="https://login.example/"), Permanent("", status=302)),
+    ("redirect", answer(302, b"", None, location="https://login.example/"), Unavailable("", status=302)),
+    ("a proxy's 407", answer(407, b"<html>log in</html>", "text/html"), Unavailable("", status=407)),
+    ("a verb that is not served", answer(405, b"405: no", "text/plain", audit_id="4f1c"), Permanent("", status=405)),
     ("reset", reset, Unavailable("")),
     ("closed without a word", close, Unavailable("")),
     ("an empty body", answer(200, b""), Unavailable("")),
@@ -512,6 +514,16 @@ async def test_every_answer_is_an_error_of_the_closed_set(script: Script, expect
     desired = getattr(expected, "status", None)
     assert desired is None or getattr(error, "status", None) == desired
     assert TOKEN not in f"{error!r} {error.__cause__!r}"
+
+
+async def test_a_redirect_says_where_it_leads_without_what_is_secret_there() -> None:
+    there = "https://odoo:hunter2@login.example/?token=sekret"
+    async with served(answer(302, b"", None, location=there)) as (_, api):
+        with pytest.raises(Unavailable, match=r"302 .*redirects to https://\S*login\.example/.*login page") as caught:
+            await api.get(RELEASE)
+
+    assert "hunter2" not in caught.value.message
+    assert "sekret" not in caught.value.message
 
 
 async def test_an_invalid_object_says_which_fields() -> None:

@@ -29,6 +29,9 @@ _LONGEST_RETRY_AFTER = 300.0
 # The text of a 404 for a group or resource that is not served (W-38). Every server that is written in Go answers so.
 _UNSERVED = "404 page not found"
 
+# An API server answers these to no request of ours without naming its audit event. Redirects lead to a login page.
+_OF_PROXIES = frozenset((*range(300, 400), 402, 405, 406, 407, 412, 421, 423, 451))
+
 # The header that an API server sends with every answer of its own (apiserver: endpoints/filters/audit_init.go).
 _OF_THE_API_SERVER = "audit-id"
 
@@ -39,7 +42,7 @@ class ServerResponse:
 
     `code` is the HTTP status. `status` is the Kubernetes Status in the body, decoded from JSON, or None. If the body is
     not a Kubernetes Status, `text` is a short excerpt of it. `audited` says that the response has the header by which
-    an API server names its audit event.
+    an API server names its audit event. `location` is where a redirect leads, without user and query.
     """
 
     code: int
@@ -48,6 +51,7 @@ class ServerResponse:
     status: Mapping[str, Any] | None
     text: str
     audited: bool = False
+    location: str = ""
 
     @classmethod
     def read(cls, code: int, headers: Mapping[str, str], body: bytes) -> "ServerResponse":
@@ -63,6 +67,7 @@ class ServerResponse:
             status=status,
             text="" if status is not None else _excerpt(body),
             audited=_OF_THE_API_SERVER in headers,
+            location=str(redact(headers.get("location", "").partition("?")[0]))[:_BODY_EXCERPT],
         )
 
     @property
@@ -97,7 +102,7 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
         case 403 | 409 | 410 | 422 if response.status is None:
             # The API server sends these with a Status only; without one they come from a proxy or mesh, and are
             # retried.
-            return Unavailable(f"{said}; is a proxy or a login page in between?", status=response.code)
+            return _of_a_proxy(said, response.code)
         case 404 if response.status is None:
             # The API server's own router answers an unserved group or resource in plain text (W-38; apiserver:
             # server/mux/pathrecorder.go, http.NotFoundHandler); any other page, say a proxy's HTML, the text of an
@@ -108,6 +113,9 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
             return Unavailable(said, status=404)
         case 400 if response.status is None:
             return Permanent(said, status=400)
+        case code if response.status is None and not response.audited and code in _OF_PROXIES:
+            to = f"; it redirects to {response.location}" if response.location else ""
+            return _of_a_proxy(f"{said}{to}", code)
         case code:
             return error_of_status(
                 str(request),
@@ -119,6 +127,10 @@ def error_of(request: KubeRequest, response: ServerResponse) -> OperatorError:
                 names_object=bool(get_path(response.status, "details", "name")),
                 retry_after=response.retry_after,
             )
+
+
+def _of_a_proxy(said: str, code: int) -> Unavailable:
+    return Unavailable(f"{said}; is a proxy or a login page in between?", status=code)
 
 
 def in_stream_error(request: KubeRequest, status: Json) -> OperatorError:
