@@ -514,6 +514,26 @@ def talk_to(talk: Peer, **options: Any) -> OperatorError:
     return operator_errors[0]
 
 
+def test_no_session_of_the_server_is_kept_beside_the_token_PULL_8() -> None:
+    """Odoo refuses a token of one user with the session of another, so that a new token would never work."""
+    heads: list[bytes] = []
+
+    async def with_session(stream: SocketStream) -> None:
+        while True:
+            heads.append(await stream.receive())
+            head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nSet-Cookie: session_id=of-the-old; Path=/\r\n"
+            await stream.send(head + b'Content-Length: 11\r\n\r\n{"jobs":[]}')
+
+    async def main() -> None:
+        with anyio.fail_after(PATIENCE):
+            async with peer(with_session) as url, client(url) as control:
+                for _ in range(2):
+                    await control.fetch(CLUSTER, 0)
+
+    anyio.run(main)
+    assert [b"cookie" in head.lower() for head in heads] == [False, False]
+
+
 @pytest.mark.slow
 def test_a_half_open_connection_is_noticed_by_the_read_timeout() -> None:
     async def silent(stream: SocketStream) -> None:

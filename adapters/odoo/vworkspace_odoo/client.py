@@ -7,6 +7,7 @@ import json
 import re
 import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -268,11 +269,13 @@ class HttpControlPlane:
 
 
 def http_client(**options: Any) -> httpx2.AsyncClient:
-    """Return an HTTP client with these options of httpx2. Raises ValueError if the environment names a proxy that
-    cannot be used.
+    """Return an HTTP client with these options of httpx2, which keeps no cookies. Raises ValueError if the environment
+    names a proxy that cannot be used.
     """
+    # The token alone says who calls: Odoo refuses it together with a session that began under another user's token.
+    without_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     try:
-        return httpx2.AsyncClient(**options)
+        return httpx2.AsyncClient(cookies=without_cookies, **options)
     except (ImportError, ValueError, httpx2.InvalidURL) as error:
         problem = redact(str(error))
         raise ValueError(f"HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names a proxy that cannot be used: {problem}") from None
