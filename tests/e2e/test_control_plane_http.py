@@ -305,6 +305,11 @@ STRANGE = [
     (ScriptedFault(status=403, body=b"<html>waf", content_type="text/html"), Forbidden, "403 (an HTML page)"),
     (ScriptedFault(status=404), NotFound, "404"),
     (ScriptedFault(status=404, body=b"<html>", content_type="text/html"), Permanent, "is the base URL right?"),
+    (
+        ScriptedFault(status=404, body=b"default backend - 404", content_type="text/plain"),
+        Permanent,
+        "404 default backend - 404: is the base URL right?",
+    ),
     (ScriptedFault(status=302), Permanent, "set the final URL"),
     (ScriptedFault(status=405), Permanent, "405"),
     (ScriptedFault(status=413), Invalid, "413"),
@@ -356,11 +361,23 @@ def test_a_page_or_an_error_is_no_answer_to_an_ack_status_or_result(content: byt
     run(body)
 
 
-def test_a_page_with_404_drops_an_unacked_job_and_keeps_a_result() -> None:
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [
+        (b"<html>", "text/html"),
+        (b"404 page not found\n", "text/plain; charset=utf-8"),
+        (b" ", "text/plain"),
+        (b'{"message":"no Route matched with those values"}', "application/json"),
+    ],
+    ids=["a page", "a router", "a mesh", "a gateway"],
+)
+def test_a_404_of_something_else_drops_an_unacked_job_and_keeps_a_result(content: bytes, content_type: str) -> None:
+    """While Odoo is deployed anew, what stands before it knows no route; no other copy of the result exists."""
+
     async def body(server: ControlPlaneServer, url: str) -> None:
         async with client(url) as control:
             for call, kind in ((control.ack("j"), NotFound), (control.result("j", {}), Permanent)):
-                server.faults.inject(ScriptedFault(status=404, body=b"<html>", content_type="text/html"))
+                server.faults.inject(ScriptedFault(status=404, body=content, content_type=content_type))
                 assert type(await error_of(call)) is kind
 
     run(body)

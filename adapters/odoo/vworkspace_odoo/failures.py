@@ -41,7 +41,9 @@ def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> Op
         # Following a redirect would send the token to another place.
         location = str(redact(headers.get("location", "nowhere")))[:_LONGEST_EXCERPT]
         return Permanent(f"{where}: {status} redirects to {location}: set the final URL", status=status)
-    if status == 404 and _is_page(headers, body):
+    if status == 404 and not isinstance(_error_body(headers, body).get("error"), str):
+        # The own 404 of a control plane has an error (PULL-6). Any other is of a router, gateway or mesh that has no
+        # route, perhaps for a moment only, and says nothing about a job.
         return Permanent(f"{message}: is the base URL right?", status=status)
     now = server_time(headers) or datetime.now(UTC)
     error = error_of(status, message, seconds_of(headers.get("retry-after"), now))
