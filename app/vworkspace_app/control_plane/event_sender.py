@@ -193,11 +193,13 @@ class EventSender:
             self.outage_hold.began()
             try:
                 await self._connection.call(lambda batch=batch: self._control.events(batch))  # type: ignore[misc]
-            except Invalid as error:
-                self._answered()
-                self._refused(batch, error)
             except OperatorError as error:
-                await self._failed(error)
+                # While the poll fails as well, a refusal is about the whole API and not about an event.
+                if isinstance(error, Invalid) and not self.outage_hold.is_held:
+                    self._answered()
+                    self._refused(batch, error)
+                else:
+                    await self._failed(error)
             else:
                 self._answered()
                 self._sent(batch)

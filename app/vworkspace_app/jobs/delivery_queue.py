@@ -170,8 +170,8 @@ class DeliveryQueue:
         try:
             await self._connection.call(delivery.send)
         except OperatorError as error:
-            # While the poll fails as well, a 404 is about the whole API and not about this job.
-            about_all = self.outage_hold.is_held and isinstance(error, NotFound | Permanent)
+            # While the poll fails as well, a refusal is about the whole API and not about this job.
+            about_all = self.outage_hold.is_held and isinstance(error, NotFound | Permanent | Invalid)
             if isinstance(error, delivery.final) and not about_all:
                 self._succeeded()
                 delivery.answered(error)

@@ -118,6 +118,22 @@ def test_after_an_overflow_a_snapshot_of_every_object_comes_first_of_all(seed: i
     simulate(body, seeded(seed))
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_400_to_everything_is_an_outage_that_drops_no_event(seed: int) -> None:
+    """As of a web server in front that misses the client certificate: it says nothing about the events."""
+
+    async def body(site: Site) -> None:
+        async def news() -> None:
+            for number in range(5):
+                see(site, f"changed-{number}", READY)
+
+        await through_an_outage(site, ScriptedFault(status=400), news)
+        told = {event["resourceRef"]["name"] for event in site.events("ConditionTransition")}
+        assert told >= {"free", *(f"changed-{number}" for number in range(5))}
+
+    simulate(body, seeded(seed))
+
+
 def test_a_status_that_the_server_chokes_on_keeps_no_result_waiting() -> None:
     async def body(site: Site) -> None:
         async def choke() -> None:
