@@ -743,3 +743,25 @@ def test_the_way_to_the_control_plane_is_the_proxy_of_the_environment_PULL_9(
     assert [line.split(b"\r\n")[0] for line in heard] == [b"CONNECT odoo.example.invalid:443 HTTP/1.1"] * asked
     assert isinstance(error, Unavailable)
     assert "s3cr3t" not in str(error)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
+def test_what_stays_on_this_machine_is_never_sent_to_a_proxy_PULL_9(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """Loopback may be plain http:// only because nobody else reads it; a proxy would read the token."""
+    for name in ("HTTPS_PROXY", "ALL_PROXY", "all_proxy", "https_proxy", "http_proxy", "NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    heard: list[bytes] = []
+
+    async def proxy(stream: SocketStream) -> None:
+        heard.append(await stream.receive())
+
+    async def main() -> None:
+        async with peer(proxy) as url:
+            monkeypatch.setenv("HTTP_PROXY", url)
+            async with client(f"http://{host}:1") as control:
+                assert "Connection refused" in (await error_of(control.fetch(CLUSTER, 0))).message
+            async with JsonSender(f"http://{host}:1") as sender:
+                assert "Connection refused" in (await error_of(sender.send({}))).message
+
+    anyio.run(main)
+    assert heard == []

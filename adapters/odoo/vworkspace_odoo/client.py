@@ -28,7 +28,7 @@ from purekube.apimachinery.secret_material import redact, without_user
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
 from vworkspace_odoo.failures import error_in, refusal, server_time, transport_failure
-from vworkspace_odoo.tls import cleartext_problem, default_verify
+from vworkspace_odoo.tls import cleartext_problem, default_verify, is_loopback
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
 """The media type of every request and answer: version 1 of the protocol."""
@@ -74,6 +74,7 @@ class HttpControlPlane:
         self._margin = margin
         self._longest = longest_body
         self._client = http_client(
+            self._base,
             verify=default_verify(self._base) if ssl_context is None else ssl_context,
             headers={"Accept": MEDIA_TYPE, "User-Agent": "vworkspace-operator"},
             follow_redirects=False,
@@ -268,14 +269,19 @@ class HttpControlPlane:
         return f"{method} {self._base}{path}"
 
 
-def http_client(**options: Any) -> httpx2.AsyncClient:
-    """Return an HTTP client with these options of httpx2, which keeps no cookies. Raises ValueError if the environment
-    names a proxy that cannot be used.
+def http_client(url: str, **options: Any) -> httpx2.AsyncClient:
+    """Return an HTTP client for `url` with these options of httpx2, which keeps no cookies.
+
+    As in Go, requests to this machine go to no proxy. Raises ValueError if the environment names a proxy that cannot be
+    used.
     """
     # The token alone says who calls: Odoo refuses it together with a session that began under another user's token.
     without_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=[]))
     try:
-        return httpx2.AsyncClient(cookies=without_cookies, **options)
+        host = httpx2.URL(url).host
+        shown = f"[{host}]" if ":" in host else host
+        direct = {f"all://{shown}": None} if is_loopback(host) else {}
+        return httpx2.AsyncClient(cookies=without_cookies, mounts=direct, **options)
     except (ImportError, ValueError, httpx2.InvalidURL) as error:
         problem = redact(str(error))
         raise ValueError(f"HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names a proxy that cannot be used: {problem}") from None

@@ -42,7 +42,7 @@ class JsonSender:
         self._media_type = media_type
         self._where = f"POST {urlsplit(url).scheme}://{urlsplit(url).hostname}"
         self._client = http_client(
-            verify=default_verify(url), headers={"User-Agent": "vworkspace-operator"}, timeout=timeout
+            url, verify=default_verify(url), headers={"User-Agent": "vworkspace-operator"}, timeout=timeout
         )
 
     def __repr__(self) -> str:

@@ -98,7 +98,7 @@ def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
     That is an http:// URL of another machine, unless `allow_http` is True.
     """
     parts = urlsplit(base_url.strip())
-    if allow_http or parts.scheme != "http" or _is_loopback(parts.hostname or ""):
+    if allow_http or parts.scheme != "http" or is_loopback(parts.hostname or ""):
         return ""
     return (
         f"{without_user(base_url)}: over http:// whoever is on the way reads the token and every job, and can change"
@@ -106,7 +106,8 @@ def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
     )
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Report whether a URL's host is this machine, so that requests to it cannot be read on the way."""
     name = host.rstrip(".")
     if name == "localhost" or name.endswith(".localhost"):
         return True
