@@ -27,6 +27,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_http import KubeApiClient, load_config
 from purekube_http.authorization import ExecPlugin
+from purekube_http.forwarding import Forwarder, NoAnswer
 from tests.support.patience import PATIENCE
 from tests.support.scripted_server import Request, Wire, answer, reply, status, wire
 
@@ -351,6 +352,26 @@ async def test_a_plugin_that_fails_is_named_and_what_it_said_is_not_shown(
 
     assert expected in caught.value.message
     assert TOKEN not in f"{caught.value!r} {caught.value.__cause__!r}"
+
+
+@pytest.mark.anyio
+async def test_a_forwarded_request_whose_credential_fails_is_an_answer_that_says_why(tmp_path: Path) -> None:
+    content = plugin(tmp_path, f"#!/bin/sh\nprintf 'expired:\\nlog in, token={TOKEN}' >&2; exit 1\n")
+    forwarder = Forwarder(load_config(written(tmp_path, content)))
+
+    with pytest.raises(NoAnswer, match=r"returned 1: expired: log in") as caught:
+        await forwarder.open("GET", "/version", {}, b"")
+
+    await forwarder.close()
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.anyio
+async def test_a_plugin_that_is_not_installed_comes_with_the_hint_of_the_kubeconfig(tmp_path: Path) -> None:
+    missing = {**EXEC, "apiVersion": EXEC_V1, "command": "/no/such/plugin", "installHint": "get it\nfrom us"}
+    async with KubeApiClient(load_config(written(tmp_path, user(exec=missing)))) as api:
+        with pytest.raises(Unauthorized, match=r"/no/such/plugin: No such file or directory; get it from us"):
+            await api.get(RELEASE)
 
 
 COUNTING = """#!{python}

@@ -168,7 +168,8 @@ class ExecPlugin:
                 f"credential plugin {command[0]} gave no answer in {self._limit:g} s"
             ) from None
         except OSError as error:
-            raise exceptions.ConfigError(f"credential plugin {error.filename}: {error.strerror}") from error
+            hint = f"; {self._command.installHint}" if self._command.installHint else ""
+            raise exceptions.ConfigError(f"credential plugin {error.filename}: {error.strerror}{hint}") from error
         if ended.returncode:
             said = ended.stderr.decode(errors="replace")
             raise exceptions.ConfigError(f"credential plugin {command[0]} returned {ended.returncode}: {said}")

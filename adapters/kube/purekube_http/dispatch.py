@@ -37,8 +37,12 @@ async def dispatch(
             raise error.__cause__ from None  # the fence stopped the request when its body was to be sent
         raise transport_error(request, error) from None  # the text may include our headers
     except exceptions.ConfigError as error:
-        said = str(redact(" ".join(str(error).split())))  # a plugin's message may have many lines
-        raise Unauthorized(f"{request}: {said[:_COMPLAINT]}") from None
+        raise Unauthorized(f"{request}: {complaint_of(error)}") from None
+
+
+def complaint_of(error: exceptions.ConfigError) -> str:
+    """Return why there is no credential, in one line without secrets. A plugin's own message may have many lines."""
+    return str(redact(" ".join(str(error).split())))[:_COMPLAINT]
 
 
 class TooLarge(Exception):

@@ -10,8 +10,10 @@ from typing import Final
 import aiohttp
 import attrs
 from lightkube.config.kubeconfig import SingleConfig
+from lightkube.core import exceptions
 
 from purekube_http.authorization import MAX_AGE
+from purekube_http.dispatch import complaint_of
 from purekube_http.transport import ConnectionPool
 
 _PASSED_ON: Final = ("accept", "user-agent", "kubectl-command")
@@ -74,7 +76,7 @@ class Forwarder:
         """Send a request and return its answer, whose body has not been read yet. The caller closes the answer.
 
         `target` is the URL's path and query. Only a few of `headers`, which have names in lower case, are sent on.
-        Raises NoAnswer if no answer comes.
+        Raises NoAnswer if no answer comes, or there is no credential.
         """
         try:
             response = await self._pool.send(
@@ -86,6 +88,8 @@ class Forwarder:
             )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise NoAnswer(type(error).__name__) from error
+        except exceptions.ConfigError as error:
+            raise NoAnswer(complaint_of(error)) from None
         return ForwardedAnswer(response)
 
     async def close(self) -> None:
