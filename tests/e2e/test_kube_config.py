@@ -422,6 +422,20 @@ async def test_a_plugin_that_never_answers_is_stopped_and_named(tmp_path: Path) 
 
 
 @pytest.mark.anyio
+async def test_what_a_plugin_that_waits_for_a_login_asks_for_is_not_lost(tmp_path: Path) -> None:
+    content = plugin(tmp_path, "#!/bin/sh\necho 'open https://login.example and enter ABCD' >&2\nexec sleep 600\n")
+    account = load_config(written(tmp_path, content)).user
+    assert account is not None
+    assert account.exec is not None
+
+    with (
+        anyio.fail_after(PATIENCE),
+        pytest.raises(ConfigError, match=r"gave no answer in 2 s: open https://login\.example and enter ABCD"),
+    ):
+        await ExecPlugin(account.exec, limit=2.0).current()
+
+
+@pytest.mark.anyio
 async def test_requests_that_need_a_token_together_run_the_plugin_once(tmp_path: Path) -> None:
     content = plugin(tmp_path, COUNTING.format(python=sys.executable, count=str(tmp_path / "count")))
 

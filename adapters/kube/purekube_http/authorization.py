@@ -7,13 +7,14 @@ import base64
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 import anyio
 import attrs
 import msgspec
+from anyio.abc import ByteReceiveStream
 from lightkube.config.models import User, UserExec
 from lightkube.core import exceptions
 
@@ -161,24 +162,45 @@ class ExecPlugin:
         command = [self._command.command, *(self._command.args or ())]
         env = {**os.environ, **{variable.name: variable.value for variable in self._command.env or ()}}
         try:
-            with anyio.fail_after(self._limit):
-                ended = await anyio.run_process(command, env=env, stdin=subprocess.DEVNULL, check=False)
-        except TimeoutError:
-            raise exceptions.ConfigError(
-                f"credential plugin {command[0]} gave no answer in {self._limit:g} s"
-            ) from None
+            returncode, stdout, stderr = await self._ended(command, env)
         except OSError as error:
             hint = f"; {self._command.installHint}" if self._command.installHint else ""
             raise exceptions.ConfigError(f"credential plugin {error.filename}: {error.strerror}{hint}") from error
-        if ended.returncode:
-            said = ended.stderr.decode(errors="replace")
-            raise exceptions.ConfigError(f"credential plugin {command[0]} returned {ended.returncode}: {said}")
+        said = stderr.decode(errors="replace").strip()
+        if returncode is None:
+            # A plugin that waits for a login says there what to do.
+            waited = f"credential plugin {command[0]} gave no answer in {self._limit:g} s"
+            raise exceptions.ConfigError(f"{waited}: {said}" if said else waited)
+        if returncode:
+            raise exceptions.ConfigError(f"credential plugin {command[0]} returned {returncode}: {said}")
         try:
-            token = str(msgspec.json.decode(ended.stdout)["status"]["token"])
+            token = str(msgspec.json.decode(stdout)["status"]["token"])
         except (ValueError, KeyError, TypeError):
             raise exceptions.ConfigError(f"{_ANSWER} holds no token") from None
         self._bearer = f"Bearer {sendable(token, _ANSWER)}"
         return self._bearer
+
+    async def _ended(self, command: list[str], env: Mapping[str, str]) -> tuple[int | None, bytes, bytes]:
+        """Run the plugin, and return its exit status, standard output and standard error.
+
+        The status is None if the plugin was stopped because the time was over.
+        """
+        stdout, stderr = bytearray(), bytearray()
+        async with await anyio.open_process(command, env=env, stdin=subprocess.DEVNULL) as process:
+            with anyio.move_on_after(self._limit) as waited:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(_read, process.stdout, stdout)
+                    group.start_soon(_read, process.stderr, stderr)
+                await process.wait()
+            if waited.cancelled_caught:
+                process.kill()
+        return None if waited.cancelled_caught else process.returncode, bytes(stdout), bytes(stderr)
+
+
+async def _read(stream: ByteReceiveStream | None, into: bytearray) -> None:
+    assert stream is not None  # both are pipes
+    async for chunk in stream:
+        into += chunk
 
 
 def sendable(token: str, origin: str) -> str:
