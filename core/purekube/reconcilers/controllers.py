@@ -1,5 +1,6 @@
 """The controllers that users write, a `Reconciler` or a `Watcher` of one kind, and their rights (PH-7, RUN-7)."""
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import role_applied
 from purekube.composites.status_writers import StatusWriter, shared_statuses
-from purekube.reconcilers.request import EXPONENTIAL, O, Request, Result, RetryPolicy, S
+from purekube.reconcilers.request import EXPONENTIAL, O, Request, Result, RetryPolicy, S, is_interval
 from purekube.reconcilers.resource import Resource
 from purekube.reconcilers.watching import Filters, Watch, Watched
 
@@ -254,11 +255,11 @@ def _problems(controller: AnyController) -> Iterator[str]:
         return
     if _NAME.fullmatch(name_of(controller)) is None:
         yield f"{where}: the name {name_of(controller)!r} must be such as shop-audit, 40 letters at most"
-    if not isinstance(controller.timeout, int | float) or controller.timeout <= 0:
+    if not is_interval(controller.timeout) and controller.timeout != math.inf:
         yield f"{where}: timeout must be seconds, more than 0, not {controller.timeout!r}"
-    if controller.resync is not None and controller.resync <= 0:
+    if controller.resync is not None and not is_interval(controller.resync):
         yield f"{where}: resync must be seconds, more than 0, or None, not {controller.resync!r}"
-    if controller.workers < 1:
+    if not isinstance(controller.workers, int) or controller.workers < 1:
         yield f"{where}: workers must be 1 or more, not {controller.workers!r}"
     if not isinstance(controller.plain, bool | None) and not set(controller.plain) <= ALL:
         yield f"{where}: plain names {', '.join(sorted(set(controller.plain) - ALL))}: give {', '.join(sorted(ALL))}"

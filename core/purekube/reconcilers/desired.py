@@ -14,6 +14,7 @@ from purekube.controller.decision import Fill
 from purekube.graph.node import ApplyPolicy, OnImmutable, PruneTime, Removal, Until
 from purekube.graph.owner import label_text
 from purekube.readiness import State, readiness
+from purekube.reconcilers.request import is_delay
 from purekube.schema import Schema
 
 Spec = TypeVar("Spec")
@@ -163,12 +164,13 @@ class Desired(Generic[Status]):
     """The result of a pure reconciler's function: `nodes`, which are the objects that should exist, and the status.
 
     The framework adds conditions and the observed generation to the status. `requeue_after` is the number of seconds
-    after which the function is called again at the latest, even if nothing has changed.
+    after which the function is called again at the latest, even if nothing has changed. Raises ValueError if it is no
+    number of seconds.
     """
 
     nodes: Sequence[Node] = attrs.field(converter=_as_tuple)
     status: Status
-    requeue_after: float | None = None
+    requeue_after: float | None = attrs.field(default=None, validator=is_delay)
 
 
 NodeOrId: TypeAlias = Node | str

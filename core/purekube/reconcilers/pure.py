@@ -17,6 +17,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import KNOWN_KINDS, SECRET
 from purekube.apimachinery.secret_material import REDACTED
 from purekube.reconcilers.desired import Children, Desired, Node, Object, Spec, Status
+from purekube.reconcilers.request import is_interval
 from purekube.reconcilers.resource import Resource
 from purekube.schema import Schema
 from purekube.schema.builtin import UNTYPED, built_in_kinds, built_in_names
@@ -163,9 +164,13 @@ def pure_reconciler(
     `name` is by default the function's name. Finalizers, labels, field managers, metrics and logs contain the name, so
     a renamed controller does not recognize the objects that it made before.
 
-    Raises ValueError for an unknown kind; the decorator raises it for an invalid name. The message says what to write
-    instead.
+    Raises ValueError for an unknown kind, two `reads` of one id, or a `resync` that is no number of seconds; the
+    decorator raises it for an invalid name. The message says what to write instead.
     """
+    if not is_interval(resync):
+        raise ValueError(f"resync must be seconds, more than 0, not {resync!r}")
+    if twice := next((read.id for at, read in enumerate(reads) if read.id in {one.id for one in reads[:at]}), None):
+        raise ValueError(f"two of reads have the id {twice}: give one of them another one")
     kinds = tuple(dict.fromkeys(map(as_kind, owns)))
     schemas = {kind.kind: kind.schema for kind in owns if isinstance(kind, Resource)}
 

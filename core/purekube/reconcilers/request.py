@@ -82,11 +82,21 @@ class Event:
     warning: bool = False
 
 
-def _is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> None:
+def is_delay(_: Any, field: "attrs.Attribute[Any]", value: float | None) -> None:
+    """Raise ValueError unless `value` is None, or a finite number of seconds that is not negative.
+
+    This is a validator for fields of attrs classes. Any other value would fail only in the work queue, where it stops
+    the process.
+    """
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise ValueError(f"{field.name} must be seconds, 0 or more, not {value!r}")
+
+
+def is_interval(value: Any) -> bool:
+    """Report whether a value is a finite number of seconds that is more than 0."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def _to_events(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -114,7 +124,7 @@ class Result(Generic[S]):
     """
 
     status: Any = None
-    requeue_after: float | None = attrs.field(default=None, validator=_is_delay)
+    requeue_after: float | None = attrs.field(default=None, validator=is_delay)
     state: S | None = None
     waiting: str = ""
     conditions: tuple[DesiredCondition, ...] = attrs.field(default=(), converter=_to_tuple)

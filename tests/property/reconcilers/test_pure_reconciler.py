@@ -3,6 +3,7 @@
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from math import nan
 from typing import Any, Final
 
 import attrs
@@ -360,5 +361,10 @@ def test_a_reconciler_is_called_as_the_function_that_it_is() -> None:
 def test_a_kind_that_is_not_known_is_refused_with_what_to_write() -> None:
     with pytest.raises(ValueError, match="'apps/v1/Deploy' is no kind that is known here: write such as apps/v1/Dep"):
         pure_reconciler(SHOP, owns=["apps/v1/Deploy"])
+    with pytest.raises(ValueError, match="two of reads have the id tls: give one of them another one"):
+        pure_reconciler(SHOP, owns=[], reads=[Read("tls", "v1/Secret", str), Read("tls", "v1/ConfigMap", str)])
+    for resync in (0, -5.0, nan, "60"):
+        with pytest.raises(ValueError, match="resync must be seconds, more than 0, not "):
+            pure_reconciler(SHOP, owns=[], resync=resync)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="the name 'Shop' must be such as shop-audit"):
         other(lambda shop, children: Desired([], STATUS), name="Shop")

@@ -1,6 +1,7 @@
 """PH-7, RUN-7: what a controller's class declares, its defaults, and each mistake with the words to mend it."""
 
 from collections.abc import Collection, Sequence
+from math import inf, nan
 from typing import Any
 
 import attrs
@@ -188,13 +189,18 @@ FEATURES = "conditions, echo, filter, finalizer, limit, retry, state, status, sy
         ({"timeout": 0}, f"{NUMBERS} 0"),
         ({"timeout": "60"}, f"{NUMBERS} '60'"),
         ({"timeout": None}, f"{NUMBERS} None"),
+        ({"timeout": nan}, f"{NUMBERS} nan"),
+        ({"timeout": inf}, ""),
         ({"timeout": 0.5}, ""),
         ({"timeout": 1}, ""),
         ({"resync": 0}, "resync must be seconds, more than 0, or None, not 0"),
         ({"resync": -1.5}, "resync must be seconds, more than 0, or None, not -1.5"),
+        ({"resync": "60"}, "resync must be seconds, more than 0, or None, not '60'"),
+        ({"resync": nan}, "resync must be seconds, more than 0, or None, not nan"),
         ({"resync": 0.5}, ""),
         ({"resync": None}, ""),
         ({"workers": 0}, "workers must be 1 or more, not 0"),
+        ({"workers": "4"}, "workers must be 1 or more, not '4'"),
         ({"workers": 1}, ""),
         ({"plain": {"retry", "none", "fog"}}, f"plain names fog, none: give {FEATURES}"),
         ({"plain": ["retry"]}, ""),

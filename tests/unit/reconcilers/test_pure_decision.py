@@ -4,7 +4,8 @@ answer that cannot be carried out.
 
 import base64
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import inf, nan
 from typing import Any
 
 import attrs
@@ -378,6 +379,15 @@ def test_a_function_is_asked_again_when_it_wants_to(seconds: float | None) -> No
     assert quiet.status is not None
     assert quiet.status["status"]["ready"] == 3
     assert told(quiet)["Ready"] == ("True", "ResourcesReady", "")
+
+
+@pytest.mark.parametrize("seconds", [-1.0, nan, inf, "60", timedelta(minutes=1), True])
+def test_a_time_that_is_no_number_of_seconds_fails_for_its_object_alone(seconds: Any) -> None:
+    odd = decided(pure(lambda shop, children: Desired([], ShopStatus(), seconds)))
+
+    message = f"shops: ValueError: requeue_after must be seconds, 0 or more, not {seconds!r}"
+    assert told(odd) == retried(message)
+    assert odd.requeue == Requeue.BACKOFF
 
 
 def stopped(reason: str, message: str) -> dict[str, tuple[str, str, str]]:
