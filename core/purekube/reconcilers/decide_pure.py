@@ -10,6 +10,7 @@ Guarantees
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -94,24 +95,37 @@ def _read_refs(pure: AnyPureReconciler, parent: Parent) -> Iterator[tuple[Read, 
     """Yield each `Read` (an object that the reconciler only reads) with the reference of its object, if the name is
     known.
 
-    Yield nothing if the parent does not fit its classes.
+    Yield nothing if the parent does not fit its classes, and no `Read` whose functions raise: the decision reports
+    these.
     """
     if not pure.reads:
         return
     found = pure.kind.read_leniently(parent.manifest)
     if isinstance(found, Object):
-        yield from _refs_of(pure, found)
+        for read in pure.reads:
+            with suppress(Exception):
+                yield from _ref_of(read, found)
 
 
 def _refs_of(pure: AnyPureReconciler, found: Object[Any, Any]) -> Iterator[tuple[Read, ObjectRef]]:
+    """Yield each `Read` with the reference of its object, if the name is known.
+
+    Raises RuntimeError if a function of a `Read` raises: the object would look absent, and the user's function would
+    leave out nodes, which are then pruned.
+    """
     for read in pure.reads:
         try:
-            name = read.name(found)
-            namespace = read.namespace(found) if read.namespace is not None else found.metadata.namespace
-        except Exception:
-            continue
-        if name and (namespace or not read.kind.namespaced):
-            yield read, ObjectRef(read.kind, namespace if read.kind.namespaced else None, name)
+            yield from _ref_of(read, found)
+        except Exception as error:
+            raise RuntimeError(f"the name of {read.id}, which is read: {type(error).__name__}: {error}") from error
+
+
+def _ref_of(read: Read, found: Object[Any, Any]) -> tuple[tuple[Read, ObjectRef], ...]:
+    name = read.name(found)
+    namespace = read.namespace(found) if read.namespace is not None else found.metadata.namespace
+    if not name or not (namespace or not read.kind.namespaced):
+        return ()
+    return ((read, ObjectRef(read.kind, namespace if read.kind.namespaced else None, name)),)
 
 
 def decide_pure(pure: AnyPureReconciler, parent: Parent, observed: Snapshot, now: datetime) -> Decision:

@@ -449,6 +449,23 @@ def test_a_manifest_that_is_no_json_is_a_mistake() -> None:
         assert told(decided(answer))["Ready"][2].startswith("shops: node x: its manifest is no JSON: ")
 
 
+@pytest.mark.parametrize("place", ["name", "namespace"])
+def test_nothing_is_pruned_where_the_name_of_what_is_read_cannot_be_computed(place: str) -> None:
+    """The function would find nothing, leave out what needs it, and lose a child that it made before."""
+    functions: dict[str, Any] = {"name": lambda shop: "given", place: lambda shop: shop.spec.nothing}
+    owner = pure(
+        lambda shop, children: Desired([Node("a", config())] if children.get("given") else [], ShopStatus()),
+        reads=[Read("given", CONFIG_MAP, **functions)],
+    )
+    (made,) = decided(of(Node("a", config()))).applies
+    live = {**made.manifest, "metadata": {**made.manifest["metadata"], "uid": "u-2", "resourceVersion": "1"}}
+    found = decided(owner, objects={ObjectRef(CONFIG_MAP, "team", "a"): live})
+
+    message = "the name of given, which is read: AttributeError: 'ShopSpec' object has no attribute 'nothing'"
+    assert told(found) == retried(f"shops: RuntimeError: {message}")
+    assert not found.writes_downstream
+
+
 def raising(error: BaseException) -> PureReconciler[Any, Any]:
     def function(shop: Any, children: Any) -> Any:
         raise error
