@@ -15,6 +15,7 @@ __all__ = [
     "SPECS",
     "Shop",
     "ShopSpec",
+    "ShopStatus",
     "default",
     "growing",
     "raising",

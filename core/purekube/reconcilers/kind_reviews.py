@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
-from purekube.apimachinery.manifest import Manifest, metadata
+from purekube.apimachinery.manifest import Manifest, metadata, same_json
 from purekube.apimachinery.problems import Problem, ValidationProblems
 from purekube.reconcilers.desired import Admission, AdmissionWarning, Defaulter, Reviews, Spec, Status, Validator
 from purekube.reconcilers.resource import Resource
@@ -143,10 +143,49 @@ def _failed(function: str, error: Exception) -> Problem:
 def _patch(manifest: Manifest, before: Mapping[str, Any], after: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """Return the JSON patch that changes the spec from `before` to `after`; fields with equal values are left alone."""
     written = manifest.get("spec")
-    changed = [_add(f"/spec/{name}", value) for name, value in after.items() if before.get(name) != value]
-    gone = [name for name in before if name not in after and isinstance(written, Mapping) and name in written]
+    spec = written if isinstance(written, Mapping) else {}
+    changed = [
+        _add(f"/spec/{name}", _merged(spec.get(name), before.get(name), value))
+        for name, value in after.items()
+        if not same_json(before.get(name), value)
+    ]
+    gone = [name for name in before if name not in after and name in spec]
     patch = [*changed, *({"op": "remove", "path": f"/spec/{name}"} for name in gone)]
-    return [_add("/spec", {}), *patch] if patch and not isinstance(written, Mapping) else patch
+    return [_add("/spec", {}), *patch] if patch and spec is not written else patch
+
+
+def _merged(written: Any, before: Any, after: Any) -> Any:
+    """Return the value `written` with the changes from `before` to `after`.
+
+    `written` may have fields at any depth that no class declares; these are kept.
+    """
+    if same_json(before, after):
+        return written
+    if isinstance(written, Mapping) and isinstance(before, Mapping) and isinstance(after, Mapping):
+        kept = {name: value for name, value in written.items() if name in after or name not in before}
+        changed = {name: value for name, value in after.items() if not same_json(before.get(name), value)}
+        return kept | {name: _merged(kept.get(name), before.get(name), value) for name, value in changed.items()}
+    if isinstance(written, list) and isinstance(before, list) and isinstance(after, list):
+        return _merged_items(written, before, after) if len(written) == len(before) else after
+    return after
+
+
+def _merged_items(written: Sequence[Any], before: Sequence[Any], after: Sequence[Any]) -> list[Any]:
+    """Return `after`, with each item in the form in which it was written.
+
+    An item that is unchanged may have moved. Of two lists of equal length, a changed item is the one of the same index.
+    """
+    free, found = dict(enumerate(before)), dict[int, int]()
+    for at, item in enumerate(after):
+        same = (index for index in (at, *free) if index in free and same_json(free[index], item))
+        if (index := next(same, None)) is not None:
+            found[at] = index
+            del free[index]
+    if len(before) == len(after):
+        found |= {at: at for at in range(len(after)) if at not in found and at in free}
+    return [
+        _merged(written[found[at]], before[found[at]], item) if at in found else item for at, item in enumerate(after)
+    ]
 
 
 def _add(path: str, value: Any) -> Mapping[str, Any]:

@@ -2,22 +2,25 @@
 
 import json
 from base64 import b64decode
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubelab.writes.patches import json_patch
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
-from purekube.reconcilers import Resource, reviewed, versioned
+from purekube.reconcilers import Resource, resource, reviewed, versioned
 from purekube.reconcilers.kind_reviews import answer_defaulting, answer_validation, review_problem, webhook_needs
 from tests.support.reviewed_shop import (
     PLAIN,
     SHOP,
     SPECS,
     ShopSpec,
+    ShopStatus,
     default,
     growing,
     raising,
@@ -83,6 +86,65 @@ def test_a_field_that_the_function_takes_away_is_removed_and_one_that_nobody_wro
     response = answer_defaulting(bare, request(shop(host="h.example")))["response"]
     assert json.loads(b64decode(response["patch"])) == [{"op": "remove", "path": "/spec/host"}]
     assert "patch" not in answer_defaulting(bare, request(shop()))["response"]
+
+
+@attrs.frozen
+class Door:
+    """A part of a spec, with a field that no attribute can have."""
+
+    width: int = 1
+    note: str | None = None
+    SCHEMA = {"properties": {"read-at": {"type": "string"}}}  # noqa: RUF012
+
+
+@attrs.frozen
+class HouseSpec:
+    """A spec with such parts."""
+
+    door: Door = Door()
+    doors: tuple[Door, ...] = ()
+
+
+HOUSE = resource("shops.example", "v1", "House", HouseSpec, ShopStatus)
+
+
+def house(**spec: Any) -> dict[str, Any]:
+    return {**HOUSE.kind.manifest("corner", "team"), "spec": spec}
+
+
+def defaulted(function: Callable[[HouseSpec], HouseSpec], written: dict[str, Any]) -> Any:
+    """Return the spec that is stored."""
+    kind = reviewed(HOUSE, default=lambda given_house: function(given_house.spec))
+    response = answer_defaulting(kind, request(written))["response"]
+    patch = json.loads(b64decode(response["patch"])) if "patch" in response else []
+    return json_patch(written, patch)["spec"]
+
+
+def wide(door: Door) -> Door:
+    return Door(9)
+
+
+def test_a_default_keeps_the_fields_that_no_class_declares_PH_8() -> None:
+    old = {"width": 1, "note": "old", "read-at": "noon"}
+    new = {"width": 9, "read-at": "noon"}
+    assert defaulted(lambda spec: HouseSpec(wide(spec.door)), house(door=old)) == {"door": new}
+    both = house(doors=[old, {"read-at": "night"}])
+    every = defaulted(lambda spec: attrs.evolve(spec, doors=tuple(map(wide, spec.doors))), both)
+    assert every == {"doors": [new, {"width": 9, "read-at": "night"}]}
+
+
+@given(st.lists(st.integers(0, 3), max_size=4), st.lists(st.integers(0, 5), max_size=5))
+@example([1, 2], [2, 1])
+@example([1, 2], [2])
+@example([1], [0, 1])
+def test_a_default_that_moves_adds_or_removes_items_keeps_the_others_as_written_PH_8(
+    before: list[int], after: list[int]
+) -> None:
+    written = house(doors=[{"width": width, "read-at": f"{width}"} for width in before])
+    doors = defaulted(lambda spec: attrs.evolve(spec, doors=tuple(map(Door, after))), written).get("doors", [])
+    assert [door["width"] for door in doors] == after
+    common = sum((Counter(before) & Counter(after)).values())
+    assert sum(door.get("read-at") == f"{door['width']}" for door in doors) == common
 
 
 @pytest.mark.parametrize(
