@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.converters import reporting_converter
 from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
 from purekube.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
-from purekube.apimachinery.manifest import Kind, Manifest
+from purekube.apimachinery.manifest import Kind, Manifest, metadata
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema, validations
@@ -105,14 +105,15 @@ class Resource(Generic[Spec, Status]):
 
     def read(self, manifest: Manifest) -> Object[Spec, Status]:
         """Return the object in `manifest`, which the API server sent, as an `Object`. The result's `manifest` also has
-        fields that the classes do not declare.
+        fields that the classes do not declare. The name of an object is "" if the server has yet to generate it from
+        `generateName`, as in reviews and conversions of a new object.
 
         Raises ValidationProblems with every field that does not fit.
         """
         if cut := too_deep(manifest):
             raise ValidationProblems(tuple(Problem(path, TOO_DEEP) for path in cut))
         problems: list[Problem] = []
-        meta = _part(ObjectMeta, manifest, "metadata", problems)
+        meta = _part(ObjectMeta, _named(manifest), "metadata", problems)
         spec = _part(self.spec, manifest, "spec", problems)
         status = _part(self.status, manifest, "status", problems)
         engine = _part(_EngineStatus, manifest, "status", problems)
@@ -360,6 +361,12 @@ def _check_status(cls: type[Any]) -> None:
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _named(manifest: Manifest) -> Manifest:
+    """Return the object with the name "" if the API server has yet to generate its name."""
+    meta = metadata(manifest)
+    return {"metadata": {"name": "", **meta}} if meta.get("generateName") and not meta.get("name") else manifest
 
 
 def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:

@@ -104,6 +104,15 @@ def test_a_conversion_of_an_object_that_does_not_fit_its_class_names_the_field()
         SHOP.converter.convert(bad, "v1")
 
 
+def test_an_object_is_converted_before_the_server_has_generated_its_name() -> None:
+    """A mutating webhook is asked about the stored version of a new object, which has no name yet."""
+    assert SHOP.converter is not None
+    meta = {"generateName": "shop-", "namespace": "default", "creationTimestamp": None}
+    given = {**OLD.kind.manifest("a", "default"), "metadata": meta, "spec": {"replicas": 3}}
+    made = SHOP.converter.convert(given, "v1")
+    assert (made["metadata"], made["spec"]["size"]) == (meta, 3)
+
+
 def test_a_conversion_of_statuses_of_two_classes_keeps_what_the_engine_writes() -> None:
     other = resource(GROUP, "v1beta1", "Shop", ShopSpec, OtherStatus)
     with pytest.raises(ValueError, match="of two classes: give up_status and down_status"):

@@ -147,6 +147,14 @@ def test_a_default_that_moves_adds_or_removes_items_keeps_the_others_as_written_
     assert sum(door.get("read-at") == f"{door['width']}" for door in doors) == common
 
 
+def test_a_new_object_without_a_name_is_reviewed_too_PH_8() -> None:
+    nameless = {**shop(size=51), "metadata": {"generateName": "shop-", "creationTimestamp": None}}
+    response = answer_defaulting(reviewed(PLAIN, default=lambda _: ShopSpec(7)), request(nameless))["response"]
+    assert json.loads(b64decode(response["patch"])) == [{"op": "add", "path": "/spec/size", "value": 7}]
+    assert answer_validation(SHOP, request(nameless))["response"]["warnings"]
+    assert answer_validation(SHOP, request({**nameless, "metadata": {}}))["response"]["allowed"] is False
+
+
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
