@@ -262,7 +262,12 @@ class ControllerPasses:
         work.came = self._follow(work.key, progress, call, outcome)
         # Stalled only once the status says so: after a failed write the next pass calls again, and writes it.
         self.pending_events.lives[work.key] = attrs.evolve(work.came.progress, stalled=False)
-        await self._write_status(work, work.came, outcome)
+        try:
+            await self._write_status(work, work.came, outcome)
+        except OperatorError:
+            # The call counts, and the next one may have no reason to return the same Events.
+            await self._emit_events(work.key, work.manifest, outcome)
+            raise
         self.pending_events.lives[work.key] = work.came.progress
         await self._emit_events(work.key, work.manifest, outcome)
 

@@ -96,6 +96,23 @@ def test_an_event_that_an_api_server_would_refuse_cannot_be_made(reason: str) ->
 
 
 def test_a_result_takes_nothing_else_for_an_event() -> None:
+@pytest.mark.parametrize("failures", [1, 3])
+def test_an_event_outlives_a_status_write_that_fails(failures: int) -> None:
+    """The state went on with the call, so that the next one says nothing."""
+    shops = Shops([Result(ShopStatus("r-1"), state="told", events=[Event("Bought", "two chairs")])])
+
+    async def story(site: ControllerSite) -> None:
+        lost = [Unavailable("away")] * failures
+        site.faults.schedule = lambda request: Fault(lost.pop()) if request.subresource == "status" and lost else None
+        async with site.running(shops):
+            await site.create()
+            await site.clock.sleep(60)
+            assert await site.events("Bought") == ["two chairs"]
+
+    play(story)
+    assert shops.requests[1].state == "told"
+
+
     with pytest.raises(TypeError, match="Bought"):
         Result[str](events=["Bought"])  # type: ignore[list-item]
 
