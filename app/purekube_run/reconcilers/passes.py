@@ -230,22 +230,27 @@ class ControllerPasses:
         patch = {"metadata": {"resourceVersion": version, "finalizers": list(finalizers)}}
         return await self.api.patch(key, patch, patch_type=PatchType.MERGE, field_manager=manager_of(self.controller))
 
-    async def _release(self, key: ObjectRef, last: Manifest) -> None:
-        """Remove the controller's finalizers from an object that vanished from the cache only because its selectors no
-        longer match: its deletion would not be seen, and would wait forever.
+    async def _unselected(self, key: ObjectRef, last: Manifest) -> Manifest | None:
+        """Return an object that vanished from the cache only because its selectors no longer match, read live.
 
-        `last` is the object as it was in the cache.
+        Return None if it was deleted. `last` is the object as it was in the cache, perhaps only a part of it.
         """
         watch = self.controller.watch
-        if not self.rules.has_finalizer or not (watch.label_selector or watch.field_selector):
-            return
+        if not (watch.label_selector or watch.field_selector):
+            return None
         # A list, since the roles of controllers have no `get` for this.
         page = await self.api.list(key.kind, namespace=key.namespace, field_selector=f"metadata.name={key.name}")
-        for live in page.items:
-            present = finalizers_of(live)
-            left = [name for name in present if name not in (self.rules.begun, self.rules.kept)]
-            if metadata(live).get("uid") == metadata(last).get("uid") and len(left) < len(present):
-                await self._patch_finalizers(key, live, left)
+        return next((live for live in page.items if metadata(live).get("uid") == metadata(last).get("uid")), None)
+
+    async def _release(self, key: ObjectRef, last: Manifest) -> None:
+        """Remove the controller's finalizers from an object that is no longer selected: its deletion would not be seen,
+        and would wait forever.
+        """
+        live = await self._unselected(key, last) if self.rules.has_finalizer else None
+        present = () if live is None else finalizers_of(live)
+        left = [name for name in present if name not in (self.rules.begun, self.rules.kept)]
+        if live is not None and len(left) < len(present):
+            await self._patch_finalizers(key, live, left)
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
@@ -361,8 +366,9 @@ class ControllerPasses:
     async def _tell_vanished(self, key: ObjectRef, last: Manifest, *, is_cached: bool) -> ReconcileResult:
         """Call the user's cleanup for an object that disappeared before its cleanup, or is no longer selected.
 
-        `last` is the last known state of the object. The key is then requeued, since a new object of that name may
-        exist; `is_cached` says that the cache has one.
+        `last` is the last known state of the object; an object that still exists is read live, since the cache may have
+        only a part of it. The key is then requeued, since a new object of that name may exist; `is_cached` says that
+        the cache has one.
         """
         try:
             live = await self.watches.own.read(key)
@@ -370,6 +376,7 @@ class ControllerPasses:
             return ReconcileResult(error=unread, requeue=requeue_for(unread).no_later_than(SLOW_SECONDS))
         if live is not None and metadata(live).get("uid") == metadata(last).get("uid"):
             # It is not deleted: its kind was not served for a while, which empties the cache.
+            unselected = await self._unselected(key, last) if live is None else None
             if is_cached:
                 self.pending_events.vanished.pop(key, None)
             return ReconcileResult(requeue=Requeue.at_latest(0.0 if is_cached else SLOW_SECONDS))
@@ -377,7 +384,7 @@ class ControllerPasses:
         call = vanished(progress, observed_facts_of(last))
         came = None
         if call is not None:
-            outcome = await self._outcome(last, progress, call, PendingEvent())
+            outcome = await self._outcome(unselected or last, progress, call, PendingEvent())
             came = self._follow(key, progress, call, outcome)
             await self._emit_events(key, last, outcome)
         if came is not None and not came.progress.cleaned and not came.progress.stalled and came.requeue != Requeue.NO:

@@ -15,6 +15,7 @@ from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.shard import Shard, shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube.reconcilers import (
+    METADATA_ONLY,
     Cause,
     Constant,
     DesiredCondition,
@@ -230,6 +231,26 @@ def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
 
     play(story)
     assert [request.deleting for request in shops.requests] == [False, True, False, True]
+
+
+@pytest.mark.parametrize(("size", "fields"), [(HELD_WHOLE, None), (9, METADATA_ONLY)])
+def test_what_is_no_longer_selected_is_cleaned_up_as_a_whole(size: int, fields: tuple[str, ...] | None) -> None:
+    """The cache has only a part of a large object, or no spec at all, whose defaults would name something else."""
+    chosen = Watch(label_selector="ours=yes", fields=fields)
+    shops = type("Shops", (Shops,), {"watch": chosen})()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            meta = {"name": "shop", "namespace": NS, "labels": {"ours": "yes"}}
+            ref = await site.create(metadata=meta, spec={"image": "x" * size})
+            await site.until_ready(ref)
+            await site.edit(ref, {"metadata": {"labels": {"ours": "no"}}})
+            await site.clock.sleep(30)
+            assert not await site.finalizers(ref)
+
+    play(story)
+    told = [(request.deleting, request.object.spec.image) for request in shops.requests]
+    assert told == [(False, "x" * size), (True, "x" * size)]
 
 
 def test_a_finalizer_that_somebody_takes_off_comes_back() -> None:
