@@ -24,6 +24,7 @@ from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
+from purekube_run.simulation.faults import WatchFaults
 from tests.support.faulty_kube import FaultyKube
 from tests.support.patience import PATIENCE, pause_after
 from tests.support.virtual_time import run as run_in_virtual_time
@@ -150,14 +151,16 @@ class ControllerSite:
         await self.until(says_so)
 
 
-def play(story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = False) -> None:
-    """Run a story in a world of its own, with shops installed."""
+def play(
+    story: Callable[[ControllerSite], Awaitable[None]], *, rbac: bool = False, streams: WatchFaults | None = None
+) -> None:
+    """Run a story in a world of its own, with shops installed. `streams` are the faults of the controllers' watches."""
 
     async def main() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now, collects=True, rbac=rbac)
         admin = InProcessKube(server)
-        faults = FaultyKube(InProcessKube(server, caller=_OPERATOR))
+        faults = FaultyKube(InProcessKube(server, caller=_OPERATOR), streams=streams)
         site = ControllerSite(admin, faults, clock, faults, server)
         await site.install(SHOP)
         await admin.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")

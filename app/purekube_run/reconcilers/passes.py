@@ -17,6 +17,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.controller.decision import SLOW_SECONDS, Decision, Requeue, requeue_for
 from purekube.controller.event_series import Once
 from purekube.controller.execute import STATUS, OnWrite, write_status
+from purekube.controller.informer.outline import is_outline
 from purekube.controller.queue.own_writes import ObjectVersion
 from purekube.controller.reconcile import ReconcileResult
 from purekube.ports import Clock, EventSink, KubeApi, KubernetesEvent, PatchType
@@ -170,7 +171,9 @@ class ControllerPasses:
         if key in self.pending_events.vanished:
             return await self._tell_vanished(key, self.pending_events.vanished[key], is_cached=stored is not None)
         if stored is None:
-            self.pending_events.forget(key)
+            # A large object that only a live read did not find: its deletion is reported when its DELETED event comes.
+            if self.watches.own.store.raw(key.namespace, key.name) is None:
+                self.pending_events.forget(key)
             return ReconcileResult()
         work = _Pass(key, stored.manifest, self.controller.watch.is_whole, on_write)
         return await self._carried_out(work, self._advance(work))
@@ -322,7 +325,8 @@ class ControllerPasses:
             case WatcherEvent.ADD:
                 await watcher.on_add(given)
             case WatcherEvent.UPDATE:
-                old = None if wake.old is None else self._read(wake.old)
+                # The outline of a large object would show what was left out as absent, or as a default.
+                old = None if wake.old is None or is_outline(wake.old) else self._read(wake.old)
                 if old is None or isinstance(old, UnreadableObject):
                     await watcher.on_sync(given)
                 else:
@@ -372,11 +376,11 @@ class ControllerPasses:
         """
         try:
             live = await self.watches.own.read(key)
+            unselected = await self._unselected(key, last) if live is None else None
         except OperatorError as unread:
             return ReconcileResult(error=unread, requeue=requeue_for(unread).no_later_than(SLOW_SECONDS))
         if live is not None and metadata(live).get("uid") == metadata(last).get("uid"):
             # It is not deleted: its kind was not served for a while, which empties the cache.
-            unselected = await self._unselected(key, last) if live is None else None
             if is_cached:
                 self.pending_events.vanished.pop(key, None)
             return ReconcileResult(requeue=Requeue.at_latest(0.0 if is_cached else SLOW_SECONDS))

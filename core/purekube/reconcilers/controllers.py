@@ -149,8 +149,8 @@ class Watcher(Controller[O]):
         """Handle a new object, about which no notification has succeeded before."""
 
     async def on_sync(self, now: O) -> None:
-        """Handle an object that existed before this process started, or whose `resync` is due. The object may have
-        changed.
+        """Handle an object that existed before this process started, whose `resync` is due, or whose state before a
+        change is not in memory because the object is large. The object may have changed.
         """
 
     async def on_update(self, old: O, new: O) -> None:

@@ -8,12 +8,12 @@ import attrs
 import pytest
 
 from purekube.apimachinery.errors import Forbidden, Unavailable
-from purekube.apimachinery.manifest import ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.resources import CONFIG_MAP, CUSTOM_RESOURCE_DEFINITION, EVENT
 from purekube.controller.informer.outline import HELD_WHOLE
 from purekube.controller.shard import Shard, shard_of
-from purekube.ports import KubeRequest, KubeVerb
+from purekube.ports import KubeRequest, KubeVerb, WatchEvent, WatchEventType
 from purekube.reconcilers import (
     METADATA_ONLY,
     Cause,
@@ -32,7 +32,7 @@ from purekube.reconcilers import (
     Watcher,
 )
 from purekube.reconcilers.progress import NOTHING
-from purekube_run.simulation.faults import Fault
+from purekube_run.simulation.faults import Fault, WatchFaults
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
 
 Shop = Object[ShopSpec, ShopStatus]
@@ -96,7 +96,6 @@ def test_an_event_that_an_api_server_would_refuse_cannot_be_made(reason: str) ->
         Event(reason, "nothing")
 
 
-def test_a_result_takes_nothing_else_for_an_event() -> None:
 @pytest.mark.parametrize("failures", [1, 3])
 def test_an_event_outlives_a_status_write_that_fails(failures: int) -> None:
     """The state went on with the call, so that the next one says nothing."""
@@ -114,6 +113,7 @@ def test_an_event_outlives_a_status_write_that_fails(failures: int) -> None:
     assert shops.requests[1].state == "told"
 
 
+def test_a_result_takes_nothing_else_for_an_event() -> None:
     with pytest.raises(TypeError, match="Bought"):
         Result[str](events=["Bought"])  # type: ignore[list-item]
 
@@ -641,6 +641,55 @@ def test_a_watcher_of_somebody_elses_kind_leaves_its_objects_alone() -> None:
 
     play(story)
     assert maps.told == [("add", {"a": "1"}), ("update", ({"a": "1"}, {"a": "2"})), ("delete", {"a": "2"})]
+
+
+def test_a_large_object_whose_former_state_is_not_in_memory_is_synced() -> None:
+    class Synced(Maps):
+        async def on_sync(self, now: Any) -> None:
+            self.told.append(("sync", now["data"]["b"]))
+
+    maps = Synced()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(maps):
+            ref = await site.create("settings", CONFIG_MAP, data={"a": "x" * HELD_WHOLE, "b": "1"})
+            await site.clock.sleep(1)
+            await site.edit(ref, {"data": {"b": "2"}})
+            await site.clock.sleep(60)
+            assert not await site.events("CallFailed")
+
+    play(story)
+    assert maps.told[1:] == [("sync", "2")]
+
+
+class LateDeletions(WatchFaults):
+    """Delivers each deletion after a minute."""
+
+    async def through(self, kind: Kind, event: WatchEvent) -> bool:
+        await asyncio.sleep(60 if event.type is WatchEventType.DELETED else 0)
+        return True
+
+
+def test_a_deletion_that_a_live_read_saw_before_the_watch_is_told() -> None:
+    """A large object is read live in each pass, such as that of a resync."""
+
+    class Resynced(Maps):
+        resync = 20.0
+
+        async def on_delete(self, last: Any) -> None:
+            self.told.append(("delete", last["metadata"]["name"]))
+
+    maps = Resynced()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(maps):
+            ref = await site.create("settings", CONFIG_MAP, data={"a": "x" * HELD_WHOLE})
+            await site.clock.sleep(1)
+            await site.admin.delete(ref)
+            await site.clock.sleep(120)
+
+    play(story, streams=LateDeletions())
+    assert [what for what, _ in maps.told] == ["add", "delete"]
 
 
 @attrs.define
