@@ -25,6 +25,7 @@ from purekube.reconcilers.controllers import (
     kind_of,
     name_of,
     overrides,
+    reference_problem,
 )
 from purekube.reconcilers.progress import NOTHING, ObjectProgress, PendingEvent, ProgressRules
 from purekube.reconcilers.watching import Filters
@@ -131,8 +132,9 @@ class PendingEvents:
         """
         try:
             named = list(self._controller.wakes(state))
-            if strange := {ref.kind.crd_name for ref in named if ref.kind != self._kind}:
-                raise TypeError(f"it returned objects of {', '.join(sorted(strange))}, not of {self._kind.crd_name}")
+            if problem := next((text for ref in named if (text := reference_problem(ref, [self._kind]))), ""):
+                raise TypeError(problem)
+            named = [ObjectRef(self._kind, ref.namespace if self._kind.namespaced else None, ref.name) for ref in named]
         except Exception as error:
             if self._failing.first(name_of(self._controller), type(error).__name__):
                 _log.warning("wakes failed; what it was asked about wakes no object", error=str(error))

@@ -23,6 +23,7 @@ from purekube.reconcilers.controllers import (
     features_of,
     kind_of,
     name_of,
+    reference_problem,
     resource_of,
     watched_of,
 )
@@ -49,7 +50,8 @@ def refers_key(ref: ObjectRef) -> str:
     """Return the key in the index `refers_index` under which the controller's objects that refer to the object `ref`
     are found.
     """
-    return f"{ref.kind.crd_name}/{ref.namespace or ''}/{ref.name}"
+    namespace = ref.namespace if ref.kind.namespaced else None
+    return f"{ref.kind.crd_name}/{namespace or ''}/{ref.name}"
 
 
 @attrs.define
@@ -145,7 +147,10 @@ def _watches(runners: Mapping[_Choice, InformerRunner], controller: AnyControlle
 
 
 def _refers(controller: AnyController) -> Indexer:
-    """Return the index function for the controller's `refers_to`. An object for which that raises is not indexed."""
+    """Return the index function for the controller's `refers_to`. An object for which that raises is not indexed.
+
+    A reference that no change can match has no effect, and is logged once for each kind.
+    """
     return partial(_referred, controller, Once())
 
 
@@ -153,7 +158,13 @@ def _referred(controller: AnyController, told: Once, manifest: Manifest) -> Iter
     resource = resource_of(controller)
     try:
         given: Any = manifest if resource is None else resource.read(manifest)
-        return [refers_key(ref) for ref in controller.refers_to(given)]
+        refs = list(controller.refers_to(given))
+        known = [watched.kind for watched in watched_of(controller.reads)]
+        for ref in refs:
+            problem = reference_problem(ref, known)
+            if problem and told.first(f"{name_of(controller)} {ref.kind.crd_name}", problem):
+                _log.warning("refers_to failed; what such an object reads does not wake it", error=problem)
+        return [refers_key(ref) for ref in refs]
     except Exception as error:
         if told.first(name_of(controller), type(error).__name__):
             _log.warning("refers_to failed; what such an object reads does not wake it", error=str(error))

@@ -239,6 +239,17 @@ def watched_of(given: Iterable[Kind | Watched]) -> tuple[Watched, ...]:
     return tuple(one if isinstance(one, Watched) else Watched(one) for one in given)
 
 
+def reference_problem(ref: ObjectRef, kinds: Iterable[Kind]) -> str:
+    """Return why no object of `kinds` can be the one that `ref` names, as text for the author of `refers_to` or
+    `wakes`; "" if one can be.
+    """
+    known = {kind.crd_name: kind for kind in kinds}
+    said = f"it returned a {ref.kind.kind} of {ref.kind.api_version}"
+    if ref.kind.crd_name not in known:
+        return f"{said}, and no {' or '.join(f'{kind.kind} of {kind.api_version}' for kind in known.values())}"
+    return f"{said} without a namespace" if ref.kind.namespaced and not ref.namespace else ""
+
+
 # --- mistakes in declarations ----------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,12 @@
 """What controllers watch, share and may do; that none holds up another; how they stop (PH-7, RUN-4, L25)."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
@@ -25,6 +26,7 @@ from purekube.reconcilers import (
     Watched,
     Watcher,
     controller_access,
+    resource,
 )
 from purekube_run.process.command_line import CommandError
 from tests.support.audited_story import Remembered
@@ -277,6 +279,72 @@ class Labelled(Shops):
         if shop == "foreign":
             return (ObjectRef(SECRET, NS, "0"),)
         return (ObjectRef(SHOP.kind, NS, shop),) if shop else ()
+
+
+ZONE: Final = resource("example.com", "v1", "Zone", ShopSpec, ShopStatus, namespaced=False)
+
+
+@pytest.mark.parametrize("kind", [SHOP, ZONE])
+@pytest.mark.parametrize("fields", [None, METADATA_ONLY])
+@pytest.mark.parametrize("read", [CONFIG_MAP, NAMESPACE])
+def test_what_a_spec_names_wakes_its_object_whatever_is_in_memory(kind: Any, fields: Any, read: Kind) -> None:
+    """`refers_to` and `wakes` name objects with a namespace although a kind has none."""
+
+    class Referring(Shops):
+        reads = (read,)
+
+        def refers_to(self, object: Shop) -> Iterable[ObjectRef]:
+            return (ObjectRef(read, NS, object.spec.image),)
+
+    class Waking(Shops):
+        reads = (read,)
+        plain = (Feature.CONDITIONS, Feature.STATUS)
+
+        def wakes(self, object: Manifest) -> Iterable[ObjectRef]:
+            return (ObjectRef(kind.kind, NS, f"of-{metadata(object)['name']}"),)
+
+    watch = {"kind": kind, "watch": Watch(fields=fields)}
+    referring, waking = type("Referring", (Referring,), watch)(), type("Waking", (Waking,), watch)()
+
+    async def story(site: ControllerSite) -> None:
+        await site.install(ZONE)
+        async with site.running(referring, waking):
+            named = ObjectRef(kind.kind, NS if kind.kind.namespaced else None, "of-shared")
+            manifest = {**kind.kind.manifest(named.name, named.namespace), "spec": {"image": "shared"}}
+            await site.admin.create(manifest, kind=kind.kind, field_manager="kubectl")
+            await site.clock.sleep(5)
+            place = NS if read.namespaced else None
+            await site.admin.create(read.manifest("shared", place), kind=read, field_manager="kubectl")
+            await site.clock.sleep(5)
+
+    play(story)
+    for shops in (referring, waking):
+        assert [request.cause for request in shops.requests] == [Cause.CREATED, Cause.WOKEN]
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        (ObjectRef(SECRET, NS, "key"), "it returned a Secret of v1, and no ConfigMap of v1"),
+        (ObjectRef(CONFIG_MAP, None, "key"), "it returned a ConfigMap of v1 without a namespace"),
+        (ObjectRef(CONFIG_MAP, "", "key"), "it returned a ConfigMap of v1 without a namespace"),
+    ],
+)
+def test_a_reference_that_can_wake_nothing_is_logged_once(ref: ObjectRef, told: str) -> None:
+    class Referring(Shops):
+        reads = (CONFIG_MAP,)
+
+        def refers_to(self, object: Shop) -> Iterable[ObjectRef]:
+            return (ref,)
+
+    async def story(site: ControllerSite) -> None:
+        with capture_logs() as logs:
+            async with site.running(Referring()):
+                for name in ("a", "b"):
+                    await site.until_ready(await site.create(name))
+        assert [line["error"] for line in logs if line["event"].startswith("refers_to failed")] == [told]
+
+    play(story)
 
 
 def test_an_object_wakes_whom_its_labels_name_before_and_after_a_change() -> None:

@@ -111,7 +111,8 @@ class ObjectStore:
     """The cached objects of `kind`. Only the informer writes; any number of tasks read between awaits.
 
     `transform` is applied to every incoming object and must not change its argument; `indexers` maps the names of
-    further indexes, in addition to `namespace` and `owner`, to functions from an object to its values there. `wanted`
+    further indexes, in addition to `namespace` and `owner`, to functions from an object, as it came in, to its values
+    there. `wanted`
     selects the namespaces whose objects are kept; changes in other namespaces are not reported. An object whose JSON is
     longer than `whole` bytes is held as an outline, its small parts (None: never); to act on one, read it live
     (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held uncompressed. `resource_version`
@@ -303,15 +304,16 @@ class ObjectStore:
 
     def _admit(self, manifest: Manifest) -> tuple[Name, _Entry]:
         try:
-            return self._packed(self._transform(manifest))
+            return self._packed(self._transform(manifest), manifest)
         except _NOT_TRANSFORMED:
             # An object must not stop the informer, whatever its content: its neighbours are readable.
-            return self._packed(_unreadable(manifest))
+            stub = _unreadable(manifest)
+            return self._packed(stub, stub)
 
-    def _packed(self, manifest: Manifest) -> tuple[Name, _Entry]:
+    def _packed(self, manifest: Manifest, received: Manifest) -> tuple[Name, _Entry]:
         meta = metadata(manifest)
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
-        keys = (("namespace", namespace), *keys_of(manifest, self._indexers))
+        keys = (("namespace", namespace), *keys_of(received, self._indexers))
         raw = _encode(manifest)
         if self._whole is not None and len(raw) > self._whole:
             raw = _encode(outline_of(manifest, raw))
