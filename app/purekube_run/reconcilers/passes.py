@@ -352,6 +352,9 @@ class ControllerPasses:
             return Raised(f"{name} returned a {type(result.status).__name__} as status: {what}")
         if result.status is not None and Feature.STATUS not in self.rules.features:
             return Raised(f"{name} returned a status, and says `plain` of Feature.STATUS: return a Result without one")
+        if result.conditions and Feature.CONDITIONS not in self.rules.features:
+            what = "somebody else's status is not written" if desired is None else "it says `plain` of them"
+            return Raised(f"{name} returned conditions: {what}; return a Result without one")
         declared = self.controller.conditions if isinstance(self.controller, Reconciler) else ()
         strange = sorted({condition.type for condition in result.conditions} - set(declared))
         if strange:

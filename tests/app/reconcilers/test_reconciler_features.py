@@ -541,6 +541,27 @@ def test_an_answer_that_cannot_be_written_says_so_on_the_object(answer: Any, say
     play(story)
 
 
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        ({"plain": (Feature.CONDITIONS,)}, "it says `plain` of them"),
+        ({"kind": CONFIG_MAP}, "somebody else's status is not written"),
+    ],
+)
+def test_conditions_that_nothing_writes_are_told(declared: Any, says: str) -> None:
+    reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered")
+    shops = type("Shops", (Shops,), declared)([Result(conditions=[reachable])])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            await site.create(kind=declared.get("kind", SHOP.kind))
+            await site.clock.sleep(0.5)
+            (note,) = await site.events("CallFailed")
+            assert note == f"shops: Shops returned conditions: {says}; return a Result without one"
+
+    play(story)
+
+
 def test_own_conditions_stand_beside_and_survive_a_failure() -> None:
     reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered", "in 3 ms")
     shops = Shops([Result(conditions=[reachable]), RuntimeError("no"), Result()])
