@@ -89,12 +89,16 @@ class PendingEvents:
                     self.vanished[change.ref] = change.object
             case ChangeType.UPDATED:
                 old = change.old_object
-                if self._filters is not None and old is not None and not self._filters.passes(old, change.object):
+                if self._filters is not None and old is not None and not self._passes(self._filters, old, change):
                     return
                 self._arrive(change.ref, _Arrived(change.ref, change.version, change.old_raw))
             case ChangeType.ADDED:
                 pass
         yield change.ref
+
+    def _passes(self, filters: Filters, old: Manifest, change: CacheChange) -> bool:
+        """Report whether an update must be handled. A predicate of the user gets an object that it may modify."""
+        return filters.passes(old, change.object if filters.predicate is None else change.copied())
 
     def of_owned(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Record a change of an object that the controller may own, and yield the keys of its owners, which are objects
@@ -120,9 +124,11 @@ class PendingEvents:
     def _named_by(self, change: CacheChange) -> Iterator[ObjectRef]:
         """Yield the keys that the controller's method `wakes` returns for the old and the new state of the changed
         object.
+
+        The method gets copies, since other controllers read the same object and it may modify what it gets.
         """
         if overrides(self._controller, Controller.wakes):
-            for state in (change.old_object, change.object):
+            for state in (change.old_object, change.copied()):
                 yield from () if state is None else self._answer_of_wakes(state)
 
     def _answer_of_wakes(self, state: Manifest) -> list[ObjectRef]:

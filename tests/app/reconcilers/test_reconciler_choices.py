@@ -18,6 +18,7 @@ from purekube.reconcilers import (
     Cause,
     Constant,
     Feature,
+    Filters,
     Object,
     Reconciler,
     Request,
@@ -370,6 +371,38 @@ def test_an_object_wakes_whom_its_labels_name_before_and_after_a_change() -> Non
     assert woken[0] == ("0", Cause.WOKEN, "note")
     assert sorted(woken[1:3]) == [("0", Cause.WOKEN, "note"), ("1", Cause.WOKEN, "note")]
     assert woken[3:] == [("1", Cause.WOKEN, "note")]
+
+
+def test_a_function_that_modifies_what_it_gets_hides_nothing_from_other_controllers() -> None:
+    """Controllers of a kind share an informer, and with it each change."""
+
+    def taking(old: Any, new: Any) -> bool:
+        new["metadata"]["labels"].clear()
+        return True
+
+    class Taking(Labelled):
+        name = "a-taking"
+        filters = Filters(predicate=taking)
+        plain = (Feature.CONDITIONS, Feature.STATUS)
+
+        def wakes(self, object: Any) -> Iterable[ObjectRef]:
+            object["metadata"].pop("labels", None)
+            return ()
+
+    taking_all, labelled = Taking(), type("Labelled", (Labelled,), {"filters": Filters(generation=False)})()
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(taking_all, labelled):
+            shop = await site.create("0")
+            await site.until_ready(shop)
+            meta = {"name": "note", "namespace": NS, "labels": {"shop": "0"}}
+            await site.create("note", CONFIG_MAP, metadata=meta)
+            await site.clock.sleep(5)
+            await site.edit(shop, {"metadata": {"labels": {"look": "again"}}})
+            await site.clock.sleep(5)
+
+    play(story)
+    assert [request.cause for request in labelled.requests] == [Cause.CREATED, Cause.WOKEN, Cause.CHANGED]
 
 
 def test_a_wakes_that_fails_or_names_nobody_holds_up_nothing() -> None:

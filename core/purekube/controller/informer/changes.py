@@ -42,6 +42,10 @@ class CacheChange:
         """The object, decoded once and shared by all readers, who must not modify it."""
         return _decode(self.raw)
 
+    def copied(self) -> Manifest:
+        """Return the object as a copy that the caller may modify, such as for code of users."""
+        return _decode(self.raw)
+
     @property
     def old_object(self) -> Mapping[str, Any] | None:
         """The object before an UPDATED, as a copy that the caller may modify; None for other changes."""

@@ -313,10 +313,11 @@ class ObjectStore:
     def _packed(self, manifest: Manifest, received: Manifest) -> tuple[Name, _Entry]:
         meta = metadata(manifest)
         namespace = str(meta.get("namespace") or "") if self.kind.namespaced else ""
-        keys = (("namespace", namespace), *keys_of(received, self._indexers))
         raw = _encode(manifest)
         if self._whole is not None and len(raw) > self._whole:
             raw = _encode(outline_of(manifest, raw))
+        # After the encoding, since the index functions of users may modify what they get.
+        keys = (("namespace", namespace), *keys_of(received, self._indexers))
         self._typical = self._typical or raw
         entry = _Entry(raw, self._typical, str(meta.get("uid", "")), str(meta.get("resourceVersion", "")), keys)
         return (namespace, str(meta.get("name", ""))), entry
