@@ -307,24 +307,30 @@ class WorkerPool:
         if wait is not None:
             self._counters.postponed()
             return Requeue(RequeuePace.UNDECIDED, wait)
-        attempt = await self._attempt_and_enqueue_events(key, unseen)
-        await self._report_what_stopped(key, attempt, reconcile_id)
+        attempt = await self._attempt_and_enqueue_events(key, unseen, reconcile_id)
         return self._conclude(key, attempt, started)
 
-    async def _attempt_and_enqueue_events(self, key: ObjectRef, unseen: tuple[ObjectRef, ...]) -> ReconcileAttempt:
-        """Make one attempt to reconcile a key, then enqueue the key again if objects changed during the attempt.
+    async def _attempt_and_enqueue_events(
+        self, key: ObjectRef, unseen: tuple[ObjectRef, ...], reconcile_id: str
+    ) -> ReconcileAttempt:
+        """Make one attempt to reconcile a key and report its error, then enqueue the key again if objects changed
+        meanwhile.
 
         Changes that the attempt itself wrote do not count if it reached a fixed point (another pass would write
-        nothing).
+        nothing). The report never counts: a message that differs each time would repeat the attempt without end.
         """
         self._own_writes.begin(key)
-        at_fixed_point = False
+        attempt = None
         try:
             attempt = await self._attempt(key, unseen)
-            at_fixed_point = attempt.result.at_fixed_point
+            if not attempt.result.at_fixed_point:
+                self._own_writes.disown(key)
+            await self._report_what_stopped(key, attempt, reconcile_id)
             return attempt
         finally:
-            for event in self._own_writes.end(key, at_fixed_point=at_fixed_point):
+            if attempt is None:  # cancelled in the middle
+                self._own_writes.disown(key)
+            for event in self._own_writes.end(key):
                 self.enqueue(key, priority=event.priority, after=event.after)
 
     async def _report_what_stopped(self, key: ObjectRef, attempt: ReconcileAttempt, reconcile_id: str) -> None:

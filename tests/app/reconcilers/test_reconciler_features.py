@@ -846,3 +846,23 @@ def test_a_status_that_somebody_holds_is_told_and_not_taken() -> None:
             assert "somebody holds .status.remoteId" in note
 
     play(story)
+
+
+def test_the_report_of_a_refused_write_wakes_nobody() -> None:
+    """A webhook that refuses with a number of its own makes each report another one."""
+    shops, asked = Shops(), [0]
+
+    def schedule(request: KubeRequest) -> Fault | None:
+        asked[0] += request.subresource == "status"
+        refused = request.subresource and asked[0] % 2 and asked[0] < 100
+        return Fault(Forbidden(f"denied as number {asked[0]}")) if refused else None
+
+    async def story(site: ControllerSite) -> None:
+        site.faults.schedule = schedule
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(150)
+            assert "denied as number" in (await site.condition(ref))[2]
+
+    play(story)
+    assert 2 < len(shops.requests) < 10, "with backoff"

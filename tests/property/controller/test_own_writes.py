@@ -26,7 +26,9 @@ def passed(own_writes: OwnWrites[str], *wrote: tuple[str, str], settled: bool = 
     own_writes.begin(KEY)
     for name, version in wrote:
         own_writes.record(KEY, (ref(name), version))
-    assert own_writes.end(KEY, at_fixed_point=settled) == ()
+    if not settled:
+        own_writes.disown(KEY)
+    assert own_writes.end(KEY) == ()
 
 
 def test_the_event_of_an_own_write_after_the_pass_is_own_and_only_once() -> None:
@@ -46,7 +48,7 @@ def test_an_event_that_overtakes_the_answer_to_its_write_is_decided_when_the_pas
     assert own_writes.origin_of(KEY, news("b", "6")) is EventOrigin.DEFERRED
     own_writes.record(KEY, (ref("a"), "5"))
 
-    assert own_writes.end(KEY, at_fixed_point=True) == (news("b", "6"),)
+    assert own_writes.end(KEY) == (news("b", "6"),)
     assert not len(own_writes)
 
 
@@ -116,7 +118,9 @@ class World:
             while self.unanswered:
                 self.answer()
             self.in_hand = False
-            self.woken |= bool(self.own_writes.end(KEY, at_fixed_point=settled))
+            if not settled:
+                self.own_writes.disown(KEY)
+            self.woken |= bool(self.own_writes.end(KEY))
 
     def check(self) -> None:
         if self.to_wake and not self.in_hand:

@@ -217,15 +217,20 @@ class OwnWrites(Generic[K]):
             return EventOrigin.DEFERRED
         return EventOrigin.OWN if self._is_own(key, event) else EventOrigin.FOREIGN
 
-    def end(self, key: K, *, at_fixed_point: bool) -> tuple[ObjectEvent, ...]:
+    def disown(self, key: K) -> None:
+        """Let the watch events of the writes that the pass has made until now count as changes by others.
+
+        This is for a pass that is not at a fixed point: another pass would write more, and these events requeue the
+        key.
+        """
+        self._own.pop(key, None)
+
+    def end(self, key: K) -> tuple[ObjectEvent, ...]:
         """End the pass over the key and return the stored events that must requeue the key.
 
-        With `at_fixed_point` (another pass would write nothing), watch events of the pass's own writes do not requeue
-        the key, neither now nor later.
+        Watch events of the pass's own writes do not requeue the key, neither now nor later.
         """
         deferred = self._deferred.pop(key)
-        if not at_fixed_point:
-            self._own.pop(key, None)
         return tuple(event for event in deferred if not self._is_own(key, event))
 
     def _is_own(self, key: K, event: ObjectEvent) -> bool:
