@@ -317,13 +317,14 @@ class WorkerPool:
         meanwhile.
 
         Changes that the attempt itself wrote do not count if it reached a fixed point (another pass would write
-        nothing). The report never counts: a message that differs each time would repeat the attempt without end.
+        nothing), or if it crashed: it is repeated with backoff, and may write the same each time. The report never
+        counts: a message that differs each time would repeat the attempt without end.
         """
         self._own_writes.begin(key)
         attempt = None
         try:
             attempt = await self._attempt(key, unseen)
-            if not attempt.result.at_fixed_point:
+            if attempt.crash is None and not attempt.result.at_fixed_point:
                 self._own_writes.disown(key)
             await self._report_what_stopped(key, attempt, reconcile_id)
             return attempt

@@ -18,6 +18,7 @@ from purekube.controller.informer.store import ObjectStore
 from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.queue.workqueue import Priority
 from purekube.controller.reconcile import ReconcileResult, ResultLabel
+from purekube.controller.reconcile_error import ReconcileError
 from purekube_run.controller.observer import Reconciled
 from purekube_run.controller.worker_pool import WorkerPool
 from tests.support.virtual_time import run
@@ -483,8 +484,8 @@ class Watched:
     store: ObjectStore = attrs.field(factory=lambda: ObjectStore(KIND))
     driver: WorkerPool = attrs.field(init=False)
 
-    def over(self, work: Work) -> "Watched":
-        self.driver = WorkerPool(work, clock=CLOCK, has_seen=self.store.has_seen)
+    def over(self, work: Work, **settings: Any) -> "Watched":
+        self.driver = WorkerPool(work, clock=CLOCK, has_seen=self.store.has_seen, **settings)
         self.tell = self.driver.handler(lambda change: iter([ref("a")]))
         return self
 
@@ -551,6 +552,41 @@ def test_what_somebody_else_writes_wakes_the_key_as_soon_as_the_cache_is_up_to_d
     work = passes_with_own_writes(at_fixed_point=True, at=at)
 
     assert [when for when, _ in work.began] == [0.0, pytest.approx(again, abs=0.051)]
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a defect"), Unavailable("away")])
+def test_what_a_failing_pass_and_its_report_write_does_not_shorten_the_backoff(error: Exception) -> None:
+    """A pass that writes something else each time, or a report whose text differs, would be repeated without end."""
+    watched, version = Watched(), 10
+
+    def write() -> None:
+        nonlocal version
+        version += 1
+        watched.driver.record_write(ref("a"), (ref("child"), str(version)))
+        watched.came(version)
+
+    async def act(key: ObjectRef, times: int) -> ReconcileResult:
+        if isinstance(error, Unavailable):
+            return ReconcileResult(error=error, requeue=requeue_for(error))
+        if times < 100:
+            write()
+        raise error
+
+    async def report(key: ObjectRef, blocked: ReconcileError) -> None:
+        if version < 200:
+            write()
+
+    watched.over(work := Work(act), report_blocked=report)
+
+    async def main() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(watched.driver.run)
+            watched.driver.enqueue(ref("a"))
+            await anyio.sleep(60)
+            watched.driver.shutdown()
+
+    run(main)
+    assert 3 < len(work.began) < 10
 
 
 def saying(reason: str) -> ReconcileResult:
