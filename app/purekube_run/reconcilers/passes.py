@@ -352,6 +352,8 @@ class ControllerPasses:
             return Raised(f"{name} returned a {type(result.status).__name__} as status: {what}")
         if result.status is not None and Feature.STATUS not in self.rules.features:
             return Raised(f"{name} returned a status, and says `plain` of Feature.STATUS: return a Result without one")
+        if resource is not None and result.status is not None and (why := resource.status_problem(result.status)):
+            return Raised(f"{name} returned a status that is no JSON: {why}")
         if result.conditions and Feature.CONDITIONS not in self.rules.features:
             what = "somebody else's status is not written" if desired is None else "it says `plain` of them"
             return Raised(f"{name} returned conditions: {what}; return a Result without one")

@@ -164,6 +164,8 @@ def _decide_present(pure: AnyPureReconciler, parent: Parent, observed: Snapshot,
     if not isinstance(desired.status, pure.kind.status):
         expected = pure.kind.status.__name__
         raise InvalidDesired(f"the status is of {type(desired.status).__name__}, not of {expected}")
+    if why := pure.kind.status_problem(desired.status):
+        raise InvalidDesired(f"the status is no JSON: {why}")
     graph = _graph_of(pure, found, desired.nodes)
     planned = plan(graph, composite.owner_of(parent), observed, Scope())
     decision = reconcile_children(composite, parent, observed, planned)

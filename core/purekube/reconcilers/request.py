@@ -64,6 +64,11 @@ class Request(Generic[O, S]):
     woken_by: tuple[ObjectRef, ...] = ()
 
 
+def _is_text(_: Any, field: "attrs.Attribute[Any]", value: str) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{field.name} must be text, not {value!r}")
+
+
 def _is_reason(_: Any, field: "attrs.Attribute[Any]", value: str) -> None:
     if _REASON.fullmatch(value) is None or len(value) > _LONGEST_REASON:
         raise ValueError(f"the {field.name} of an Event must be in CamelCase, such as Upgraded, not {value!r}")
@@ -74,11 +79,12 @@ class Event:
     """A Kubernetes Event about the reconciled object: a reason for programs, and a note for people.
 
     Equal Events become one series. The note is redacted, and cut at 1,024 bytes. `warning` makes the type `Warning`: a
-    person should look. Raises ValueError for a reason that an API server refuses.
+    person should look. Raises ValueError for a reason that an API server refuses, and TypeError for a note that is no
+    text.
     """
 
     reason: str = attrs.field(validator=_is_reason)
-    note: str
+    note: str = attrs.field(validator=_is_text)
     warning: bool = False
 
 
@@ -106,8 +112,11 @@ def _to_events(events: Iterable[Event]) -> tuple[Event, ...]:
     return given
 
 
-def _to_tuple(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCondition, ...]:
-    return tuple(desired_conditions)
+def _to_conditions(desired_conditions: Iterable[DesiredCondition]) -> tuple[DesiredCondition, ...]:
+    given = tuple(desired_conditions)
+    if strange := [one for one in given if not isinstance(one, DesiredCondition)]:
+        raise TypeError(f"conditions must be DesiredConditions, not {strange[0]!r}")
+    return given
 
 
 @attrs.frozen
@@ -126,8 +135,8 @@ class Result(Generic[S]):
     status: Any = None
     requeue_after: float | None = attrs.field(default=None, validator=is_delay)
     state: S | None = None
-    waiting: str = ""
-    conditions: tuple[DesiredCondition, ...] = attrs.field(default=(), converter=_to_tuple)
+    waiting: str = attrs.field(default="", validator=_is_text)
+    conditions: tuple[DesiredCondition, ...] = attrs.field(default=(), converter=_to_conditions)
     events: tuple[Event, ...] = attrs.field(default=(), converter=_to_events)
 
     @property
@@ -150,7 +159,7 @@ class Terminal(Exception):
         if _REASON.fullmatch(reason) is None:
             raise ValueError(f"the reason must be in CamelCase, such as SpecTooLarge, not {reason!r}")
         self.reason = reason
-        self.message = message
+        self.message = str(message)
 
 
 class RetryPolicy(Protocol):

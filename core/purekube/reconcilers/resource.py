@@ -10,7 +10,7 @@ import attrs
 from purekube.apimachinery.converters import reporting_converter
 from purekube.apimachinery.definitions import AGE, Column, Definition, condition_path
 from purekube.apimachinery.fields import CelRule, camel, conditions_field, observed_generation_field
-from purekube.apimachinery.manifest import Kind, Manifest, metadata
+from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, metadata
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from purekube.apimachinery.nesting import TOO_DEEP, too_deep
 from purekube.apimachinery.openapi import SchemaTypeError, inner_type, object_schema, validations
@@ -157,6 +157,14 @@ class Resource(Generic[Spec, Status]):
     def status_json(self, status: Status) -> dict[str, Any]:
         """Return the JSON of a status, without conditions and observed generation."""
         return dict(_converter.unstructure(status))
+
+    def status_problem(self, status: Status) -> str:
+        """Return why a status cannot be written, as its values are no JSON; "" if it can."""
+        try:
+            canonical_json(self.status_json(status))
+        except (TypeError, ValueError, RecursionError) as error:
+            return str(error) or type(error).__name__
+        return ""
 
     def problems(self, manifest: Manifest, old: Manifest | None = None) -> tuple[Problem, ...]:
         """Return all reasons why an API server with this CRD would refuse the object, in the server's words.

@@ -524,6 +524,10 @@ def test_whatever_is_raised_stays_with_its_object(trap: BaseException) -> None:
     [
         ("no result", "Shops returned str, not a Result"),
         (None, "Shops returned NoneType, not a Result"),
+        (
+            Result(status=ShopStatus(object())),  # type: ignore[arg-type]
+            "Shops returned a status that is no JSON: Encoding objects of type object is unsupported",
+        ),
         (Result(status=ShopSpec()), "Shops returned a ShopSpec as status: it must be a ShopStatus"),
         (
             Result(conditions=(DesiredCondition("Strange", ConditionStatus.TRUE, "Yes"),)),

@@ -269,6 +269,17 @@ def test_a_result_takes_any_collection_and_refuses_what_is_no_event() -> None:
         Result(events=[event, "Upgraded"])  # type: ignore[list-item]
 
 
+def test_what_cannot_be_written_is_refused_where_it_is_made() -> None:
+    """In the user's call, whose object then says so; later it would stop a pass that has already written."""
+    with pytest.raises(TypeError, match="note must be text, not 5"):
+        Event("Upgraded", 5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="waiting must be text, not True"):
+        Result(waiting=True)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="conditions must be DesiredConditions, not 'Ready'"):
+        Result(conditions=[OWN, "Ready"])  # type: ignore[list-item]
+    assert Terminal("TooLarge", 5).message == "5"  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("result", "complete"),
     [(Result(), True), (Result(requeue_after=0), False), (Result(waiting="x"), False), (Result(state=1), True)],

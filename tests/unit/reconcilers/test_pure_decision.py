@@ -410,6 +410,7 @@ INVALID: list[tuple[Any, str]] = [
     ([Node("x", config())], "the function returned list, not Desired(nodes, status)"),
     (None, "the function returned NoneType, not Desired(nodes, status)"),
     (Desired([], {"ready": 1}), "the status is of dict, not of ShopStatus"),
+    (Desired([], ShopStatus(object())), "the status is no JSON: Encoding objects of type object is unsupported"),  # type: ignore[arg-type]
     (Desired([config()], ShopStatus()), "there is a dict among the nodes: write Node(id, manifest)"),  # type: ignore[list-item]
     (Desired([Node("x", Kind("a.b", "v1", "C", "cs").manifest("a"))], ShopStatus()),
      "node x is a C of a.b/v1: add a.b/v1/C to owns=[…]"),
