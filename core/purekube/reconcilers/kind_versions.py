@@ -86,7 +86,8 @@ def _between(
     status: Callable[[Any], Any] | None,
 ) -> Convert:
     def convert(manifest: Manifest) -> dict[str, Any]:
-        given = source.read(manifest)
+        # A status that is only copied need not fit its class: an object that cannot be converted fails every list.
+        given = source.read(manifest if status is not None else {**manifest, "status": None})
         out = {**manifest, "spec": target.spec_json(spec(given.spec))}
         if status is not None and "status" in manifest:
             engine = {
