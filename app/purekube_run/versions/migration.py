@@ -106,10 +106,11 @@ class Migration:
                 return
             except NotFound:
                 return
-            except (Stale, Unavailable):
+            except (Stale, Unavailable) as error:
                 if attempt + 1 == _ATTEMPTS:
                     raise
-                await self.sleep(_PAUSE)
+                asked = error.retry_after if isinstance(error, Unavailable) else None
+                await self.sleep(max(_PAUSE, asked or 0.0))
 
     async def _trim(self, begun: VersionsInUse) -> None:
         for _ in range(_ATTEMPTS):
