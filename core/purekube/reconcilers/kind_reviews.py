@@ -14,7 +14,16 @@ import attrs
 from purekube.apimachinery.admission_review import AdmissionRequest, allowed, patched, refused
 from purekube.apimachinery.manifest import Manifest, metadata, same_json
 from purekube.apimachinery.problems import Problem, ValidationProblems
-from purekube.reconcilers.desired import Admission, AdmissionWarning, Defaulter, Reviews, Spec, Status, Validator
+from purekube.reconcilers.desired import (
+    Admission,
+    AdmissionWarning,
+    Defaulter,
+    Object,
+    Reviews,
+    Spec,
+    Status,
+    Validator,
+)
 from purekube.reconcilers.resource import Resource
 
 
@@ -77,11 +86,11 @@ def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> di
     if kind.reviews.validate is None or new is None:
         return allowed(request)
     try:
-        old = None if request.old_object is None else kind.read(request.old_object)
+        old = None if request.old_object is None else _read(kind, request.old_object)
     except ValidationProblems:  # an object that an older schema let in: it is judged as if it were new
         old = None
     try:
-        found = list(kind.reviews.validate(Admission(kind.read(new), old, request.user)))
+        found = list(kind.reviews.validate(Admission(_read(kind, new), old, request.user)))
     except ValidationProblems as error:
         return refused(request, error.problems)
     except Exception as error:
@@ -101,7 +110,7 @@ def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> di
     if kind.reviews.default is None or new is None:
         return allowed(request)
     try:
-        given = kind.read(new)
+        given = _read(kind, new)
         spec = kind.reviews.default(given)
     except ValidationProblems:
         return allowed(request)  # the schema refuses the object, in the server's words
@@ -134,6 +143,16 @@ def _reviewed_object(request: AdmissionRequest) -> Manifest | None:
     """Return the object that is written; None if it is being deleted, since its finalizers must remain removable."""
     new = request.written
     return None if new is None or metadata(new).get("deletionTimestamp") is not None else new
+
+
+def _read(kind: Resource[Any, Any], manifest: Manifest) -> Object[Any, Any]:
+    """Return the object, with an empty status if only the status does not fit its class: the author of this write
+    cannot mend it, and the controller computes it again. Raises ValidationProblems for any other problem.
+    """
+    try:
+        return kind.read(manifest)
+    except ValidationProblems:
+        return attrs.evolve(kind.read({**manifest, "status": None}), manifest=manifest)
 
 
 def _failed(function: str, error: Exception) -> Problem:

@@ -70,6 +70,14 @@ def test_a_spec_that_its_classes_cannot_read_is_the_schemas_to_refuse_PH_8() -> 
     assert older["response"]["allowed"] is True, "an old object that cannot be read does not block its correction"
 
 
+def test_a_status_that_does_not_fit_blocks_no_write_and_hides_no_old_object_PH_8() -> None:
+    odd = {"status": {"conditions": [{"type": "Ready", "status": "Perhaps"}]}}
+    smaller = request({**shop(size=3), **odd}, {**shop(size=5), **odd})
+    assert answer_validation(SHOP, smaller)["response"]["status"]["message"].startswith("spec.size: only the boss")
+    assert answer_validation(SHOP, attrs.evolve(smaller, user="boss"))["response"]["allowed"] is True
+    assert "patch" in answer_defaulting(SHOP, smaller)["response"]
+
+
 @given(SPECS, st.booleans())
 def test_the_patch_of_defaults_makes_of_an_object_what_the_function_makes_of_its_spec_PH_8(
     given_spec: ShopSpec, has_spec: bool
