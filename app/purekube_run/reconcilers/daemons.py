@@ -80,6 +80,12 @@ class Daemons:
     _running: dict[ObjectRef, _Daemon] = attrs.field(factory=dict)
     _closed: bool = False
 
+    def lacks(self, key: ObjectRef) -> bool:
+        """Report whether an object has no daemon, not even one that has returned, although the controller defines the
+        method.
+        """
+        return not self._closed and key not in self._running and overrides(self.controller, Controller.daemon)
+
     async def keep(self, key: ObjectRef, manifest: Manifest) -> None:
         """Start the daemon of an object if it does not run, or restart it if the object has changed.
 

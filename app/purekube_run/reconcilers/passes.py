@@ -217,11 +217,19 @@ class ControllerPasses:
                     else:
                         work.manifest, work.is_whole = await self.api.get(work.key), True
                 case NoOp() | Forget():
+                    if not seen.deleting and self.daemons.lacks(work.key):
+                        await self._keep_daemon(work)  # the object was out of the cache for a while
                     if not work.called:
                         self.pending_events.take(work.key)
                     return
                 case _:
                     assert_never(step)
+
+    async def _keep_daemon(self, work: _Pass) -> None:
+        if not work.is_whole:
+            work.manifest, work.is_whole = await self.api.get(work.key), True
+        if metadata(work.manifest).get("deletionTimestamp") is None:
+            await self.daemons.keep(work.key, work.manifest)
 
     async def _set_finalizers(self, work: _Pass, step: SetFinalizers) -> None:
         """Write the object's finalizers by a patch with its resourceVersion, so that no concurrent change is lost."""

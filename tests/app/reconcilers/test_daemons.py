@@ -18,8 +18,10 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.controller.lease.record import LeasePolicy
 from purekube.reconcilers import (
+    METADATA_ONLY,
     Backoff,
     Constant,
     Event,
@@ -276,6 +278,34 @@ def test_a_watcher_has_daemons_too_which_end_when_the_object_is_no_longer_select
         cluster.delete(given)
         cluster.after(5)
         assert maps.seen == ["1", "off", "2", "off", "2", "off"]
+
+
+@pytest.mark.parametrize("fields", [None, METADATA_ONLY])
+def test_the_daemon_of_a_watcher_is_back_after_its_version_was_not_served_for_a_while(fields: Any) -> None:
+    class Watched(Watcher[Shop]):
+        kind = SHOP
+        watch = Watch(fields=fields)
+        seen: ClassVar[list[str]] = []
+
+        async def daemon(self, object: Shop) -> None:
+            self.seen.append(f"on {object.spec.replicas}")
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.seen.append("off")
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(Watched()):
+            await site.create(spec={"replicas": 2})
+            await site.clock.sleep(5)
+            definition = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, SHOP.kind.crd_name)
+            (version,) = (await site.admin.get(definition))["spec"]["versions"]
+            for served in (False, True):
+                await site.edit(definition, {"spec": {"versions": [{**version, "served": served}]}})
+                await site.clock.sleep(600)
+            assert Watched.seen == ["on 2", "off", "on 2"]
+
+    play(story)
 
 
 # --- laws -----------------------------------------------------------------------------------------------------------
