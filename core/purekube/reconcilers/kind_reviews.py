@@ -5,7 +5,7 @@ them. Both functions must be pure: the API server waits for them with every writ
 belongs in `reconcile`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -90,7 +90,7 @@ def answer_validation(kind: Resource[Any, Any], request: AdmissionRequest) -> di
     except ValidationProblems:  # an object that an older schema let in: it is judged as if it were new
         old = None
     try:
-        found = list(kind.reviews.validate(Admission(_read(kind, new), old, request.user)))
+        found = _found(kind.reviews.validate(Admission(_read(kind, new), old, request.user)))
     except ValidationProblems as error:
         return refused(request, error.problems)
     except Exception as error:
@@ -111,9 +111,10 @@ def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> di
         return allowed(request)
     try:
         given = _read(kind, new)
-        spec = kind.reviews.default(given)
     except ValidationProblems:
         return allowed(request)  # the schema refuses the object, in the server's words
+    try:
+        spec = _spec(kind, kind.reviews.default(given))
     except Exception as error:
         return refused(request, [_failed("default", error)])
     return patched(request, _patch(new, kind.spec_json(given.spec), kind.spec_json(spec)))
@@ -126,9 +127,9 @@ def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
     given, default, validate = kind.read(example), kind.reviews.default, kind.reviews.validate
     about = f"; the spec was {kind.spec_json(given.spec)}"
     try:
-        spec = given.spec if default is None else default(given)
-        again = spec if default is None else default(attrs.evolve(given, spec=spec))
-        list(() if validate is None else validate(Admission(attrs.evolve(given, spec=spec))))
+        spec = given.spec if default is None else _spec(kind, default(given))
+        again = spec if default is None else _spec(kind, default(attrs.evolve(given, spec=spec)))
+        _found(() if validate is None else validate(Admission(attrs.evolve(given, spec=spec))))
     except Exception as error:
         return f"a function that reviews it raised {type(error).__name__}: {error}{about}"
     if again != spec:
@@ -153,6 +154,23 @@ def _read(kind: Resource[Any, Any], manifest: Manifest) -> Object[Any, Any]:
         return kind.read(manifest)
     except ValidationProblems:
         return attrs.evolve(kind.read({**manifest, "status": None}), manifest=manifest)
+
+
+def _found(given: Iterable[Problem | AdmissionWarning]) -> list[Problem | AdmissionWarning]:
+    """Return what the user's function `validate` found. Raises TypeError for anything else, such as text, which would
+    admit the write.
+    """
+    found = list(given)
+    if strange := [each for each in found if not isinstance(each, Problem | AdmissionWarning)]:
+        raise TypeError(f"it found {strange[0]!r}, which is no Problem and no AdmissionWarning")
+    return found
+
+
+def _spec(kind: Resource[Any, Any], given: Any) -> Any:
+    """Return what the user's function `default` returned. Raises TypeError if that is no spec of the kind."""
+    if not isinstance(given, kind.spec):
+        raise TypeError(f"it returned a {type(given).__name__}, not a {kind.spec.__name__}")
+    return given
 
 
 def _failed(function: str, error: Exception) -> Problem:

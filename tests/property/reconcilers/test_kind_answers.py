@@ -128,6 +128,25 @@ def defaulted(function: Callable[[HouseSpec], HouseSpec], written: dict[str, Any
     return json_patch(written, patch)["spec"]
 
 
+@pytest.mark.parametrize(
+    ("functions", "told"),
+    [
+        ({"validate": lambda _: ["must not be small"]}, "it found 'must not be small', which is no Problem and no Adm"),
+        ({"validate": lambda _: "no"}, "it found 'n', which is no Problem and no AdmissionWarning"),
+        ({"default": lambda _: HOUSE.read({"metadata": {}})}, "raised ValidationProblems: "),
+        ({"default": lambda _: None}, "it returned a NoneType, not a ShopSpec"),
+        ({"default": lambda given_shop: given_shop}, "it returned a Object, not a ShopSpec"),
+    ],
+)
+def test_an_answer_of_another_type_refuses_and_says_so_PH_8(functions: Any, told: str) -> None:
+    broken = reviewed(PLAIN, **functions)
+    answer = answer_validation if "validate" in functions else answer_defaulting
+    response = answer(broken, request(shop()))["response"]
+    assert response["allowed"] is False
+    assert told in response["status"]["message"]
+    assert told in review_problem(broken, shop())
+
+
 def wide(door: Door) -> Door:
     return Door(9)
 
