@@ -117,7 +117,9 @@ def _fields_only(
 
     Return None if the present fields, `before`, already have these values.
     """
-    if all(same_json(before.get(name), value) for name, value in fields.items()):
+    # An empty field is left out of `fields`: it is then to be removed.
+    names = resource.status_fields if (resource := resource_of(controller)) is not None else ()
+    if all(same_json(before.get(name), fields.get(name)) for name in names):
         return None
     ref = ref_of(manifest, kind_of(controller))
     body = ref.kind.manifest(ref.name, ref.namespace)

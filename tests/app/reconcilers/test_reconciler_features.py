@@ -474,6 +474,20 @@ def test_conditions_are_written_from_the_outcome(plain: Collection[Feature]) -> 
     play(story)
 
 
+@pytest.mark.parametrize("plain", [(), (Feature.CONDITIONS,)])
+def test_a_field_that_becomes_empty_is_removed(plain: Collection[Feature]) -> None:
+    shops = without(*plain)([Result(ShopStatus("r-1", 2), requeue_after=1), Result(ShopStatus("", 2))])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create()
+            await site.clock.sleep(10)
+            status = get_path(await site.get(ref), "status") or {}
+            assert (status.get("remoteId"), status.get("seen")) == (None, 2)
+
+    play(story)
+
+
 @pytest.mark.parametrize("plain", [(), (Feature.LIMIT,)])
 def test_a_call_is_cancelled_at_its_time_limit(plain: Collection[Feature]) -> None:
     shops = without(*plain)([(30.0, Result())])

@@ -153,6 +153,10 @@ def test_without_conditions_only_changed_fields_are_written() -> None:
     assert written(before, result=None, controller=Plain()) is None
     assert written(before, result=Result(), controller=Plain()) is None
     assert written(before, result=Result(ShopStatus(1, "x")), controller=Plain()) is None
+    emptied = written(before, result=Result(ShopStatus(1)), controller=Plain())
+    assert emptied is not None
+    assert emptied.status is not None
+    assert emptied.status["status"] == {"ready": 1}, "an empty field is removed"
     decision = written(before, result=Result(ShopStatus(2, "x")), controller=Plain())
     assert decision == Decision(
         status={
