@@ -34,7 +34,9 @@ from purekube_run.reconcilers.watches import refers_index, refers_key
 _log = structlog.get_logger("operator")
 
 _MOST: Final = 32
-"""The maximum number of changes kept per object: more than a pass writes, so that changes by others are kept too."""
+"""The maximum number of changes per object that are not examined yet: more than a pass writes. Of more changes, the
+oldest count as changes by others.
+"""
 
 
 @attrs.frozen
@@ -166,8 +168,12 @@ class PendingEvents:
         return True
 
     def _arrive(self, key: ObjectRef, arrived: _Arrived) -> None:
-        if self._shard.owns(key.namespace) and len(kept := self._arrived.setdefault(key, [])) < _MOST:
-            kept.append(arrived)
+        if not self._shard.owns(key.namespace):
+            return
+        kept = self._arrived.setdefault(key, [])
+        kept.append(arrived)
+        if len(kept) > _MOST:
+            self._kept[key] = _with_arrived(self._kept.get(key, NOTHING), key, kept.pop(0))
 
     def resync(self, key: ObjectRef) -> None:
         """Record that an object's resync interval has elapsed, as a pending change for the next call of user code."""
@@ -190,12 +196,8 @@ class PendingEvents:
         """
         wake, own = self._kept.get(key, NOTHING), self._own.pop(key, set())
         for arrived in self._arrived.pop(key, ()):
-            if (arrived.ref, arrived.version) in own:
-                continue
-            if arrived.ref == key:
-                wake = wake.with_change(None if arrived.old_raw is None else msgspec.json.decode(arrived.old_raw))
-            else:
-                wake = wake.with_waker(arrived.ref)
+            if (arrived.ref, arrived.version) not in own:
+                wake = _with_arrived(wake, key, arrived)
         if wake is not NOTHING:
             self._kept[key] = wake
 
@@ -216,3 +218,10 @@ class PendingEvents:
         self.lives.pop(key, None)
         for kept in (self._arrived, self._own, self._kept):
             kept.pop(key, None)
+
+
+def _with_arrived(wake: PendingEvent, key: ObjectRef, arrived: _Arrived) -> PendingEvent:
+    """Return the pending changes of the object `key` with one more change by others."""
+    if arrived.ref != key:
+        return wake.with_waker(arrived.ref)
+    return wake.with_change(None if arrived.old_raw is None else msgspec.json.decode(arrived.old_raw))

@@ -405,6 +405,29 @@ def test_a_function_that_modifies_what_it_gets_hides_nothing_from_other_controll
     assert [request.cause for request in labelled.requests] == [Cause.CREATED, Cause.WOKEN, Cause.CHANGED]
 
 
+def test_every_object_that_changes_during_a_call_is_named_to_the_next_one() -> None:
+    class Slow(Labelled):
+        async def reconcile(self, request: Request[Shop, None]) -> Result[None]:
+            await anyio.sleep(30)
+            return await super().reconcile(request)
+
+    slow, count = Slow(), 50
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(slow):
+            shop = await site.create("0")
+            await site.clock.sleep(5)
+            for number in range(count):
+                meta = {"name": f"note-{number}", "namespace": NS, "labels": {"shop": "0"}}
+                await site.create(f"note-{number}", CONFIG_MAP, metadata=meta)
+            await site.edit(shop, {"spec": {"replicas": 2}})
+            await site.clock.sleep(60)
+
+    play(story)
+    assert [request.cause for request in slow.requests] == [Cause.CREATED, Cause.CHANGED]
+    assert len(slow.requests[1].woken_by) == count
+
+
 def test_a_wakes_that_fails_or_names_nobody_holds_up_nothing() -> None:
     labelled = Labelled()
 
