@@ -403,7 +403,7 @@ class ControllerPasses:
         if call is not None:
             outcome = await self._outcome(unselected or last, progress, call, PendingEvent())
             came = self._follow(key, progress, call, outcome)
-            await self._emit_events(key, last, outcome)
+            await self._emit_events(key, last, outcome, in_status=False)
         if came is not None and not came.progress.cleaned and not came.progress.stalled and came.requeue != Requeue.NO:
             return ReconcileResult(error=came.error, requeue=came.requeue, is_reported=True)
         if came is None or came.progress.cleaned:
@@ -449,22 +449,24 @@ class ControllerPasses:
                     await self.events.emit(event)
                 return
 
-    async def _emit_events(self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome) -> None:
-        """Emit the Events that user code returned, or an Event for the failure of user code."""
+    async def _emit_events(
+        self, key: ObjectRef, manifest: Manifest, outcome: CallOutcome, *, in_status: bool = True
+    ) -> None:
+        """Emit the Events that user code returned, or an Event for the failure of user code, unless the status reports
+        that (`in_status`).
+        """
         uid = str(metadata(manifest).get("uid", ""))
         for event in outcome.result.events if isinstance(outcome, Returned) else ():
             severity = "Warning" if event.warning else "Normal"
             await self.events.emit(KubernetesEvent(key, uid, severity, event.reason, "Reconcile", event.note))
-        await self._tell_failure(key, uid, outcome)
+        if not in_status or Feature.CONDITIONS not in self.rules.features:
+            await self._tell_failure(key, uid, outcome)
 
     async def _tell_failure(self, key: ObjectRef, uid: str, outcome: CallOutcome) -> None:
-        """Emit an Event if a call of user code failed, unless the controller has conditions, which report failures,
-        too.
+        """Emit an Event if a call of user code failed.
 
         The same failure emits no further Event until a call has succeeded.
         """
-        if Feature.CONDITIONS in self.rules.features:
-            return
         text = failure_text(outcome)
         if not text:
             self._failing.forget(str(key))

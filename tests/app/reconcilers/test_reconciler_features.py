@@ -233,6 +233,23 @@ def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
     assert [request.deleting for request in shops.requests] == [False, True, False, True]
 
 
+@pytest.mark.parametrize("error", [RuntimeError("no route"), Terminal("CallFailed", "RuntimeError: no route")])
+def test_a_cleanup_that_fails_for_an_object_that_is_no_longer_selected_is_told(error: Exception) -> None:
+    """Its status is not written any more, and would go on to say Ready, while its deletion waits for the finalizer."""
+    chosen = Watch(label_selector="ours=yes")
+    shops = type("Shops", (Shops,), {"watch": chosen})([Result(), *[error] * 5])
+
+    async def story(site: ControllerSite) -> None:
+        async with site.running(shops):
+            ref = await site.create(metadata={"name": "shop", "namespace": NS, "labels": {"ours": "yes"}})
+            await site.until_ready(ref)
+            await site.edit(ref, {"metadata": {"labels": {"ours": "no"}}})
+            await site.clock.sleep(3.5)
+            assert await site.events("CallFailed") == ["shops: RuntimeError: no route"]
+
+    play(story)
+
+
 @pytest.mark.parametrize(("size", "fields"), [(HELD_WHOLE, None), (9, METADATA_ONLY)])
 def test_what_is_no_longer_selected_is_cleaned_up_as_a_whole(size: int, fields: tuple[str, ...] | None) -> None:
     """The cache has only a part of a large object, or no spec at all, whose defaults would name something else."""
