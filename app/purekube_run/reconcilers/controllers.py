@@ -135,7 +135,8 @@ def bind(given: GivenController, api: KubeApi) -> AnyController:
         raise CommandError(f"{_name(given)} is no Reconciler or Watcher, and makes none")
     if requests_api(made):
         made = attrs.evolve(cast("Any", made), api=limited)
-    verbs |= declared_verbs(made)
+    if not tuple(controller_problems([made])):  # any other controller is refused before it is called
+        verbs |= declared_verbs(made)
     rights.name = f"the controller {name_of(made)}"
     return made
 

@@ -274,8 +274,24 @@ def _problems(controller: AnyController) -> Iterator[str]:
         yield f"{where}: workers must be 1 or more, not {controller.workers!r}"
     if not isinstance(controller.plain, bool | None) and not set(controller.plain) <= ALL:
         yield f"{where}: plain names {', '.join(sorted(set(controller.plain) - ALL))}: give {', '.join(sorted(ALL))}"
-    yield from _of_reads(where, controller)
+    strange = [*_strange_kinds("owns", controller.owns), *_strange_kinds("reads", controller.reads)]
+    yield from (f"{where}: {text}" for text in strange)
+    if not strange:
+        yield from _of_reads(where, controller)
     yield from _of_conditions(where, controller)
+
+
+def _strange_kinds(name: str, given: Any) -> Iterator[str]:
+    """Yield a message for each value of the attribute `name`, `owns` or `reads`, that is no kind."""
+    example = 'such as Kind("apps", "v1", "Deployment", "deployments")'
+    if isinstance(given, str) or not isinstance(given, Collection):
+        yield f"{name} must be a list of kinds, {example}, not {given!r}"
+        return
+    for one in given:
+        if isinstance(one, Resource):
+            yield f"{name} must name kinds: give {one.kind.kind.upper()}.kind, not the Resource"
+        elif not isinstance(one.kind if isinstance(one, Watched) else one, Kind):
+            yield f"{name} must name kinds, {example}, not {one!r}"
 
 
 def _of_reads(where: str, controller: AnyController) -> Iterator[str]:

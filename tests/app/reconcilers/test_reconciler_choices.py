@@ -590,6 +590,9 @@ def test_a_kind_that_is_not_installed_holds_up_nobody_and_is_watched_as_soon_as_
         ({"workers": 0}, "workers must be 1 or more"),
         ({"plain": ("everything",)}, "plain names everything: give conditions, echo,"),
         ({"reads": (SECRET,)}, "write `refers_to"),
+        ({"owns": SECRET}, "owns must be a list of kinds"),
+        ({"owns": ("v1/Secret",)}, "owns must name kinds"),
+        ({"owns": (Watched("v1/Secret"),)}, "owns must name kinds"),  # type: ignore[arg-type]
         ({"wakes": lambda self, object: ()}, "`wakes` is asked only about objects of `reads`"),
         ({"conditions": ("Ready",)}, "none of Ready, Reconciling, Stalled"),
     ],

@@ -176,6 +176,7 @@ READS = (
     "reads other kinds, and nothing says which object reads which: write `refers_to(self, object)`,"
     " or `wakes(self, object)`"
 )
+KINDS = 'such as Kind("apps", "v1", "Deployment", "deployments")'
 STANDARD = "must be in CamelCase and none of Ready, Reconciling, Stalled"
 FEATURES = "conditions, echo, filter, finalizer, limit, retry, state, status, sync"
 
@@ -212,6 +213,14 @@ FEATURES = "conditions, echo, filter, finalizer, limit, retry, state, status, sy
         ({"reads": (SECRET,), "wakes": wakes}, ""),
         ({"refers_to": refers_to}, ""),
         ({"wakes": wakes}, "`wakes` is asked only about objects of `reads`, which names no kind"),
+        ({"owns": [JOB]}, ""),
+        ({"owns": {JOB}}, ""),
+        ({"owns": JOB}, f"owns must be a list of kinds, {KINDS}, not {JOB!r}"),
+        ({"owns": "v1/Pod"}, f"owns must be a list of kinds, {KINDS}, not 'v1/Pod'"),
+        ({"owns": ["v1/Pod"]}, f"owns must name kinds, {KINDS}, not 'v1/Pod'"),
+        ({"owns": [SHOP]}, "owns must name kinds: give SHOP.kind, not the Resource"),
+        ({"reads": ["v1/Pod"]}, f"reads must name kinds, {KINDS}, not 'v1/Pod'"),
+        ({"reads": SECRET}, f"reads must be a list of kinds, {KINDS}, not {SECRET!r}"),
         ({"conditions": ("Warm", "A1")}, ""),
         ({"conditions": ("Ready",)}, f"the condition 'Ready' {STANDARD}"),
         ({"conditions": ("a b",)}, f"the condition 'a b' {STANDARD}"),
