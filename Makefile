@@ -23,7 +23,7 @@ PART ?=
 SAMPLE ?=
 # COUNTED=1 counts the branches that tests take, for `make coverage-report`.
 PYTEST = PYTHONHASHSEED=0 $(COMPILED) $(BIN)/python $(if $(COUNTED),-m coverage run) -m pytest --workers $(WORKERS) $(if $(PART),--part $(PART))
-# For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep.
+# For `make cluster` and `make test-cluster`: --with flux,argo, --oldest, --keep; for the first --embedded.
 CLUSTER_ARGS ?=
 
 .PHONY: help setup release-dry-run demo test test-all test-slow test-examiner test-benchmarks test-long coverage coverage-report test-pure test-install cluster test-cluster mutants lint types contracts check manifests docs-site bench soak clean
