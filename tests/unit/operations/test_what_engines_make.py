@@ -124,6 +124,43 @@ def test_a_sync_is_read_from_the_mover_and_the_condition_OPS_10(
     assert found == EngineStatus(phase, reason, message, {"replicationName": name, **outputs}, logs)
 
 
+# What VolSync keeps of its mover's log after a success (VolSync 0.14: internal/controller/mover/restic/logfilter.go).
+NO_SNAPSHOT = (
+    "=== Initialize Dir ===\nNo eligible snapshots found\n=== No data will be restored ===\nRestic completed in 4s"
+)
+NO_FILE = "== Directory is empty skipping backup ==="
+RESTORED = "restoring <Snapshot 0ff74383 of [/data] at 2026-06-01 03:00:01 by root@volsync> to ."
+
+
+@pytest.mark.parametrize(
+    ("of", "logs", "degraded"),
+    [
+        ("restore.volsync", NO_SNAPSHOT, "the repository has no snapshot, so that nothing was restored"),
+        ("backup.volsync", NO_FILE, "the volume is empty, so that no snapshot was made"),
+        ("restore.volsync", RESTORED, ""),
+        ("backup.volsync", "snapshot 0ff74383 saved", ""),
+        ("restore.volsync", None, ""),
+    ],
+)
+def test_a_sync_that_moved_nothing_is_degraded_and_no_plain_success_OPS_10(
+    of: str, logs: str | None, degraded: str
+) -> None:
+    mover = {"result": "Successful", "logs": logs}
+    found = judged(of, {**sync("False", "WaitingForManual"), **OURS, "latestMoverStatus": mover})
+
+    assert (found.phase, found.reason) == (SUCCEEDED, "VolSyncCompleted")
+    assert found.degraded.partition(":")[0] == degraded
+    assert found.message == found.degraded
+
+
+def test_a_recurring_backup_of_an_empty_volume_says_so_OPS_10() -> None:
+    mover = {"result": "Successful", "logs": NO_FILE}
+    status = {**sync("False", "WaitingForSchedule"), **RESULTS, "latestMoverStatus": mover}
+    found = judged("backup.volsync", status, parameters={**NEEDED, "schedule": "0 3 * * *"})
+
+    assert found.last_run == "the last sync ended at t; the volume was empty, so that it made no snapshot"
+
+
 def test_a_recurring_backup_tells_its_last_run_and_has_no_end_OPS_10() -> None:
     schedule = {**NEEDED, "schedule": "0 3 * * *"}
     status = {**sync("False", "WaitingForSchedule", "Successful"), **OURS, **RESULTS}

@@ -48,11 +48,31 @@ from vworkspace_core.operations.parameter_schemas import (
 _RUNNING, _SUCCEEDED = Progress.RUNNING, Progress.SUCCEEDED
 
 
-def _sync(status: str, reason: str, result: str = "", **more: Any) -> dict[str, Any]:
-    mover = {"latestMoverStatus": {"result": result}} if result else {}
+def _sync(status: str, reason: str, result: str = "", logs: str = "", **more: Any) -> dict[str, Any]:
+    mover = {"latestMoverStatus": {"result": result, **({"logs": logs} if logs else {})}} if result else {}
     condition = {"type": "Synchronizing", "status": status, "reason": reason, "message": ""}
     return {"status": {"conditions": [condition], **mover, **more}}
 
+
+_NO_SNAPSHOT, _NO_FILE = "No eligible snapshots found", "Directory is empty skipping backup"
+"""The lines in which VolSync's mover reports that it moved nothing, after which it reports success (VolSync 0.14:
+mover-restic/entry.sh, do_restore and check_contents).
+"""
+
+
+def _nothing_moved(meaning: str, logs: str) -> Row:
+    sample = _sync("False", "WaitingForManual", "Successful", logs, lastManualSync=OPERATION_UID)
+    return Row(f"lastManualSync = trigger, log: {logs}", _SUCCEEDED, "VolSyncCompleted", meaning, sample)
+
+
+_NOTHING_RESTORED: Final = _nothing_moved(
+    "the repository has no snapshot, so that nothing was restored: Degraded=True/PartialFailure",
+    _NO_SNAPSHOT,
+)
+_NOTHING_BACKED_UP: Final = _nothing_moved(
+    "the volume is empty, so that no snapshot was made: Degraded=True/PartialFailure",
+    _NO_FILE,
+)
 
 TABLE: Final = (
     Row(
@@ -62,6 +82,8 @@ TABLE: Final = (
         "",
         _sync("False", "WaitingForManual", "Successful", lastManualSync=OPERATION_UID, lastSyncDuration="1m30s"),
     ),
+    _NOTHING_RESTORED,
+    _NOTHING_BACKED_UP,
     Row(
         "latestMoverStatus.result = Failed",
         _RUNNING,
@@ -97,6 +119,7 @@ TABLE: Final = (
 """The engine's table: what VolSync's status means for the run. The first row that matches counts."""
 
 
+_DONE, _MOVER_FAILED, _IN_PROGRESS, _UNSEEN = TABLE[0], TABLE[3], TABLE[4], TABLE[-1]
 _POSTPONED: Final = Row(
     "", _RUNNING, SYNC_POSTPONED, "recurring: its next sync waits for another Operation on the same target"
 )
@@ -203,6 +226,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
         _message(row, status),
         _outputs(ref, status, row.progress is _SUCCEEDED or _is_recurring(operation)),
         LogsRef(ref.kind.kind, ref.name, ref.namespace or ""),
+        degraded=row.meaning if row in (_NOTHING_RESTORED, _NOTHING_BACKED_UP) else "",
         last_run=_last_run(status) if _is_recurring(operation) else "",
     )
 
@@ -211,17 +235,23 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
     result = get_path(status, "latestMoverStatus", "result")
     ours = status.get("lastManualSync") == operation.metadata.uid
     if ours and result == "Successful" and not _is_recurring(operation):
-        return TABLE[0]
+        return _nothing_in(status) or _DONE
     condition = _synchronizing(status)
     known = f"Synchronizing={condition.get('status')} {condition.get('reason')}"
     row = next((row for row in TABLE if row.phase == known), None)
     # A failing mover is recreated while Synchronizing stays True: only the mover's own result shows the failure
     # (tests/conformance/engines/sync_mover_fails.json).
     if result == "Failed" and (row is None or row.reason == "VolSyncSyncInProgress" or not _is_recurring(operation)):
-        return TABLE[1]
+        return _MOVER_FAILED
     if row is not None:
         return row
-    return TABLE[2] if status.get("lastSyncStartTime") else TABLE[-1]
+    return _IN_PROGRESS if status.get("lastSyncStartTime") else _UNSEEN
+
+
+def _nothing_in(status: Mapping[str, Any]) -> Row | None:
+    """Return the row for a sync that VolSync reports as successful although it moved no data, or None for others."""
+    logs = str(get_path(status, "latestMoverStatus", "logs") or "")
+    return _NOTHING_RESTORED if _NO_SNAPSHOT in logs else _NOTHING_BACKED_UP if _NO_FILE in logs else None
 
 
 def _synchronizing(status: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -238,7 +268,8 @@ def _message(row: Row, status: Mapping[str, Any]) -> str:
 
 def _last_run(status: Mapping[str, Any]) -> str:
     last = status.get("lastSyncTime")
-    return f"the last sync ended at {last}" if last else ""
+    empty = "; the volume was empty, so that it made no snapshot" if _nothing_in(status) is _NOTHING_BACKED_UP else ""
+    return f"the last sync ended at {last}{empty}" if last else ""
 
 
 def _outputs(ref: ObjectRef, status: Mapping[str, Any], has_results: bool) -> dict[str, Any]:
