@@ -47,13 +47,25 @@ def name_in(of: str) -> str:
 
 NEEDED = {"source": "data", "repository": "restic"}
 MANUAL = {"manual": OP_UID}
+# Without a policy VolSync keeps the newest snapshot only: one more backup must not remove those of a schedule.
+KEEPS_ALL = {"within": "100y"}
 
 
 @pytest.mark.parametrize(
     ("of", "parameters", "spec"),
     [
         ("backup.volsync", NEEDED,
-         {"sourcePVC": "data", "trigger": MANUAL, "restic": {"repository": "restic", "copyMethod": "Snapshot"}}),
+         {"sourcePVC": "data", "trigger": MANUAL,
+          "restic": {"repository": "restic", "copyMethod": "Snapshot", "retain": KEEPS_ALL}}),
+        ("backup.volsync", {**NEEDED, "retain": {}},
+         {"sourcePVC": "data", "trigger": MANUAL,
+          "restic": {"repository": "restic", "copyMethod": "Snapshot", "retain": KEEPS_ALL}}),
+        ("backup.volsync", {**NEEDED, "retain": {"last": "3"}},
+         {"sourcePVC": "data", "trigger": MANUAL,
+          "restic": {"repository": "restic", "copyMethod": "Snapshot", "retain": {"last": "3"}}}),
+        ("backup.volsync", {**NEEDED, "schedule": "@daily"},
+         {"sourcePVC": "data", "trigger": {"schedule": "@daily"},
+          "restic": {"repository": "restic", "copyMethod": "Snapshot"}}),
         ("backup.volsync", {**NEEDED, "copyMethod": "Clone", "schedule": "0 3 * * *", "retain": {"daily": 7}},
          {"sourcePVC": "data", "trigger": {"schedule": "0 3 * * *"},
           "restic": {"repository": "restic", "copyMethod": "Clone", "retain": {"daily": 7}}}),

@@ -123,6 +123,11 @@ _DONE, _MOVER_FAILED, _IN_PROGRESS, _UNSEEN = TABLE[0], TABLE[3], TABLE[4], TABL
 _POSTPONED: Final = Row(
     "", _RUNNING, SYNC_POSTPONED, "recurring: its next sync waits for another Operation on the same target"
 )
+_EVERYTHING: Final = {"within": "100y"}
+"""The retain policy by which a single backup removes no earlier one. Without a policy, or with an empty one, VolSync
+removes all snapshots of the repository except the newest (VolSync 0.14: internal/controller/mover/restic/mover.go,
+generateForgetOptions), also those that a schedule is to keep.
+"""
 _KINDS: Final = by_type(backup=REPLICATION_SOURCE, restore=REPLICATION_DESTINATION)
 
 
@@ -144,8 +149,8 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     restic: dict[str, Any] = {"repository": parameters["repository"]}
     if is_backup(operation):
         restic["copyMethod"] = parameters.get("copyMethod", "Snapshot")
-        if "retain" in parameters:
-            restic["retain"] = dict(parameters["retain"])
+        if "retain" in parameters or not _is_recurring(operation):
+            restic["retain"] = dict(parameters.get("retain") or _EVERYTHING)
         manifest["spec"] = {"sourcePVC": parameters["source"], "trigger": trigger, "restic": restic}
     else:
         restic |= {"copyMethod": parameters.get("copyMethod", "Direct"), "destinationPVC": parameters["destination"]}
@@ -356,9 +361,7 @@ ENGINE: Final = Engine(
                     "How the claim is read; `Snapshot` unless given.", {"enum": ["Direct", "Clone", "Snapshot"]}
                 ),
                 schedule=with_description("Cron expression: the Operation goes on until cancelled.", CRON),
-                retain=with_description(
-                    "What restic keeps: only the repository's newest snapshot unless given.", _RETAIN
-                ),
+                retain=with_description("Snapshots kept; by default all, with a schedule the newest.", _RETAIN),
             ),
             example={"source": "nextcloud-data", "repository": "restic", "retain": {"daily": 7, "weekly": 4}},
             refused=({"schedule": "sometimes"},),
