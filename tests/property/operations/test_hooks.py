@@ -265,6 +265,22 @@ def test_only_hooks_that_are_for_a_migration_are_run(events: list[str]) -> None:
         refused(found)
 
 
+POLICY = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
+
+
+def test_a_hook_that_forbids_another_try_gets_none_OPS_8() -> None:
+    """A chart says by `podFailurePolicy` after which end of a migration a second try would do damage."""
+    found = start(recorded(hook(spec_with({"restartPolicy": "Never"}, podFailurePolicy=POLICY))))
+
+    spec = _made(found).objects[0].manifest["spec"]
+    assert (spec["podFailurePolicy"], spec["backoffLimit"]) == (POLICY, 3)
+
+
+def test_no_second_pod_of_a_hook_begins_before_the_first_has_ended_OPS_8() -> None:
+    """By default a pod is replaced when its eviction begins, and two would migrate the same database."""
+    assert _made(start(recorded(hook()))).objects[0].manifest["spec"]["podReplacementPolicy"] == "Failed"
+
+
 # --- what its pods may be ---------------------------------------------------------------------------------------------
 
 

@@ -449,6 +449,10 @@ def test_a_job_ends_by_its_own_deadline_before_the_operation_does_OPS_12() -> No
     assert desired("runCommand.job", {"image": "x", "backoffLimit": 3})["backoffLimit"] == 3
 
 
+def test_a_command_is_not_begun_again_while_its_evicted_pod_still_runs_OPS_8() -> None:
+    assert desired("runCommand.job", {"image": "x", "backoffLimit": 3})["podReplacementPolicy"] == "Failed"
+
+
 def container(**parameters: Any) -> dict[str, Any]:
     (found,) = desired("runCommand.job", {"image": "r/x:1", **parameters})["template"]["spec"]["containers"]
     return dict(found)

@@ -41,6 +41,7 @@ from vworkspace_core.operations.contract import (
 from vworkspace_core.operations.engines.job import (
     JOB_TERMINAL_REASONS,
     KEPT_SECONDS,
+    ONE_AT_A_TIME,
     TABLE,
     job_diagnostics,
     observe_job,
@@ -60,7 +61,8 @@ _NULL, _EMPTY, _NO_TEXT = msgspec.Raw(b"null"), msgspec.Raw(b"{}"), msgspec.Raw(
 _TEST: Final = "test"
 HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrade")
 """The Helm hook events whose hooks a Migration may run. Hooks for rollback, deletion and tests are excluded."""
-_KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit")
+# Without its podFailurePolicy a hook would be tried again after an end for which its chart forbids that.
+_KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit", "podFailurePolicy")
 _LONGEST: Final = 31_536_000
 """The longest deadline in seconds, that of the CRD's `timeoutSeconds`. A chart may name any number."""
 _UNRESTRICTED_FIELDS: Final = ("completions", "completionMode", "parallelism")
@@ -364,6 +366,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     fields = (*_KEPT_FIELDS, *(_UNRESTRICTED_FIELDS if context.template.allow_unrestricted_hooks else ()))
     manifest["spec"] = {
         **{field: hook[field] for field in fields if field in hook},
+        "podReplacementPolicy": ONE_AT_A_TIME,
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": meta, "spec": _pod(template["spec"], context)},
     }

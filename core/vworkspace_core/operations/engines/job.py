@@ -50,6 +50,11 @@ from vworkspace_core.operations.settings import RUNNER
 DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
 DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}
 
+ONE_AT_A_TIME: Final = "Failed"
+"""The policy by which a pod is replaced once it has ended. By default it is replaced as soon as its eviction begins, so
+that two pods do the same work at once.
+"""
+
 KEPT_SECONDS: Final = 86_400
 """The seconds for which a finished Job is kept, so that its logs can be read."""
 
@@ -116,6 +121,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     spec: dict[str, Any] = {
         # The API's default of 6 would run a command again that may have done half of its work.
         "backoffLimit": parameters.get("backoffLimit", 0),
+        "podReplacementPolicy": ONE_AT_A_TIME,
         # The controller deletes pods and logs with the Job, so its end may be missed (end_from_events).
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(parameters)},
