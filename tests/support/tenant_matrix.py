@@ -188,7 +188,15 @@ _FIELDS: Final[Mapping[Kind, frozenset[str]]] = {
     JOB: frozenset(
         (
             *("template", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished", "parallelism"),
-            *("completions", "suspend", "podReplacementPolicy", "completionMode", "manualSelector", "selector"),
+            *(
+                "podFailurePolicy",
+                "completions",
+                "suspend",
+                "podReplacementPolicy",
+                "completionMode",
+                "manualSelector",
+                "selector",
+            ),
         )
     ),
 }

@@ -214,7 +214,28 @@ def test_a_restore_says_what_it_left_out_OPS_7() -> None:
     decision = judged("restore.velero", status)
 
     assert "2 warnings: objects that exist and differ may not have been restored" in message_of(decision, "Succeeded")
-    assert message_of(judged("backup.velero", status), "Succeeded") == ""
+    assert message_of(judged("backup.velero", {**status, "warnings": 0}), "Succeeded") == ""
+
+
+KEPT = "volumes of claims that existed before keep their present data"
+
+
+def test_a_restore_over_a_living_application_says_that_its_volumes_keep_their_data_OPS_7() -> None:
+    """Velero fills only volumes of claims that it creates, whatever the policy is for objects that exist."""
+    whole = {"phase": "Completed", "progress": {"itemsRestored": 3}}
+
+    assert KEPT in message_of(judged("restore.velero", {**whole, "warnings": 2}), "Succeeded")
+    assert KEPT in message_of(judged("restore.velero", whole, spec={"existingResourcePolicy": "update"}), "Succeeded")
+    assert KEPT not in message_of(judged("restore.velero", whole, spec={"existingResourcePolicy": "none"}), "Succeeded")
+
+
+def test_a_backup_with_warnings_says_that_it_may_not_be_whole_OPS_7() -> None:
+    """Velero completes a backup that leaves out a volume which it cannot read, and only counts a warning."""
+    status = {"phase": "Completed", "progress": {"itemsBackedUp": 3}, "warnings": 2}
+
+    told = message_of(judged("backup.velero", status), "Succeeded")
+    assert told.startswith("2 warnings: a volume or an object may be missing from it")
+    assert "velero backup logs" in told
 
 
 def test_a_restore_of_something_and_a_backup_of_nothing_are_plain_successes() -> None:

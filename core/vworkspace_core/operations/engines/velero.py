@@ -334,30 +334,49 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
         row = NOTHING_RESTORED
     ended = row.progress is not _RUNNING
     partial = row.phase == "PartiallyFailed" or row is NOTHING_RESTORED
+    message = _message(row, ref, live)
     return EngineStatus(
         row.progress,
         row.reason,
-        _message(row, status),
+        message,
         _outputs(ref, status, ended),
         LogsRef(ref.kind.kind, ref.name, ref.namespace or ""),
-        degraded=_message(row, status) if partial and row.progress is _SUCCEEDED else "",
+        degraded=message if partial and row.progress is _SUCCEEDED else "",
     )
 
 
-def _message(row: Row, status: Mapping[str, Any]) -> str:
-    """Return the message for the status of a Backup or Restore whose phase has the row `row`.
+def _message(row: Row, ref: ObjectRef, live: Manifest) -> str:
+    """Return the message for the Backup or Restore `live`, whose reference is `ref` and whose phase has the row `row`.
 
-    Errors are only counted in it, since Velero keeps their texts in object storage.
+    Errors and warnings are only counted in it, since Velero keeps their texts in object storage.
     """
+    status = live.get("status") or {}
     texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":
         texts.insert(0, f"{status.get('errors', 0)} errors, {status.get('warnings', 0)} warnings")
-    if row.reason == "VeleroRestoreCompleted" and row is not NOTHING_RESTORED and (count := status.get("warnings")):
+    if row.phase == "Completed":
+        texts += _left_out(ref, live, status.get("warnings"))
+    return "; ".join(texts) or row.meaning
+
+
+def _left_out(ref: ObjectRef, live: Manifest, warnings: Any) -> Iterator[str]:
+    """Yield what the Backup or Restore `live`, which Velero has completed, may have left out.
+
+    `warnings` is the number of Velero's warnings.
+    """
+    if ref.kind == VELERO_BACKUP:
+        if warnings:
+            # Velero warns of a volume that it cannot read, and leaves it out (Velero 1.18: pkg/podvolume/backupper.go).
+            where = f"velero -n {ref.namespace} backup logs {ref.name}"
+            yield f"{warnings} warnings: a volume or an object may be missing from it, see `{where}`"
+        return
+    if warnings:
         # Velero warns of each object that it does not touch (Velero 1.18: pkg/restore/restore.go, restoreItem).
         why = "objects that exist and differ may not have been restored; existingResourcePolicy: update changes them"
-        texts.insert(0, f"{count} warnings: {why}")
-    return "; ".join(texts) or row.meaning
+        yield f"{warnings} warnings: {why}"
+    if warnings or get_path(live, "spec", "existingResourcePolicy") == "update":
+        yield "volumes of claims that existed before keep their present data: Velero fills only new claims"
 
 
 def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str, Any]:
