@@ -284,6 +284,35 @@ def test_a_snapshot_that_is_not_there_is_refused_or_waited_for_OPS_10() -> None:
     assert unserved.message.startswith("not installed in this cluster: volumesnapshots.snapshot.storage.k8s.io. To fix")
 
 
+@pytest.mark.parametrize(
+    ("size", "status", "refused"),
+    [
+        ("1Gi", {"restoreSize": "10Gi"}, True),
+        ("10Gi", {"restoreSize": "10Gi"}, False),
+        ("10240Mi", {"restoreSize": "10Gi"}, False),
+        ("10G", {"restoreSize": "10Gi"}, True),
+        ("1Gi", {"restoreSize": "0"}, False),
+        ("1Gi", {"restoreSize": 3}, False),
+        ("1Gi", {}, False),
+        ("1Gi", None, False),
+    ],
+)
+def test_a_claim_too_small_for_its_snapshot_is_refused_at_once_OPS_10(size: str, status: Any, refused: bool) -> None:
+    """Its volume would never be made, and the run would end half an hour later without a reason."""
+    one, seen = operation("restore.snapshot", parameters={"snapshotName": "s-1", "size": size}), observed()
+    target, template = target_of(one, seen.objects), CONTEXT.templates.find("Restore", "snapshot")
+    assert target is not None
+    assert template is not None
+    snapshot = {**VOLUME_SNAPSHOT.manifest("s-1", NS), "status": status}
+    context = EngineContext(CONTEXT.settings, template, {ObjectRef(VOLUME_SNAPSHOT, NS, "s-1"): snapshot})
+
+    refusal = ENGINES["snapshot"].check(one, target, context)
+    assert (refusal is not None) == refused
+    if refusal is not None:
+        message = f"spec.parameters.size: must be at least 10Gi, the size of VolumeSnapshot s-1, not {size}"
+        assert (refusal.reason, refusal.message, refusal.blocks) == ("ValidationFailed", message, False)
+
+
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 

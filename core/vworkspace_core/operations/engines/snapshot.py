@@ -8,6 +8,7 @@ failed run. A snapshot counts as ready only if the VolumeSnapshotContent that it
 from collections.abc import Mapping
 from typing import Any, Final
 
+from purekube.apimachinery.formats import parse_quantity
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.problems import Problem
 from purekube.apimachinery.resources import (
@@ -122,13 +123,28 @@ def _snapshot(operation: Operation) -> ObjectRef:
 
 
 def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
-    if is_backup(operation) or _snapshot(operation) in context.objects:
+    if is_backup(operation):
         return None
+    if (snapshot := context.objects.get(_snapshot(operation))) is not None:
+        return _too_small(operation, snapshot)
     if VOLUME_SNAPSHOT in context.missing_kinds:
         return EngineRefusal(
             Reason.DEPENDENCY_MISSING, not_installed([VOLUME_SNAPSHOT.crd_name], _CONTROLLER.install), blocks=True
         )
     problem = Problem("spec.parameters.snapshotName", "there is no VolumeSnapshot of that name in this namespace")
+    return EngineRefusal(Reason.VALIDATION_FAILED, str(problem))
+
+
+def _too_small(operation: Operation, snapshot: Manifest) -> EngineRefusal | None:
+    """Refuse a claim that is smaller than its snapshot: CSI drivers never make a volume for it."""
+    size, least = parameters_of(operation)["size"], get_path(snapshot, "status", "restoreSize")
+    bytes_of, needed = parse_quantity(size), parse_quantity(least) if isinstance(least, str) else None
+    if bytes_of is None or needed is None or bytes_of >= needed:
+        return None
+    name = metadata(snapshot).get("name")
+    problem = Problem(
+        "spec.parameters.size", f"must be at least {least}, the size of VolumeSnapshot {name}, not {size}"
+    )
     return EngineRefusal(Reason.VALIDATION_FAILED, str(problem))
 
 
