@@ -153,6 +153,31 @@ def test_only_backups_of_this_application_are_taken_OPS_7(change: dict[str, str]
         assert f"not one of application {TARGET.name} in namespace {NS}" in told(found)
 
 
+FAILED, WAITS = "ValidationFailed", "ConflictingOperation"
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason"),
+    [
+        *((phase, "") for phase in ("Completed", "PartiallyFailed", "", None, "OfALaterVersion")),
+        *((phase, WAITS) for phase in ("New", "InProgress", "WaitingForPluginOperations", "Finalizing", "Queued")),
+        *((phase, FAILED) for phase in ("Failed", "FailedValidation", "Deleting")),
+    ],
+)
+def test_a_backup_that_is_not_whole_is_waited_for_or_refused_OPS_7(phase: str | None, reason: str) -> None:
+    """Otherwise the approval would be used up by a restore that fails in the middle."""
+    backup = {ref: {**body, "status": {"phase": phase}} for ref, body in of_backup(target_labels()).items()}
+
+    found = began("restore.velero", {"backupName": "b-1"}, *backup.items())
+
+    if not reason:
+        assert isinstance(found, Start)
+        return
+    assert isinstance(found, UnmetPrecondition)
+    assert (found.reason, found.accepted) == (reason, reason == WAITS)
+    assert found.message.endswith(f": its phase is {phase}")
+
+
 def test_a_backup_of_before_with_more_namespaces_is_one_of_this_uid_or_of_nobody() -> None:
     both = {"includedNamespaces": [NS, OTHER]}
     old = target_labels(**{"app.vworkspace.io/instance-uid": "another"})

@@ -170,11 +170,9 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
     problems = _backup_problems if is_backup(operation) else _restore_problems
     parameters = parameters_of(operation)
     all_problems = [*_namespace_problems(parameters, target, context.objects), *problems(operation, target, context)]
-    return (
-        EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(all_problems))))
-        if all_problems
-        else None
-    )
+    if all_problems:
+        return EngineRefusal(Reason.VALIDATION_FAILED, "; ".join(map(str, dict.fromkeys(all_problems))))
+    return None if is_backup(operation) else _under_way(operation, context)
 
 
 def _namespace_problems(given: Mapping[str, Any], target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
@@ -231,8 +229,28 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
         meta = target.metadata
         message = f"the Backup {name} is not one of application {meta.name} in namespace {meta.namespace}"
         yield Problem(f"{_PATH}.backupName", message)
+    elif (row := _row_of(backup)).progress is _FAILED or row.phase == "Deleting":
+        yield Problem(f"{_PATH}.backupName", f"the Backup {name} cannot be restored: its phase is {row.phase}")
     else:
         yield from _source_problems(parameters_of(operation), backup, target)
+
+
+def _row_of(backup: Manifest) -> Row:
+    """Return the row of the engine's table for the Backup's phase; that of Completed for none and an unknown one."""
+    return row_of(BACKUP, get_path(backup, "status", "phase") or "Completed", unknown="Completed")
+
+
+def _under_way(operation: Operation, context: EngineContext) -> EngineRefusal | None:
+    """Return a refusal while the Backup to restore is not complete.
+
+    Velero restores any Backup. What it lacks would fail in the middle, after the approval was used up.
+    """
+    name = parameters_of(operation)["backupName"]
+    backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
+    if backup is None or (row := _row_of(backup)).progress is not _RUNNING:
+        return None
+    message = f"the Backup {name} is not complete yet: its phase is {row.phase}"
+    return EngineRefusal(Reason.CONFLICTING_OPERATION, message, blocks=True)
 
 
 def _is_of(backup: Manifest, target: ApplicationInstance) -> bool:
@@ -418,7 +436,7 @@ ENGINE: Final = Engine(
                 storageLocation=with_description("The BackupStorageLocation; Velero's default unless given.", NAME),
                 snapshotClassName=with_description("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
                 includeNamespaces=with_description(
-                    "Namespaces to back up instead of the target's; each other one has to be gated and to agree, by its"
+                    "Namespaces to back up instead of the target's; each other has to be gated and to agree, by its"
                     " annotation `ops.vworkspace.io/velero-peers`.",
                     {**list_schema(LABEL), "minItems": 1},
                 ),
