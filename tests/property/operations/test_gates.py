@@ -187,7 +187,8 @@ def test_a_deadline_is_at_its_second_whenever_one_looks_OPS_12(of: str, timeout:
     one = attrs.evolve(one, status=attrs.evolve(one.status, started_at="2026-06-01T12:00:00Z"))
     live = {**made.manifest, "metadata": {**made.manifest["metadata"], "uid": "uid-1", "resourceVersion": "7"}}
     seen = observed(of, objects={made.ref: live})
-    limit = timeout or CONTEXT.engines[one.spec.engine].timeout_seconds
+    engine = CONTEXT.engines[one.spec.engine]
+    limit = timeout or max(engine.timeout_seconds, engine.needs_seconds(one, seen.objects))
     elapsed = data.draw(st.sampled_from([0, limit - 1, limit - 0.001, limit, limit + 1]) | st.integers(0, 2 * limit))
 
     decision = reconcile_operation(one, seen, at(elapsed))

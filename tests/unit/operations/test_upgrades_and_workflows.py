@@ -13,6 +13,7 @@ from tests.support.operation_worlds import (
     OP_UID,
     TARGET,
     as_created,
+    at,
     observed,
     operation,
     started,
@@ -25,6 +26,7 @@ from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.operations.contract import EngineContext, EngineRefusal, EngineStatus, Listing, Progress
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
+from vworkspace_core.operations.reconcile import reconcile_operation
 
 RUNNING, SUCCEEDED, FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 HELM, FLOW = ENGINES["helm"], ENGINES["workflow"]
@@ -329,6 +331,28 @@ def test_a_workflow_is_made_with_its_target_and_its_deadline_OPS_8() -> None:
         "activeDeadlineSeconds": FLOW.timeout_seconds,
     }
     assert made_of()["arguments"] == {"parameters": own}
+
+
+@pytest.mark.parametrize(
+    ("own", "at_work", "seconds"),
+    [(None, 14_400, 14_460), (900, 900, 900), (None, 10**18, 31_536_000), (None, "x", 14_400)],
+)
+def test_argo_ends_a_workflow_that_takes_too_long_before_the_operator_removes_it_OPS_12(
+    own: int | None, at_work: Any, seconds: int
+) -> None:
+    """Only Argo runs its exit handlers, such as the end of a maintenance, and it keeps the logs."""
+    one, made = started("migration.workflow", **({} if own is None else {"timeoutSeconds": own}))
+    assert made is not None
+    live = as_created(made)
+    assert live["spec"]["activeDeadlineSeconds"] == (own or 14_400)
+    live["spec"]["activeDeadlineSeconds"] = at_work
+    seen = observed("migration.workflow", objects={made.ref: live})
+
+    # It has run for half a minute.
+    early, late = (reconcile_operation(one, seen, at(moment)) for moment in (seconds - 31.0, seconds - 30.0))
+
+    assert early.deletes == ()
+    assert [delete.ref for delete in late.deletes] == [made.ref]
 
 
 def test_a_workflow_that_is_gone_ended_as_its_events_say_OPS_8() -> None:
