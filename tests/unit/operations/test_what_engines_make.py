@@ -201,6 +201,7 @@ def content(uid: str | None) -> dict[ObjectRef, Any]:
     return {CONTENT: {**VOLUME_SNAPSHOT_CONTENT.manifest("c"), "spec": {"volumeSnapshotRef": reference}}}
 
 
+CLAIM_WAITS = "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim"
 ONE_WAY = "VolumeSnapshotNotBound", "the content that it names does not point back at it"
 PENDING = "VolumeSnapshotPending", "not yet bound to a content"
 
@@ -249,16 +250,50 @@ def test_a_snapshot_is_ready_where_its_content_points_back_OPS_10(
     [
         ("Bound", SUCCEEDED, ("ClaimBound", "")),
         ("Lost", FAILED, ("ClaimLost", "the volume behind the claim is gone")),
-        ("Pending", RUNNING,
-         ("ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim")),
-        (None, RUNNING,
-         ("ClaimPending", "no volume yet; with WaitForFirstConsumer it takes a pod that uses the claim")),
+        ("Pending", RUNNING, ("ClaimPending", CLAIM_WAITS)),
+        (None, RUNNING, ("ClaimPending", CLAIM_WAITS)),
     ],
 )  # fmt: skip
 def test_a_restored_claim_is_read_by_its_phase_OPS_10(phase: Any, progress: Progress, told: tuple[str, str]) -> None:
     assert judged("restore.snapshot", {"phase": phase}) == EngineStatus(
-        progress, *told, {"pvcName": name_in("restore.snapshot")}
+        progress, *told, {"pvcName": name_in("restore.snapshot")}, requeue_after=30.0 if progress is RUNNING else None
     )
+
+
+TOO_SMALL = "requested volume size is less than the size for the source snapshot"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "told"),
+    [
+        ("ProvisioningFailed", TOO_SMALL, f"no volume yet: ProvisioningFailed: {TOO_SMALL}"),
+        ("FailedBinding", "no storage class is set", "no volume yet: FailedBinding: no storage class is set"),
+        ("WaitForFirstConsumer", "waiting", "no volume yet: WaitForFirstConsumer: waiting"),
+        ("Provisioning", "External provisioner is provisioning", CLAIM_WAITS),
+    ],
+)
+def test_a_restored_claim_without_a_volume_says_why_OPS_10(reason: str, message: str, told: str) -> None:
+    """Only Events say it, and the deadline would end the run without a reason."""
+    older = refused_pod("of before", name="a", reason="ProvisioningFailed", lastTimestamp="2026-06-01T11:59:00Z")
+    beside = refused_pod(message, reason=reason, lastTimestamp="2026-06-01T12:00:00Z")
+    events = beside if told == CLAIM_WAITS else {**older, **beside}
+
+    assert judged("restore.snapshot", {"phase": "Pending"}, events).message == told
+    assert judged("restore.snapshot", {"phase": "Bound"}, events).message == ""
+
+
+def test_the_events_of_a_claim_are_asked_for_until_it_has_a_volume_OPS_10() -> None:
+    one, made = started("restore.snapshot")
+    assert made is not None
+    engine, live = ENGINES["snapshot"], as_created(made)
+    about = Listing(CORE_EVENT, NS, field_selector="involvedObject.uid=uid-1", limit=50)
+
+    assert engine.diagnostics(one, {made.ref: {**live, "status": {"phase": "Pending"}}}) == (about,)
+    assert engine.diagnostics(one, {made.ref: {**live, "status": {"phase": "Bound"}}}) == ()
+    assert engine.diagnostics(one, {}) == ()
+    backup, snapshot = started("backup.snapshot")
+    assert snapshot is not None
+    assert engine.diagnostics(backup, {snapshot.ref: as_created(snapshot)}) == ()
 
 
 def test_a_snapshot_that_is_not_there_is_refused_or_waited_for_OPS_10() -> None:

@@ -115,10 +115,10 @@ def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
     trouble = next(_pod_troubles(live, objects), None)
     if trouble is not None or get_path(live, "status", "active"):
         return trouble
-    events = [event for event in _events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
+    events = [event for event in events_of(str(metadata(live).get("uid", "")), objects) if _reason(event) == _CREATION]
     if not events:
         return None
-    text = str(max(events, key=_moment).get("message") or "")
+    text = str(max(events, key=time_of_event).get("message") or "")
     return next((row for pattern, row in _BY_TEXT if pattern.search(text)), _REFUSED), text
 
 
@@ -143,7 +143,8 @@ def _of_pod(name: str, status: Mapping[str, Any]) -> Iterator[tuple[Row, str]]:
             yield _PLACE, f"pod {name}: {get_path(condition, 'message') or _PLACE.meaning}"
 
 
-def _events_of(uid: str, objects: Objects) -> list[Manifest]:
+def events_of(uid: str, objects: Objects) -> list[Manifest]:
+    """Return the Events in `objects` about the object with `uid`; none for an empty uid."""
     events = (live for ref, live in objects.items() if ref.kind == CORE_EVENT)
     return [event for event in events if uid and get_path(event, "involvedObject", "uid") == uid]
 
@@ -152,7 +153,8 @@ def _reason(event: Manifest) -> str:
     return str(event.get("reason") or "")
 
 
-def _moment(event: Manifest) -> tuple[str, str]:
+def time_of_event(event: Manifest) -> tuple[str, str]:
+    """Return the key by which Events are sorted: the time of the last occurrence, then the name."""
     # An Event of events.k8s.io/v1 has eventTime and series, one of client-go's older recorder lastTimestamp; an absent
     # time comes as null.
     times = (get_path(event, "series", "lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
@@ -169,10 +171,10 @@ def end_from_events(
     Jobs.
     """
     known = operation.status.engine_ref
-    ended = [event for event in _events_of(known.uid, objects) if _reason(event) in ends] if known is not None else []
+    ended = [event for event in events_of(known.uid, objects) if _reason(event) in ends] if known is not None else []
     if known is None or not ended:
         return None
-    last = max(ended, key=_moment)
+    last = max(ended, key=time_of_event)
     progress, reason = ends[_reason(last)]
     message = (
         f"{known.kind} {known.name} was removed before its end was seen; its Event says"

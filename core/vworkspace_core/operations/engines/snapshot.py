@@ -32,6 +32,7 @@ from vworkspace_core.operations.contract import (
     EngineRefusal,
     EngineStatus,
     EngineTemplate,
+    Listing,
     Objects,
     Progress,
     Row,
@@ -40,6 +41,7 @@ from vworkspace_core.operations.contract import (
     phase_row,
     row_of,
 )
+from vworkspace_core.operations.engines.job_pods import EVENTS_ACCESS, events_of, listings, time_of_event
 from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
 from vworkspace_core.operations.parameter_schemas import ACCESS_MODES, NAME, QUANTITY, record, with_description
 from vworkspace_core.operations.settings import OperationSettings
@@ -102,6 +104,11 @@ CLAIM: Final = (
     ),
 )
 
+
+_OBSTACLES: Final = frozenset({"ProvisioningFailed", "FailedBinding", "WaitForFirstConsumer"})
+"""The reasons of Events that say why a claim has no volume, by its CSI driver and by kube-controller-manager."""
+_LOOK_AGAIN_SECONDS: Final = 30.0
+"""The seconds until the next pass while a claim has no volume, since no watch reports its Events."""
 
 _CONTROLLER: Final = EngineController(
     "snapshot-controller",
@@ -192,9 +199,8 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     if engine_object is None:
         return EngineStatus(_RUNNING, "SnapshotObjectMissing")
     ref, live = engine_object
-    status = live.get("status") or {}
     if ref.kind != VOLUME_SNAPSHOT:
-        return _claim_status(ref, status)
+        return _claim_status(ref, live, objects)
     content = next((objects.get(content_ref) for content_ref in _extra_reads(operation, objects)), None)
     return _snapshot_status(ref, live, content)
 
@@ -223,9 +229,35 @@ def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest |
     return _IN_PROGRESS if named else _PENDING
 
 
-def _claim_status(ref: ObjectRef, status: Mapping[str, Any]) -> EngineStatus:
-    row = row_of(CLAIM, status.get("phase"), unknown="")
-    return EngineStatus(row.progress, row.reason, row.meaning, {"pvcName": ref.name})
+def _claim_status(ref: ObjectRef, live: Manifest, objects: Objects) -> EngineStatus:
+    row = row_of(CLAIM, get_path(live, "status", "phase"), unknown="")
+    waits = row is CLAIM[-1]
+    message = (_obstacle(str(metadata(live).get("uid", "")), objects) if waits else "") or row.meaning
+    again = _LOOK_AGAIN_SECONDS if waits else None
+    return EngineStatus(row.progress, row.reason, message, {"pvcName": ref.name}, requeue_after=again)
+
+
+def _obstacle(uid: str, objects: Objects) -> str:
+    """Return why the claim with `uid` has no volume, as the last Event about it says. The claim's status has no reason.
+
+    The text is empty if no Event says why.
+    """
+    events = [event for event in events_of(uid, objects) if event.get("reason") in _OBSTACLES]
+    if not events:
+        return ""
+    last = max(events, key=time_of_event)
+    return f"no volume yet: {last.get('reason')}: {last.get('message') or ''}"
+
+
+def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
+    """Return the request to list the Events of a claim that has no volume yet; empty for anything else."""
+    engine_object = own_object(operation, objects)
+    if engine_object is None or engine_object[0].kind != PERSISTENT_VOLUME_CLAIM:
+        return ()
+    ref, live = engine_object
+    uid = metadata(live).get("uid")
+    waits = row_of(CLAIM, get_path(live, "status", "phase"), unknown="") is CLAIM[-1]
+    return listings(ref.namespace or "", str(uid), pods=False) if waits and uid else ()
 
 
 ENGINE: Final = Engine(
@@ -238,6 +270,8 @@ ENGINE: Final = Engine(
     check=_check,
     looks_up=_looks_up,
     extra_reads=_extra_reads,
+    diagnostics=_diagnostics,
+    tenant_access=(EVENTS_ACCESS,),
     templates=(
         EngineTemplate(
             OperationType.BACKUP,
