@@ -116,6 +116,14 @@ class EventSender:
         """
         self._reported[ref] = _Reported(str(metadata(live).get("uid", "")), reported_conditions(live), phase_in(live))
 
+    def tell(self, ref: ObjectRef) -> None:
+        """Queue an event for each present condition of the object, because a status with them was not delivered."""
+        where = (ref.kind.kind, ref.namespace, ref.name)
+        for live in self._objects():
+            meta = metadata(live)
+            if (live.get("kind"), meta.get("namespace"), meta.get("name")) == where:
+                self.put(condition_events({}, live, self._clock.now()))
+
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Queue events. If the queue is full, the oldest events are dropped, and a snapshot replaces them later.
 

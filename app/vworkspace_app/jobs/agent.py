@@ -303,7 +303,7 @@ class Agent:
             case m.PostResult():
                 self._deliver(self._urgent, self._result(effect), effect)
             case m.PostStatus():
-                self._deliver(self._statuses, status(self._control, effect), effect)
+                self._deliver(self._statuses, self._status(effect), effect)
             case _:
                 self._executor.start(effect, self._decision(effect))
 
@@ -329,6 +329,17 @@ class Agent:
         `request` is the id of the rotation request.
         """
         self._events.credential_rotated(self._state.scope.cluster_id, request)
+
+    def _status(self, effect: m.PostStatus) -> Delivery:
+        job = self._state.jobs.get(effect.job_id)
+        ref = None if job is None else job.ref
+
+        def untold() -> None:
+            # A later change would be reported by events, but an Operation that has ended does not change.
+            if ref is not None and not has_open_job(self._state, ref):
+                self._events.tell(ref)
+
+        return status(self._control, effect, untold)
 
     def _result(self, effect: m.PostResult) -> Delivery:
         job_id, body = effect.job_id, effect.body

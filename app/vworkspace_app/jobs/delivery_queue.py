@@ -37,13 +37,14 @@ class Delivery:
 
     `send` sends the request, and `key` identifies it in the queue. `final` lists the errors after which the request is
     not repeated. `answered` is called with None after success, or with such an error. After any other error, `lost` is
-    called and the request is repeated.
+    called and the request is repeated. `dropped` is called if the delivery is dropped before it has succeeded.
     """
 
     key: str
     send: Callable[[], Awaitable[None]] = attrs.field(repr=False)
     answered: Callable[[OperatorError | None], None] = attrs.field(repr=False)
     lost: Callable[[OperatorError], None] = attrs.field(default=lambda _: None, repr=False)
+    dropped: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     final: tuple[type[OperatorError], ...] = attrs.field(kw_only=True)
     decision: JobDecision | None = attrs.field(default=None, kw_only=True)
     """The decision that the request follows, for observers."""
@@ -94,9 +95,11 @@ class DeliveryQueue:
 
     def drop(self, key: str) -> None:
         """Remove the delivery with this `key` from the queue. If it is being sent now, it is not repeated."""
-        self._waiting.pop(key, None)
+        waiting = self._waiting.pop(key, None)
         if key in self._in_flight:
             self._dropped.add(key)
+        if waiting is not None:
+            waiting.delivery.dropped()
         self._signal_end()
 
     def retry_now(self) -> None:
@@ -198,7 +201,9 @@ class DeliveryQueue:
         now = self._clock.monotonic()
         waiting.pace, own = waiting.pace.failed(error, self._random())
         waiting.not_before = now + own
-        if waiting.delivery.key not in self._dropped:
+        if waiting.delivery.key in self._dropped:
+            waiting.delivery.dropped()
+        else:
             # Unless a newer delivery of the key has come meanwhile, which replaces this one.
             self._waiting.setdefault(waiting.delivery.key, waiting)
         if self.outage_hold.is_held:
@@ -276,19 +281,21 @@ def result(control: ControlPlane, effect: m.PostResult, accepted: Callable[[], N
     return Delivery(f"result/{job_id}", lambda: control.result(job_id, body), answered, final=(NotFound,))
 
 
-def status(control: ControlPlane, effect: m.PostStatus) -> Delivery:
+def status(control: ControlPlane, effect: m.PostStatus, untold: Callable[[], None]) -> Delivery:
     """Return the delivery of a job's status. While it waits in the queue, a newer status of the job replaces it.
 
     It is not repeated after a refusal: the job may have ended meanwhile, and a retry would get the same answer.
+    `untold` is called if the control plane did not take the status, and will not get it any more.
     """
     job_id, body = effect.job_id, effect.body
 
     def answered(error: OperatorError | None) -> None:
         if error is not None:
             log.debug("a status came too late or was refused", job_id=job_id, error=error.message)
+            untold()
 
     final = (NotFound, Invalid, JobClosed, Permanent)
-    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered, final=final)
+    return Delivery(status_key(job_id), lambda: control.status(job_id, body), answered, dropped=untold, final=final)
 
 
 def status_key(job_id: str) -> str:

@@ -178,6 +178,30 @@ def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
     simulate(body)
 
 
+PARTIAL = condition("Degraded", "True", "PartialFailure")
+
+
+@pytest.mark.parametrize("fault", [500, 409, None])
+def test_what_no_status_told_before_the_result_is_told_by_events_PULL_6(fault: int | None) -> None:
+    """Otherwise a backup in part is `succeeded`, and the control plane never learns that it is Degraded."""
+
+    async def body(site: Site) -> None:
+        job = site.enqueue()
+        await anyio.sleep(2)
+        if fault is not None:
+            site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=fault, times=2))
+        await site.report(READY, PARTIAL)
+        await anyio.sleep(60)
+
+        assert outcome(job) == "succeeded"
+        by_status = [told["type"] for told in job.statuses[-1]["conditions"]] if job.statuses else []
+        by_event = [told["type"] for event in site.events("ConditionTransition") for told in event["conditions"]]
+        assert ("Degraded" in by_status) == (fault is None)
+        assert sorted(by_event) == ([] if fault is None else ["Degraded", "Ready"]), "once, by the one or the other"
+
+    simulate(body)
+
+
 def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> None:
     async def body(site: Site) -> None:
         jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
@@ -537,6 +561,24 @@ def test_a_status_that_is_refused_after_the_result_is_not_repeated(refused: int)
         await anyio.sleep(3600)
         assert outcome(job) == "succeeded"
         assert len(site.asked(AgentCall.STATUS)) <= 2, "nobody needs it any more"
+
+    def slow(site: Site) -> None:
+        site.agent = site.new_agent(control=SlowStatuses(site.control))
+
+    simulate(body, slow)
+
+
+def test_what_a_status_in_flight_failed_to_tell_is_told_by_events_PULL_6() -> None:
+    async def body(site: Site) -> None:
+        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=500, times=10**6))
+        job = site.enqueue()
+        await anyio.sleep(2)
+        await site.report(READY, PARTIAL)
+        await anyio.sleep(60)
+
+        assert outcome(job) == "succeeded"
+        by_event = [told["type"] for event in site.events("ConditionTransition") for told in event["conditions"]]
+        assert sorted(by_event) == ["Degraded", "Ready"]
 
     def slow(site: Site) -> None:
         site.agent = site.new_agent(control=SlowStatuses(site.control))
