@@ -278,7 +278,13 @@ def test_a_hook_that_forbids_another_try_gets_none_OPS_8() -> None:
 
 def test_no_second_pod_of_a_hook_begins_before_the_first_has_ended_OPS_8() -> None:
     """By default a pod is replaced when its eviction begins, and two would migrate the same database."""
-    assert _made(start(recorded(hook()))).objects[0].manifest["spec"]["podReplacementPolicy"] == "Failed"
+    for spec, policy in (
+        (HOOK_SPEC, "Failed"),
+        ({"template": HOOK_TEMPLATE}, "Failed"),
+        (spec_with(backoffLimit=0), None),
+    ):
+        made = _made(start(recorded(hook(spec)))).objects[0].manifest["spec"]
+        assert made.get("podReplacementPolicy") == policy, "the default of backoffLimit is 6"
 
 
 # --- what its pods may be ---------------------------------------------------------------------------------------------

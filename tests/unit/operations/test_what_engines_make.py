@@ -515,6 +515,7 @@ def test_a_job_ends_by_its_own_deadline_before_the_operation_does_OPS_12() -> No
 
 def test_a_command_is_not_begun_again_while_its_evicted_pod_still_runs_OPS_8() -> None:
     assert desired("runCommand.job", {"image": "x", "backoffLimit": 3})["podReplacementPolicy"] == "Failed"
+    assert "podReplacementPolicy" not in desired("runCommand.job", {"image": "x"}), "unknown before Kubernetes 1.28"
 
 
 def container(**parameters: Any) -> dict[str, Any]:

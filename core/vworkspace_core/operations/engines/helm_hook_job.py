@@ -41,10 +41,10 @@ from vworkspace_core.operations.contract import (
 from vworkspace_core.operations.engines.job import (
     JOB_TERMINAL_REASONS,
     KEPT_SECONDS,
-    ONE_AT_A_TIME,
     TABLE,
     job_diagnostics,
     observe_job,
+    one_at_a_time,
 )
 from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, end_from_events, remedy_of_pods
 from vworkspace_core.operations.identity import engine_manifest, is_ready, own_object, parameters_of, target_of
@@ -366,7 +366,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     fields = (*_KEPT_FIELDS, *(_UNRESTRICTED_FIELDS if context.template.allow_unrestricted_hooks else ()))
     manifest["spec"] = {
         **{field: hook[field] for field in fields if field in hook},
-        "podReplacementPolicy": ONE_AT_A_TIME,
+        **one_at_a_time(hook.get("backoffLimit")),
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": meta, "spec": _pod(template["spec"], context)},
     }

@@ -50,11 +50,6 @@ from vworkspace_core.operations.settings import RUNNER
 DEFAULT_REQUESTS: Final = {"cpu": "50m", "memory": "64Mi"}
 DEFAULT_LIMITS: Final = {"cpu": "1", "memory": "512Mi"}
 
-ONE_AT_A_TIME: Final = "Failed"
-"""The policy by which a pod is replaced once it has ended. By default it is replaced as soon as its eviction begins, so
-that two pods do the same work at once.
-"""
-
 KEPT_SECONDS: Final = 86_400
 """The seconds for which a finished Job is kept, so that its logs can be read."""
 
@@ -121,7 +116,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     spec: dict[str, Any] = {
         # The API's default of 6 would run a command again that may have done half of its work.
         "backoffLimit": parameters.get("backoffLimit", 0),
-        "podReplacementPolicy": ONE_AT_A_TIME,
+        **one_at_a_time(parameters.get("backoffLimit", 0)),
         # The controller deletes pods and logs with the Job, so its end may be missed (end_from_events).
         "ttlSecondsAfterFinished": KEPT_SECONDS,
         "template": {"metadata": {"labels": dict(manifest["metadata"]["labels"])}, "spec": _pod(parameters)},
@@ -129,6 +124,15 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     if "timeoutSeconds" in parameters:
         spec["activeDeadlineSeconds"] = parameters["timeoutSeconds"]
     return (EngineObject(JOB, {**manifest, "spec": spec}),)
+
+
+def one_at_a_time(backoff_limit: Any) -> dict[str, str]:
+    """Return the field of a Job's spec by which a pod is replaced only once it has ended.
+
+    By default it is replaced as soon as its eviction begins, so that two pods do the same work at once. A Job whose
+    `backoff_limit` is 0 replaces none, and servers before Kubernetes 1.28 do not know the field: it is left out then.
+    """
+    return {} if backoff_limit == 0 else {"podReplacementPolicy": "Failed"}
 
 
 def _pod(given: Mapping[str, Any]) -> dict[str, Any]:
