@@ -16,7 +16,7 @@ from purekube.apimachinery.names import bounded_name
 from vworkspace_core.api.admission import check_operation
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
-from vworkspace_core.api.labels import ALLOWED_TYPES, capabilities, cluster_id_of, is_managed, type_is_allowed
+from vworkspace_core.api.labels import ALLOWED_TYPES, CANCEL, capabilities, cluster_id_of, is_managed, type_is_allowed
 from vworkspace_core.api.managed_namespace import closed_namespace, wrong_cluster
 from vworkspace_core.api.operation import Operation
 from vworkspace_core.api.reasons import OperationReason as Reason
@@ -24,11 +24,12 @@ from vworkspace_core.api.remedies import (
     approval_remedy,
     approve_command,
     capability_command,
+    merge_command,
     not_installed,
     velero_is_elsewhere,
 )
 from vworkspace_core.operations.approvals import Flaw, Redemption
-from vworkspace_core.operations.conflicts import first_ahead, first_to_postpone
+from vworkspace_core.operations.conflicts import first_ahead, first_to_postpone, is_running
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineContext, EngineObject, EngineRefusal
 from vworkspace_core.operations.identity import is_ready, name_taken, target_of, why_not_ready
@@ -211,7 +212,20 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
     if ahead is None:
         return None
     message = f"waits for Operation {ahead.metadata.name} ({ahead.spec.type}, {ahead.status.phase or 'Pending'})"
-    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, message)
+    return UnmetPrecondition(Reason.CONFLICTING_OPERATION, message + _stuck_sync(case, ahead))
+
+
+def _stuck_sync(case: _Case, ahead: Operation) -> str:
+    """Return the end of the message for a wait behind a sync of the recurring Operation `ahead`; empty for any other.
+
+    No deadline ends a sync that fails.
+    """
+    engine = case.context.engine_of(ahead)
+    if engine is None or not engine.recurring(ahead) or not is_running(ahead):
+        return ""
+    ref = ObjectRef(OPERATION, ahead.metadata.namespace, ahead.metadata.name)
+    cancel = merge_command(ref, {"metadata": {"annotations": {CANCEL: "true"}}})
+    return f", whose sync has no deadline. If it fails again and again, cancel it: {cancel}"
 
 
 def _sync_may_begin(case: _Case) -> UnmetPrecondition | None:

@@ -516,6 +516,28 @@ def postponed(last: str = "2026-06-01T12:00:00Z") -> tuple[Cluster, ObjectRef, O
     return world, recurring, restore
 
 
+def test_a_restore_behind_a_sync_that_fails_for_ever_says_how_to_go_on_OPS_5() -> None:
+    """No deadline ends it: the restore would wait without a word for what broke together with the application."""
+    world, recurring = scheduled()
+    source, live = world.engine_object(recurring)
+    line = {"type": "Synchronizing", "message": "", "lastTransitionTime": "2026-06-01T12:00:00Z"}
+    syncing = {"conditions": [{**line, "status": "True", "reason": "SyncInProgress"}]}
+    world.write_status(source, {**syncing, "latestMoverStatus": {"result": "Failed", "logs": "no such bucket"}})
+    world.settle(recurring)
+    assert world.condition(recurring, "Running") == ("True", "VolSyncMoverFailed")
+    assert live["spec"]["trigger"] == {"schedule": NIGHTLY}
+
+    restore = world.submit("restore.volsync", "restore")
+    world.settle(restore)
+
+    blocked = next(one for one in world.operation(restore).status.conditions if one.type == "Blocked")
+    assert blocked.reason == "ConflictingOperation"
+    told = "waits for Operation nightly (Backup, Running), whose sync has no deadline. If it fails again and again"
+    assert blocked.message.startswith(told)
+    assert "kubectl" in blocked.message
+    assert "ops.vworkspace.io/cancel" in blocked.message
+
+
 @pytest.mark.parametrize("end", ["succeeds", "is cancelled", "is deleted"])
 def test_no_scheduled_sync_begins_while_a_restore_of_the_claim_runs_OPS_5_OPS_10(end: str) -> None:
     """It would save what is half restored, and push the last good backup out of the repository."""
