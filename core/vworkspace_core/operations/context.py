@@ -67,7 +67,9 @@ class OperationContext:
         missing, engine = observed.missing_kinds, self.engines.get(template.engine)
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
             missing |= frozenset(engine.made_kinds)
-        return EngineContext(self.settings, template, observed.objects, missing, self.parse_yaml)
+        return EngineContext(
+            self.settings, template, observed.objects, missing, self.parse_yaml, siblings=observed.siblings
+        )
 
 
 def lookups(operation: Operation, context: OperationContext, target: Manifest | None) -> Iterator[ObjectRef]:

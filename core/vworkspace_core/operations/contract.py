@@ -177,7 +177,7 @@ class EngineContext:
     """The input of an engine's functions in addition to the Operation and its target.
 
     `parse_yaml` turns text into JSON-like data or raises ValueError; it is passed in because the core has no YAML
-    parser.
+    parser. `siblings` are other Operations on the same target, at least those that have not ended.
     """
 
     settings: OperationSettings
@@ -185,6 +185,7 @@ class EngineContext:
     objects: Objects = attrs.field(factory=dict)
     missing_kinds: frozenset[Kind] = frozenset()
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
+    siblings: tuple[Operation, ...] = ()
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:

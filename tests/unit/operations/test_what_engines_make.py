@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CORE_EVENT, POD, VOLUME_SNAPSHOT, VOLUME_SNAPSHOT_CONTENT
 from tests.support.operation_worlds import CONTEXT, NS, OP_UID, as_created, observed, operation, started
-from vworkspace_core.api.operation import LogsRef, Operation
+from vworkspace_core.api.operation import LogsRef, Operation, Phase
 from vworkspace_core.operations.contract import EngineContext, EngineRefusal, EngineStatus, Listing, Progress
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
@@ -171,6 +172,38 @@ def test_a_recurring_backup_of_an_empty_volume_says_so_OPS_10() -> None:
     found = judged("backup.volsync", status, parameters={**NEEDED, "schedule": "0 3 * * *"})
 
     assert found.last_run == "the last sync ended at t; the volume was empty, so that it made no snapshot"
+
+
+@pytest.mark.parametrize(
+    ("change", "phase", "refused"),
+    [
+        ({}, Phase.RUNNING, True),
+        ({"source": "data"}, Phase.RUNNING, False),
+        ({"repository": "another"}, Phase.RUNNING, False),
+        ({"schedule": None}, Phase.RUNNING, False),
+        ({}, Phase.SUCCEEDED, False),
+        ({}, None, False),
+    ],
+)
+def test_two_claims_are_not_backed_up_into_one_repository_OPS_10(
+    change: dict[str, str | None], phase: Phase | None, refused: bool
+) -> None:
+    """VolSync gives their snapshots one host and path: a restore would fill one claim with the data of the other."""
+    one = operation("backup.volsync", parameters=NEEDED)
+    given = {"source": "db", "repository": "restic", "schedule": "@daily", **change}
+    asked = {name: value for name, value in given.items() if value is not None}
+    other = operation("backup.volsync", name="nightly", uid="b", parameters=asked)
+    other = attrs.evolve(other, status=attrs.evolve(other.status, phase=phase))
+
+    found = start_or_unmet(one, observed("backup.volsync", siblings=(other,)), CONTEXT)
+
+    assert isinstance(found, UnmetPrecondition) == refused
+    if isinstance(found, UnmetPrecondition):
+        assert (found.reason, found.accepted) == ("ValidationFailed", False)
+        assert "Operation nightly backs up claim db into restic" in found.message
+    restore = operation("restore.volsync", parameters={"destination": "data", "repository": "restic"})
+    held = start_or_unmet(restore, observed("restore.volsync", siblings=(other,)), CONTEXT)
+    assert isinstance(held, Start) or held.reason == "ConflictingOperation"
 
 
 def test_a_recurring_backup_tells_its_last_run_and_has_no_end_OPS_10() -> None:

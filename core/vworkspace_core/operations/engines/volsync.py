@@ -16,7 +16,15 @@ from purekube.apimachinery.resources import REPLICATION_DESTINATION, REPLICATION
 from purekube.apimachinery.timestamps import time_or_none
 from vworkspace_core.api import labels
 from vworkspace_core.api.application_instance import ApplicationInstance
-from vworkspace_core.api.operation import BETWEEN_SYNCS, SYNC_POSTPONED, LogsRef, Operation, OperationType
+from vworkspace_core.api.operation import (
+    BETWEEN_SYNCS,
+    SYNC_POSTPONED,
+    EngineName,
+    LogsRef,
+    Operation,
+    OperationType,
+    Phase,
+)
 from vworkspace_core.api.reasons import OperationReason
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
@@ -293,15 +301,43 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], has_results: bool) -> di
 _DAYS: Final = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
 
 
-def _check(operation: Operation, _target: ApplicationInstance, _context: EngineContext) -> EngineRefusal | None:
-    """Refuse a schedule that matches no day. For VolSync its next sync is always due (statemachine/machine.go,
-    shouldSync), so syncs would follow each other without end, and each would push a good backup out of `retain`.
+def _check(operation: Operation, _target: ApplicationInstance, context: EngineContext) -> EngineRefusal | None:
+    message = _never_due(operation) or (_mixed_repository(operation, context) if is_backup(operation) else "")
+    return EngineRefusal(OperationReason.VALIDATION_FAILED, message) if message else None
+
+
+def _never_due(operation: Operation) -> str:
+    """Return why the schedule matches no day, or an empty text. For VolSync its next sync is always due
+    (statemachine/machine.go, shouldSync), so syncs would follow each other without end, and each would push a good
+    backup out of `retain`.
     """
     schedule = str(parameters_of(operation).get("schedule", "@daily"))
     if schedule.startswith("@") or _has_a_day(schedule):
-        return None
-    message = f"spec.parameters.schedule: {schedule!r} is never due: no such day exists, or a range is reversed"
-    return EngineRefusal(OperationReason.VALIDATION_FAILED, message)
+        return ""
+    return f"spec.parameters.schedule: {schedule!r} is never due: no such day exists, or a range is reversed"
+
+
+def _mixed_repository(operation: Operation, context: EngineContext) -> str:
+    """Return why another claim must not be backed up into the repository, or an empty text.
+
+    VolSync stores the snapshots of all claims under one host and path (VolSync 0.14: mover-restic/entry.sh). `retain`
+    would count them together, and a restore would take the newest of them, whatever its claim.
+    """
+    own = parameters_of(operation)
+    for other in context.siblings:
+        theirs = parameters_of(other)
+        known = other.spec.engine is EngineName.VOLSYNC and other.status.phase is Phase.RUNNING
+        if (
+            known
+            and _is_recurring(other)
+            and theirs.get("repository") == own["repository"]
+            and theirs.get("source") != own["source"]
+        ):
+            return (
+                f"spec.parameters.repository: Operation {other.metadata.name} backs up claim {theirs.get('source')}"
+                f" into {own['repository']}, and a restore would mix up the claims: each needs a repository of its own"
+            )
+    return ""
 
 
 def _has_a_day(schedule: str) -> bool:
