@@ -216,7 +216,7 @@ def _conflict(case: _Case) -> UnmetPrecondition | None:
 
 
 def _stuck_sync(case: _Case, ahead: Operation) -> str:
-    """Return the end of the message for a wait behind a sync of the recurring Operation `ahead`; empty for any other.
+    """Return the end of the message for a wait for a sync of the recurring Operation `ahead`; empty for any other.
 
     No deadline ends a sync that fails.
     """
