@@ -429,7 +429,7 @@ ENGINE: Final = Engine(
             record(
                 (),
                 retention=with_description(
-                    "How long Velero keeps the backup, such as `30d` or `720h`, at most `3650d`; Velero's own default"
+                    "How long Velero keeps the backup, such as `30d` or `720h`, at most `3650d`; Velero's default"
                     " unless given.",
                     DURATION,
                 ),
@@ -447,7 +447,7 @@ ENGINE: Final = Engine(
                     "Not these resources; the operator's own kinds are left out anyway.", list_schema(RESOURCE)
                 ),
                 snapshotVolumes=with_description(
-                    "Whether volumes are snapshotted; Velero's own default unless given.", {"type": "boolean"}
+                    "Whether volumes are snapshotted; Velero's default unless given.", {"type": "boolean"}
                 ),
             ),
             example={"retention": "30d", "storageLocation": "default", "snapshotVolumes": True},
