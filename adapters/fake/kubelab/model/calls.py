@@ -239,9 +239,15 @@ class ObjectPage:
         return [decode(raw) for raw in self.raws()]
 
     def raw(self) -> bytes:
-        """Return the whole list object as JSON."""
+        """Return the whole list object as JSON. Items of built-in kinds have no `kind` and no `apiVersion`."""
         head = encode({"kind": self.resource.list_kind, "apiVersion": self.resource.api_version})[:-1]
-        return b"".join((head, b',"metadata":', encode(self.metadata()), b',"items":[', b",".join(self.raws()), b"]}"))
+        # Go's typed lists set the type of the list only; the items of an unstructured list have their own (measured).
+        raws = self.raws() if self.resource.custom else [encode(_untyped(item)) for item in self.objects()]
+        return b"".join((head, b',"metadata":', encode(self.metadata()), b',"items":[', b",".join(raws), b"]}"))
+
+
+def _untyped(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in manifest.items() if key not in ("kind", "apiVersion")}
 
 
 def deleted_status(resource: ServedResource, name: str, uid: str) -> Reply:
