@@ -162,12 +162,12 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
         case "remove":
             return _remove(document, path)
         case "copy":
-            return _add(document, path, _get(document, _pointer(operation.get("from"))))
+            return _add(document, path, _got(document, _pointer(operation.get("from"))))
         case "move":
             source = _pointer(operation.get("from"))
             return _add(_remove(document, source), path, _get(document, source))
         case "test":
-            if not equal(_tested(document, path), operation.get("value")):
+            if not equal(_got(document, path), operation.get("value")):
                 raise cannot()
             return document
         case _:
@@ -210,10 +210,11 @@ def _get(document: Any, path: tuple[str, ...]) -> Any:
     return document
 
 
-def _tested(document: Any, path: tuple[str, ...]) -> Any:
-    """Return the value at `path` that a `test` operation of a JSON patch compares. An absent member counts as null."""
+def _got(document: Any, path: tuple[str, ...]) -> Any:
+    """Return the value at `path` that the operations `test` and `copy` read. An absent member counts as null."""
     if path and isinstance(parent := _get(document, path[:-1]), Mapping):
-        # evanphx/json-patch v4.13.0, Patch.test: a `test` for null holds if the member is absent (measured).
+        # evanphx/json-patch v4.13.0, partialDoc.get never fails: `test` for null holds if the member is absent, `copy`
+        # copies a null, and `replace` adds (measured).
         return parent.get(path[-1])
     return _get(document, path)
 
@@ -242,9 +243,9 @@ def _replace(document: Any, path: tuple[str, ...], value: Any) -> Any:
     if isinstance(document, list):
         index = _index(document, step, last=len(document) - 1)
         return [*document[:index], _replace(document[index], rest, value), *document[index + 1 :]]
-    if not isinstance(document, Mapping) or step not in document:
+    if not isinstance(document, Mapping) or (rest and step not in document):
         raise cannot()
-    return {**document, step: _replace(document[step], rest, value)}
+    return {**document, step: _replace(document[step], rest, value) if rest else value}
 
 
 def _remove(document: Any, path: tuple[str, ...]) -> Any:
