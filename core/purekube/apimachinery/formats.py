@@ -6,7 +6,7 @@ ASCII digits, and `$` matches only at the very end.
 
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import ROUND_UP, Decimal, localcontext
 from functools import cache
 from typing import Final
 
@@ -139,6 +139,8 @@ _FACTORS: Final = {
     **{prefix: Decimal(1000) ** power for power, prefix in enumerate("kMGTPE", 1)},
     **{prefix + "i": Decimal(1024) ** power for power, prefix in enumerate("KMGTPE", 1)},
 }
+_MOST: Final = Decimal(2**63 - 1)
+"""The most that a quantity with a binary suffix can be."""
 
 
 def parse_quantity(text: str) -> Decimal | None:
@@ -154,3 +156,64 @@ def parse_quantity(text: str) -> Decimal | None:
 def is_quantity(text: str) -> bool:
     """Report whether `text` is a Kubernetes quantity such as `1.5Gi`."""
     return _QUANTITY.fullmatch(text) is not None
+
+
+def canonical_quantity(text: str, *, finest: int = -9) -> str | None:
+    """Return a quantity as kube-apiserver writes it: `1` for `1000m`, `1Gi` for `1024Mi`. None if it is not a quantity.
+
+    `finest` is the power of ten to whose multiples the quantity is rounded away from zero.
+    """
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        return None
+    number, suffix = match.groups()
+    # apimachinery: api/resource/quantity.go has other rules for numbers that are far above any amount of a resource.
+    if len(number) > 30 or len(suffix) > 3:
+        return text
+    with localcontext(prec=60):
+        value = parse_quantity(text)
+        assert value is not None, "it has the form of a quantity"
+        if suffix.endswith("i"):
+            value = min(value, _MOST)
+        if not value or value.adjusted() > 20:
+            return text if value else "0"
+        exponent = value.as_tuple().exponent
+        rounded = value.quantize(Decimal(1).scaleb(finest), ROUND_UP) if exponent < finest else value  # type: ignore[operator]
+        if rounded == value and _keeps_its_form(number, suffix):
+            return text
+        if suffix.endswith("i") and abs(rounded) >= 1024 and rounded == rounded.to_integral_value():
+            return _binary(int(rounded))
+        return _decimal(rounded, exponential=suffix[:1] in ("e", "E") and len(suffix) > 1)
+
+
+def _keeps_its_form(number: str, suffix: str) -> bool:
+    """Report whether ParseQuantity takes a text for canonical without a closer look, and so keeps it as it is."""
+    whole, _, fraction = number.lstrip("+-").partition(".")
+    digits = (whole.lstrip("0") or "0") + fraction
+    if suffix.endswith("i"):
+        # The precision that the fast path needs: 15 digits, less those of number and suffix.
+        power = 10 * ("KMGTPE".index(suffix[0]) + 1)
+        return not fraction and 14 - len(digits) - power * 3 // 10 >= 0 and int(digits) & 7 != 0
+    exponent = int(suffix[1:]) if suffix[1:] else {"n": -9, "u": -6, "m": -3, "": 0}.get(suffix)
+    if exponent is None:
+        exponent = 3 * ("kMGTPE".index(suffix) + 1)
+    places = exponent - len(fraction)
+    return len(digits) <= 18 and places >= -9 and not places % 3 and not digits.endswith("000") and digits[0] != "0"
+
+
+def _binary(value: int) -> str:
+    power = 0
+    while value % 1024 == 0 and power < 6:
+        value, power = value // 1024, power + 1
+    return f"{value}{' KMGTPE'[power]}i" if power else str(value)
+
+
+def _decimal(value: Decimal, *, exponential: bool) -> str:
+    sign, digits, exponent = value.normalize().as_tuple()
+    assert isinstance(exponent, int), "a quantity is finite"
+    missing = exponent % 3
+    mantissa = f"{'-' if sign else ''}{''.join(map(str, digits))}{'0' * missing}"
+    power = exponent - missing
+    if exponential:
+        return f"{mantissa}e{power}" if power else mantissa
+    return mantissa + {-9: "n", -6: "u", -3: "m", 0: ""}.get(power, "kMGTPE"[power // 3 - 1] if 0 < power <= 18 else "")

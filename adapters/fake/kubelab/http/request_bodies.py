@@ -9,6 +9,7 @@ import attrs
 import yaml
 
 from kubelab.model.failure import bad_request, too_large
+from kubelab.writes.typed_values import without_fractions
 
 # apiserver: server/config.go, MaxRequestBodyBytes.
 BODY_LIMIT: Final = 3 * 1024 * 1024
@@ -60,7 +61,7 @@ def read_yaml(raw: bytes) -> DecodedBody:
     if raw.lstrip()[:1] == b"{":
         try:
             value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
-            return DecodedBody(value, repeated.paths(value))
+            return DecodedBody(without_fractions(value), repeated.paths(value))
         except ValueError:  # a YAML flow mapping begins like JSON: the YAML reader decides
             repeated = _Repeated()
     loader = _Loader(raw.decode("utf-8", "replace"))
@@ -71,7 +72,7 @@ def read_yaml(raw: bytes) -> DecodedBody:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {_yaml_error(error)}") from error
     finally:
         loader.dispose()
-    return DecodedBody(value, repeated.paths(value))
+    return DecodedBody(without_fractions(value), repeated.paths(value))
 
 
 class _Repeated:

@@ -11,6 +11,7 @@ from kubelab.model.definition import ServedKind
 from kubelab.model.failure import bad_request, invalid
 from kubelab.model.records import encode
 from kubelab.writes.metadata import tidy
+from kubelab.writes.typed_values import has_fraction, typed, whole_number
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.schema.causes import quoted
@@ -189,11 +190,24 @@ def coerce(
     """
     old = MISSING if settled is None else settled
     metadata, strange = _metadata(definition, body.get("metadata"), (settled or {}).get("metadata") or {})
+    if definition.built_in and has_fraction(body) and (path := whole_number(definition.schema, body)) is not None:
+        raise _unreadable(definition, f"number with a fraction into Go struct field {path} of an integer type")
     rest, unknown = prune(definition.schema, dict(body), old)
-    rest = drop_nulls(definition.schema, rest, old)
+    rest = drop_nulls(definition.schema, as_typed(definition, rest, old), old)
     if metadata is not rest.get("metadata"):
         rest = {**rest, "metadata": metadata}
     return rest, (*strange, *unknown)
+
+
+def as_typed(definition: ServedKind, manifest: Mapping[str, Any], settled: Any = MISSING) -> Any:
+    """Return `manifest` with the values that Go's type of a built-in kind writes; unchanged for a custom resource.
+
+    `settled` is an earlier result of this function; parts that `manifest` shares with it are skipped. Raises ApiFailure
+    400 for text that is not a quantity where the type has one.
+    """
+    if not definition.built_in:
+        return manifest
+    return typed(definition.schema, dict(manifest), lambda why: bad_request(_handling(definition, why)), settled)
 
 
 def storage_form(
@@ -227,6 +241,7 @@ def _metadata(
     if metadata is settled:
         return metadata, ()
     known, strange = prune(OBJECT_META, metadata, settled)
+    known = typed(OBJECT_META, known, bad_request, settled)
     present = {key: value for key, value in known.items() if value is not None and value is not settled.get(key)}
     _require_types(definition, check_structure(OBJECT_META, present, path="metadata"))
     return tidy(known), tuple(f"metadata.{path}" for path in strange)

@@ -29,10 +29,11 @@ from kubelab.model.scale import replicas_of, scale_of, scaled
 from kubelab.ssa import apply as ssa
 from kubelab.ssa.last_applied import apply_as
 from kubelab.ssa.managers import ManagedFieldsError, Managers, decode_managers, is_reset
-from kubelab.writes.body_decoding import check_place, completed, placed, read_body, require_type, sharing
+from kubelab.writes.body_decoding import as_typed, check_place, completed, placed, read_body, require_type, sharing
 from kubelab.writes.finalize import finalize_create, finalize_update
 from kubelab.writes.metadata import unique_owners
 from kubelab.writes.patches import json_patch, strategic_merge
+from kubelab.writes.typed_values import without_fractions
 from purekube.apimachinery.errors import Conflict, StatusCause
 from purekube.apimachinery.manifest import Manifest, get_path, merge_patch
 from purekube.ports import PatchType
@@ -92,7 +93,8 @@ def patch(
         case PatchType.MERGE:
             patched = merge_patch(document, patch_body)
         case PatchType.STRATEGIC:
-            patched = strategic_merge(definition.schema, document, patch_body)
+            # Only here, kube-apiserver reads the patched object from Go values instead of JSON text.
+            patched = strategic_merge(definition.schema, document, without_fractions(patch_body))
     if write.subresource == "scale":
         return _scale(definition, live, patched, write)
     settled = live if write.settled else None
@@ -115,7 +117,8 @@ def apply(definition: ServedKind, live: Manifest | None, body: Any, write: Write
     merged = sharing(live, merged) if write.settled else merged
     # managedfields: structuredmerge.go, Apply defaults the result only if the apply changed the object.
     if live is None or not _same_content(merged, live):
-        merged = completed(definition, merged, live, live if write.settled else None)
+        settled = live if write.settled else None
+        merged = completed(definition, as_typed(definition, merged, settled), live, settled)
     merged, warnings = _one_owner_each(merged)
     if live is not None:
         check_place(definition, merged, write)

@@ -32,7 +32,7 @@ TIME: Final[OpenApi] = {"type": "string", "format": "date-time"}
 MICRO_TIME: Final[OpenApi] = {"type": "string", "format": "micro-time"}
 """The schema of MicroTime. An API server checks this format, although it publishes `date-time` for such fields."""
 INT_OR_STRING: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
-QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True}
+QUANTITY: Final[OpenApi] = {"x-kubernetes-int-or-string": True, "format": "quantity"}
 ANY: Final[OpenApi] = {"x-kubernetes-preserve-unknown-fields": True}
 
 

@@ -1,0 +1,117 @@
+"""The values of built-in kinds as Go's types write them: canonical quantities, no nulls in maps, no `1.0` for 1."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, Final
+
+from purekube.apimachinery.formats import canonical_quantity
+from purekube.schema.node import MISSING, JsonType, Schema
+from purekube.schema.structure import parts_of
+
+_QUANTITY: Final = "quantity"
+# kubernetes: apis/core/v1/defaults.go, SetDefaults_ResourceList rounds up to a thousandth.
+_FINEST_OF_LIST: Final = -3
+
+
+def typed(schema: Schema, value: Any, refuse: Callable[[str], Exception], old: Any = MISSING) -> Any:
+    """Return `value` as the Go type that `schema` describes writes it; `value` itself if nothing changes.
+
+    Quantities become canonical, such as `1` for `1000m`, and those in a map are rounded up to a thousandth. A null for
+    a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. For text that is not a
+    quantity, the exception is raised that `refuse` returns. `old`, if given, is a former result; parts that `value`
+    shares with it (the same Python objects) are skipped.
+    """
+    if value is old or not _concerned(schema):
+        return value
+    if isinstance(value, dict):
+        return _members(schema, value, refuse, old)
+    if isinstance(value, list) and schema.items is not None:
+        done = parts_of(old)
+        items = [item if id(item) in done else _element(schema.items, item, refuse) for item in value]
+        return value if all(new is item for new, item in zip(items, value, strict=True)) else items
+    return _quantity(value, refuse) if schema.format == _QUANTITY and value is not None else value
+
+
+def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exception], old: Any) -> dict[str, Any]:
+    out = value
+    before = old if isinstance(old, dict) else {}
+    for key, item in value.items():
+        if item is before.get(key, MISSING):
+            continue
+        if (child := schema.properties.get(key)) is not None:
+            new = typed(child, item, refuse, before.get(key, MISSING))
+        elif schema.additional is not None:
+            new = _element(schema.additional, item, refuse, before.get(key, MISSING))
+        else:
+            continue
+        if new is not item:
+            out = dict(value) if out is value else out
+            out[key] = new
+    return out
+
+
+def _element(schema: Schema, item: Any, refuse: Callable[[str], Exception], old: Any = MISSING) -> Any:
+    """Return `item`, a member of a map or an item of a list, as Go writes it: there, a null leaves the zero value."""
+    if schema.format == _QUANTITY:
+        return "0" if item is None else _quantity(item, refuse, _FINEST_OF_LIST)
+    if item is None and _is_text(schema):
+        return ""
+    return typed(schema, item, refuse, old)
+
+
+def _quantity(value: Any, refuse: Callable[[str], Exception], finest: int = -9) -> str:
+    # Quantity.UnmarshalJSON takes the JSON text of any value, and strips the quotes of strings and then blanks.
+    text = value.strip() if isinstance(value, str) else str(value)
+    canonical = None if isinstance(value, bool) else canonical_quantity(text, finest=finest)
+    if canonical is None:
+        raise refuse("quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'")
+    return value if canonical == value else canonical
+
+
+def _is_text(schema: Schema) -> bool:
+    return schema.type is JsonType.STRING and not schema.format and not schema.nullable
+
+
+@cache
+def _concerned(schema: Schema) -> bool:
+    """Report whether `schema` has quantities, lists or maps at any depth, in which `typed` may change something."""
+    if schema.format == _QUANTITY:
+        return True
+    elements = [child for child in (schema.additional, schema.items) if child is not None]
+    return any(map(_is_text, elements)) or any(map(_concerned, [*elements, *schema.properties.values()]))
+
+
+def whole_number(schema: Schema, value: Any, path: str = "") -> str | None:
+    """Return the path of the first number with a fraction or exponent, such as `1.0`, where `schema` wants an integer.
+
+    Return None if there is none. Go reads no such number into an integer, even if it is whole.
+    """
+    if isinstance(value, float):
+        return path if schema.type is JsonType.INTEGER and value.is_integer() else None
+    members: Mapping[Any, Any] = {}
+    if isinstance(value, dict):
+        members = {f"{path}.{key}" if path else key: (schema.child(key), item) for key, item in value.items()}
+    elif isinstance(value, list):
+        members = {f"{path}[{index}]": (schema.items, item) for index, item in enumerate(value)}
+    found = (whole_number(child, item, where) for where, (child, item) in members.items() if child is not None)
+    return next((where for where in found if where is not None), None)
+
+
+def has_fraction(value: Any) -> bool:
+    """Report whether `value` contains a number that JSON wrote with a fraction or an exponent."""
+    if isinstance(value, dict):
+        return any(map(has_fraction, value.values()))
+    if isinstance(value, list):
+        return any(map(has_fraction, value))
+    return isinstance(value, float)
+
+
+def without_fractions(value: Any) -> Any:
+    """Return `value` with whole numbers such as `1.0` as integers, as a conversion of YAML to JSON writes them."""
+    if not has_fraction(value):
+        return value
+    if isinstance(value, dict):
+        return {key: without_fractions(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_fractions(item) for item in value]
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
