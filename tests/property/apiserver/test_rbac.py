@@ -13,7 +13,7 @@ from kubelab.model.failure import ApiFailure
 from kubelab.server import ApiServer
 from kubelab.storage.listing import ListOptions
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
+from purekube.apimachinery.resources import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, NAMESPACE, ROLE, ROLE_BINDING
 from tests.support.apiserver_world import GIZMO, RIG, apply, at, gizmo, new_server
 
 BOT = service_account("default", "bot")
@@ -67,6 +67,17 @@ def test_a_role_that_names_an_object_lets_a_list_of_that_name_through() -> None:
             except ApiFailure as failure:
                 found = failure.status != 403
             assert found is passes, (selector, verb)
+
+
+def test_a_role_can_permit_requests_about_its_own_namespace() -> None:
+    """As a real server (measured): the namespace of `GET /api/v1/namespaces/default` is `default`."""
+    server = new_server(rbac=True)
+    write(server, ROLE, "r", rules=[{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]}])
+    bind(server, ROLE_BINDING, ROLE, BOT_SUBJECT)
+    named = {name: RequestTarget(server.resource(NAMESPACE), None, name) for name in ("default", "kube-system")}
+    assert server.get(named["default"], BOT).status == 200
+    with pytest.raises(ApiFailure, match='in the namespace "kube-system"'):
+        server.get(named["kube-system"], BOT)
 
 
 def test_a_role_holds_in_its_namespace_only() -> None:

@@ -75,9 +75,11 @@ def attributes_of(verb: RequestVerb, target: RequestTarget, only: str = "") -> A
     `only` is the object name that a list or watch selects; empty if it selects no single name.
     """
     resource = target.resource
-    return Attributes(
-        verb.value, resource.group, resource.plural, target.subresource, target.namespace or "", target.name or only
-    )
+    name = target.name or only
+    # apiserver: endpoints/request/requestinfo.go, NewRequestInfo: a namespace is in itself, so that a Role in it can
+    # permit requests about it.
+    own = target.name if (resource.group, resource.plural) == ("", "namespaces") else ""
+    return Attributes(verb.value, resource.group, resource.plural, target.subresource, target.namespace or own, name)
 
 
 def review_attributes(asked: Mapping[str, Any]) -> Attributes:
