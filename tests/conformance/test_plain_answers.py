@@ -116,3 +116,17 @@ def test_a_whole_number_with_a_fraction_is_no_integer_in_JSON(place: Place) -> N
     assert place.patch(url, [{"op": "replace", "path": "/spec/replicas", "value": 3.0}], JSON_PATCH).status == 422
     strategic = place.patch(url, {"spec": {"replicas": 3.0}}, "application/strategic-merge-patch+json")
     assert strategic.json["spec"]["replicas"] == 3
+
+
+def test_empty_maps_and_lists_of_a_built_in_kind_are_left_out(place: Place) -> None:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e", "labels": {}}, "data": {}}
+    url = f"{place.url(*CONFIG[::2], 'e')}?fieldManager=m"
+    versions = {place.patch(url, body, APPLY).json["metadata"]["resourceVersion"] for _ in range(3)}
+    assert len(versions) == 1, "an apply that changes nothing writes nothing"
+    assert "data" not in place.wire.send("GET", url).json
+    container = {"env": [], "resources": {"limits": {}}, "securityContext": {}}
+    made = place.create(*KIND, spec=deployment(container=container))
+    stored = made.json["spec"]["template"]["spec"]["containers"][0]
+    assert ("env" in stored, stored["resources"], stored["securityContext"]) == (False, {}, {})
+    role = place.create("rbac.authorization.k8s.io/v1", "Role", "roles", rules=[])
+    assert not role.json["rules"], "the one list without omitempty"

@@ -17,7 +17,8 @@ def typed(schema: Schema, value: Any, refuse: Callable[[str], Exception], old: A
     """Return `value` as the Go type that `schema` describes writes it; `value` itself if nothing changes.
 
     Quantities become canonical, such as `1` for `1000m`, and those in a map are rounded up to a thousandth. A null for
-    a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. For text that is not a
+    a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. Empty lists and maps of
+    fields that are not required are left out. For text that is not a
     quantity, the exception is raised that `refuse` returns. `old`, if given, is a former result; parts that `value`
     shares with it (the same Python objects) are skipped.
     """
@@ -44,10 +45,25 @@ def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exce
             new = _element(schema.additional, item, refuse, before.get(key, MISSING))
         else:
             continue
-        if new is not item:
+        is_left_out = new is not None and child is not None and key not in schema.required and new == _empty(child)
+        if new is not item or is_left_out:
             out = dict(value) if out is value else out
-            out[key] = new
+            if is_left_out:
+                del out[key]
+            else:
+                out[key] = new
     return out
+
+
+def _empty(schema: Schema) -> Any:
+    """Return the empty list or map that Go's tag omitempty leaves out of a field with `schema`; None if there is none.
+
+    An empty struct behind a pointer, such as `emptyDir: {}`, has a meaning and stays.
+    """
+    if schema.type is JsonType.ARRAY:
+        return []
+    is_map = schema.type is JsonType.OBJECT and schema.additional is not None and not schema.properties
+    return {} if is_map else None
 
 
 def _element(schema: Schema, item: Any, refuse: Callable[[str], Exception], old: Any = MISSING) -> Any:
@@ -78,7 +94,12 @@ def _concerned(schema: Schema) -> bool:
     if schema.format == _QUANTITY:
         return True
     elements = [child for child in (schema.additional, schema.items) if child is not None]
-    return any(map(_is_text, elements)) or any(map(_concerned, [*elements, *schema.properties.values()]))
+    fields = schema.properties.values()
+    return (
+        any(map(_is_text, elements))
+        or any(_empty(field) is not None for field in fields)
+        or any(map(_concerned, [*elements, *fields]))
+    )
 
 
 def whole_number(schema: Schema, value: Any, path: str = "") -> str | None:
