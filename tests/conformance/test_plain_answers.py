@@ -37,6 +37,19 @@ def test_the_items_of_a_list_of_a_custom_kind_and_a_single_object_do(place: Plac
     assert {item["kind"] for item in rows.json["items"]} == {"PartialObjectMetadata"}
 
 
+# --- paths that are not served ---------------------------------------------------------------------------------------
+
+
+def test_a_group_of_built_in_kinds_says_in_a_Status_what_it_does_not_serve(place: Place) -> None:
+    for path in ("/api/v9", "/api/v1/foos", "/apis/apps/v9", "/apis/apps/v9/deployments", "/apis/apps/v1/foos"):
+        answer = place.wire.send("GET", path)
+        assert (answer.status, answer.json["reason"]) == (404, "NotFound"), path
+        assert answer.json["message"] == "the server could not find the requested resource"
+    for path in ("/apis/nothing.example.com", "/apis/nothing.example.com/v1", "/apis/nothing.example.com/v1/foos"):
+        answer = place.wire.send("GET", path)
+        assert (answer.status, answer.raw) == (404, b"404 page not found\n"), path
+
+
 # --- JSON patches ----------------------------------------------------------------------------------------------------
 
 

@@ -55,11 +55,11 @@ def api_group(registry: ResourceRegistry, name: str) -> dict[str, Any]:
 def api_resources(registry: ResourceRegistry, group: str, version: str) -> dict[str, Any]:
     """Return the discovery document `/api/v1` or `/apis/{group}/{version}`, which lists the resources of one version.
 
-    Raises ApiFailure 404 in plain text for a version that is not served (W-38).
+    Raises ApiFailure 404 for a version that is not served (W-38).
     """
     resources = _served(registry, group, version)
     if not resources:
-        raise not_served()
+        raise registry.missing(group)
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",

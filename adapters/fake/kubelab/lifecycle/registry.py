@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from kubelab.model.calls import RequestTarget
 from kubelab.model.conversion import Conversions
-from kubelab.model.failure import forbidden, not_served
+from kubelab.model.failure import ApiFailure, forbidden, no_route, not_served
 from kubelab.model.records import GroupResource, ObjectKey, Record, StoredChange
 from kubelab.model.resources import ServedResource, resources_of_crd
 from kubelab.storage.store import Store
@@ -44,12 +44,19 @@ class ResourceRegistry:
         self.generation += 1
 
     def at(self, group: str, version: str, plural: str) -> ServedResource:
-        """Return the resource of a URL path. Raises ApiFailure 404 in plain text if it is not served (W-38)."""
+        """Return the resource of a URL path. Raises the failure of `missing` if it is not served."""
         resource = self._by_path.get((group, version, plural))
         if resource is None:
-            # A path that is not served is answered in plain text, not with a Status (W-38).
-            raise not_served()
+            raise self.missing(group)
         return resource
+
+    def missing(self, group: str) -> ApiFailure:
+        """Return the 404 for a version or resource of `group` that is not served (W-38).
+
+        It is a Status for a group with built-in kinds, whose router answers, and otherwise plain text.
+        """
+        built_in = any(resource.group == group and not resource.custom for resource in self)
+        return no_route() if built_in else not_served()
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
         """Return the resource of a kind, or None if the kind is not served.
