@@ -143,3 +143,19 @@ def test_empty_maps_and_lists_of_a_built_in_kind_are_left_out(place: Place) -> N
     assert ("env" in stored, stored["resources"], stored["securityContext"]) == (False, {}, {})
     role = place.create("rbac.authorization.k8s.io/v1", "Role", "roles", rules=[])
     assert not role.json["rules"], "the one list without omitempty"
+
+
+# --- lists with duplicates -------------------------------------------------------------------------------------------
+
+
+def test_a_finalizer_may_be_there_twice_and_one_owner_under_two_names(place: Place) -> None:
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": name, "uid": "1"} for name in ("a", "b")]
+    body = {"metadata": {"name": "d", "finalizers": ["a.b/c", "a.b/c"], "ownerReferences": owners}}
+    made = place.wire.send("POST", place.url(*CONFIG[::2]), body)
+    assert (made.status, made.json["metadata"]["finalizers"]) == (201, ["a.b/c", "a.b/c"])
+    assert [owner["name"] for owner in made.json["metadata"]["ownerReferences"]] == ["a", "b"]
+    url = place.url(*CONFIG[::2], "d")
+    assert place.wire.send("DELETE", url).status == 200
+    assert place.patch(url, {"metadata": {"finalizers": ["a.b/c"]}}).status == 200
+    assert place.patch(url, {"metadata": {"finalizers": None}}).status == 200
+    assert place.wire.send("GET", url).status == 404

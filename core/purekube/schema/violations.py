@@ -21,7 +21,10 @@ def check_list_types(schema: Schema, value: Any, path: str = "") -> list[StatusC
         for key, item in value.items():
             child = schema.properties.get(key)
             if child is not None:
-                if isinstance(item, (dict, list)):
+                # apimachinery: api/validation/objectmeta.go refuses no duplicates: the list types of metadata are those
+                # of server-side apply only.
+                is_metadata = schema.embedded and key == "metadata"
+                if isinstance(item, (dict, list)) and not is_metadata:
                     causes += check_list_types(child, item, f"{path}.{key}" if path else key)
             elif schema.additional is not None and isinstance(item, (dict, list)):
                 causes += check_list_types(schema.additional, item, f"{path}[{key}]")
