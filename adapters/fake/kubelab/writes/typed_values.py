@@ -58,7 +58,7 @@ def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exce
 def _empty(schema: Schema) -> Any:
     """Return the empty list or map that Go's tag omitempty leaves out of a field with `schema`; None if there is none.
 
-    An empty struct behind a pointer, such as `emptyDir: {}`, has a meaning and stays.
+    An empty struct that is a pointer in Go, such as `emptyDir: {}`, has a meaning and stays.
     """
     if schema.type is JsonType.ARRAY:
         return []
