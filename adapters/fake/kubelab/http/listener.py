@@ -50,17 +50,23 @@ async def serve_until_cancelled(
         finally:
             starting.cancel()
             with anyio.CancelScope(shield=True):
-                runner.should_exit = True
+                runner.end()
                 ending()
                 await serving
 
 
 class _Runner(uvicorn.Server):
-    """A uvicorn server that leaves signals to the program and reports when it listens."""
+    """A uvicorn server that leaves signals to the program, reports when it listens, and ends without a pause."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """Ask the server to end."""
+        self.should_exit = True
+        self._ended.set()
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Install no signal handlers: the program handles signals and cancels this server."""
@@ -70,3 +76,23 @@ class _Runner(uvicorn.Server):
         """Begin to listen, then call `ready`."""
         await super().startup(sockets)
         self._ready()
+
+    # uvicorn looks every 0.1 s whether it is to end, pauses for 0.1 s once it is, and looks every 0.1 s whether its
+    # connections are closed (uvicorn/server.py): the end of each test with a server would take 0.2 s.
+    async def main_loop(self) -> None:
+        """Update the date header every second, until the end."""
+        while not await self.on_tick(0):
+            with anyio.move_on_after(1.0):
+                await self._ended.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close the connections; cancel requests that last longer than the grace period."""
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        with anyio.move_on_after(self.config.timeout_graceful_shutdown):
+            while self.server_state.connections or self.server_state.tasks:
+                await asyncio.sleep(0.005)
+        for task in self.server_state.tasks:
+            task.cancel()
