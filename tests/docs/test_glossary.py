@@ -1,7 +1,6 @@
 """docs/glossary.md: twelve words, each explained once and used with that meaning; their synonyms do not occur."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -30,9 +29,9 @@ def test_a_word_leads_to_the_page_that_explains_it(word: str, meaning: str, page
     assert not anchor or anchor in anchors(path)
 
 
-@pytest.mark.parametrize("path", USERS_PAGES, ids=lambda path: str(path.relative_to(ROOT / "docs")))
-def test_no_synonym_of_a_word_occurs(path: Path) -> None:
+def test_no_synonym_of_a_word_occurs() -> None:
     """A reader who meets two words for one thing looks for the difference."""
     synonyms = [synonym for row in ROWS for synonym in row[4].split(", ")]
-    text = path.read_text(encoding="utf-8")
-    assert re.findall(rf"\b(?:{'|'.join(map(re.escape, synonyms))})s?\b", text, re.IGNORECASE) == []
+    any_of_them = re.compile(rf"\b(?:{'|'.join(map(re.escape, synonyms))})s?\b", re.IGNORECASE)
+    for path in USERS_PAGES:
+        assert any_of_them.findall(path.read_text(encoding="utf-8")) == [], path.name

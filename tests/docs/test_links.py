@@ -5,8 +5,6 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.docs.markdown import ROOT, anchors, links, text_of
 
 INDEX = ROOT / "docs" / "README.md"
@@ -38,10 +36,10 @@ def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_leads_somewhere() -> None:
     dead = [
-        f"{path}#{anchor}"
+        f"{named(page)}: {path}#{anchor}"
+        for page in PAGES
         for path, anchor in links(page)
         if not path.exists() or (anchor and path.suffix == ".md" and anchor not in anchors(path))
     ]
@@ -49,20 +47,17 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert dead == []
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
-def test_every_path_that_is_named_is_there(page: Path) -> None:
-    assert [path for path in PATH.findall(text_of(page)) if not (ROOT / path).exists()] == []
+def test_every_path_and_module_that_is_named_is_there() -> None:
+    for page in [page for page in PAGES if page.name != "CHANGELOG.md"]:
+        text = text_of(page)
+        assert [path for path in PATH.findall(text) if not (ROOT / path).exists()] == [], named(page)
+        assert [name for name in MODULE.findall(text) if name not in MODULES] == [], named(page)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=named)
-def test_every_module_that_is_named_is_there(page: Path) -> None:
-    assert [name for name in MODULE.findall(text_of(page)) if name not in MODULES] == []
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "decisions"], ids=named)
-def test_no_page_is_longer_than_a_reader_stays(page: Path) -> None:
+def test_no_page_is_longer_than_a_reader_stays() -> None:
     """Decisions are read one at a time."""
-    assert len(text_of(page).split()) <= 2_500
+    lengths = {named(page): len(text_of(page).split()) for page in PAGES if page.parent.name != "decisions"}
+    assert {page: words for page, words in lengths.items() if words > 2_500} == {}
 
 
 def test_the_index_leads_to_every_page_of_docs() -> None:

@@ -103,20 +103,18 @@ def targets() -> dict[str, str]:
 DESCRIBED = re.findall(rf"^## `{COMMAND} ([a-z -]+)`$", COMMANDS, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", DESCRIBED)
-def test_the_page_about_commands_has_the_options_of_each_and_no_other(name: str) -> None:
-    section = COMMANDS.split(f"## `{COMMAND} {name}`\n", 1)[1].split("\n## ", 1)[0]
-    listed = {option for row in re.findall(r"^\| (`-.*?) \|", section, re.MULTILINE) for option in code(row)}
-    known = {option for option in options_in(help_of(*name.split())) if not option.startswith("--no-")}
-    known |= {option for option in listed if option.startswith("--no-")}
-
-    assert listed <= options_in(help_of(*name.split()))
-    if name == "run":
-        assert "settings.md" in section, "its options are on a page of their own"
-    else:
-        assert {option for option in known if option.startswith("--")} - {"--help", "--output"} <= listed | options_in(
-            " ".join(re.findall(r"```sh.*?```", section, re.DOTALL)) + section.split("| option", 1)[0]
-        ) | {"--exit-code"}
+def test_the_page_about_commands_has_the_options_of_each_and_no_other() -> None:
+    for name in DESCRIBED:
+        section = COMMANDS.split(f"## `{COMMAND} {name}`\n", 1)[1].split("\n## ", 1)[0]
+        listed = {option for row in re.findall(r"^\| (`-.*?) \|", section, re.MULTILINE) for option in code(row)}
+        helped = options_in(help_of(*name.split()))
+        assert listed <= helped, name
+        if name == "run":
+            assert "settings.md" in section, "its options are on a page of their own"
+            continue
+        known = {option for option in helped if option.startswith("--") and not option.startswith("--no-")}
+        shown = " ".join(re.findall(r"```sh.*?```", section, re.DOTALL)) + section.split("| option", 1)[0]
+        assert known - {"--help", "--output", "--exit-code"} <= listed | options_in(shown), name
 
 
 def test_the_page_about_commands_leaves_none_out() -> None:
@@ -157,13 +155,11 @@ PARENTS = ("box", "conformance", "controllers", "init", "versions")
 """Commands that have commands of their own."""
 
 
-@pytest.mark.parametrize("words", EXAMPLES.values(), ids=" ".join)
-def test_every_command_of_the_examples_exists_with_its_options(words: list[str]) -> None:
-    given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
-
-    depth = 3 if words[1] in PARENTS else 2
-
-    assert given - options_in(help_of(*words[1:depth])) == set()
+def test_every_command_of_the_examples_exists_with_its_options() -> None:
+    for text, words in EXAMPLES.items():
+        given = {word.partition("=")[0] for word in words[2:] if word.startswith("-") and word != "-"}
+        depth = 3 if words[1] in PARENTS else 2
+        assert given - options_in(help_of(*words[1:depth])) == set(), text
 
 
 # --- make -------------------------------------------------------------------------------------------------------------
@@ -208,13 +204,12 @@ def fits(name: str, words: str) -> bool:
     return bool(eval(found, {"__builtins__": {}}))
 
 
-@pytest.mark.parametrize("arguments", SELECTIONS)
-def test_every_selection_of_tests_selects_some(arguments: str) -> None:
-    paths, words = arguments, "test_"
-    if " -k " in arguments:
-        paths, words = arguments.split(" -k ")
-    for path in shlex.split(paths):
-        assert [name for name in names_below(ROOT / path) if fits(name, words.strip("'"))], path
+def test_every_selection_of_tests_selects_some() -> None:
+    for arguments in SELECTIONS:
+        paths, _, words = arguments.partition(" -k ")
+        for path in shlex.split(paths):
+            names = names_below(ROOT / path)
+            assert any(fits(name, (words or "test_").strip("'")) for name in names), arguments
 
 
 # --- what else it says ------------------------------------------------------------------------------------------------

@@ -99,15 +99,6 @@ def test_everything_that_others_embed_has_a_door() -> None:
 
 
 @pytest.mark.parametrize("name", DOORS)
-def test_its_names_are_sorted_and_there_once(name: str) -> None:
-    """Constants, then classes, then functions, as ruff sorts them."""
-    names = list(door(name).__all__)
-
-    assert names == sorted(set(names), key=lambda name: (0 if name.isupper() else 1 if name[0].isupper() else 2, name))
-    assert [name for name in names if name.startswith("_")] == []
-
-
-@pytest.mark.parametrize("name", DOORS)
 def test_each_name_is_ours_and_is_no_module(name: str) -> None:
     """A module of the same name would take its place in a door that loads late, once somebody imports the module."""
     package = name.partition(".")[0]

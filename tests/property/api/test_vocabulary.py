@@ -87,12 +87,10 @@ SPECIFIED = {
 }
 
 
-@pytest.mark.parametrize(
-    ("kind", "condition", "status", "reason"),
-    [(*key, reason) for key, reasons in SPECIFIED.items() for reason in reasons.split()],
-)
-def test_everything_specified_can_be_said(kind: str, condition: str, status: str, reason: str) -> None:
-    assert is_admitted(kind, condition, status, reason)
+def test_everything_specified_can_be_said() -> None:
+    specified = [(*key, reason) for key, reasons in SPECIFIED.items() for reason in reasons.split()]
+
+    assert [said for said in specified if not is_admitted(*said)] == []
 
 
 @pytest.mark.parametrize("kind", TABLE)
@@ -103,12 +101,12 @@ def test_every_name_of_the_enums_is_used_and_every_used_name_is_in_the_enums(kin
     assert set(reasons) == {reason for entry in TABLE[kind] for reason in entry.reasons}
 
 
-@pytest.mark.parametrize(("kind", "entry"), ROWS, ids=str)
-def test_a_row_says_something_once(kind: str, entry: VocabularyEntry) -> None:
-    assert entry.reasons
-    assert len(set(entry.reasons)) == len(entry.reasons)
-    assert entry.meaning.endswith(".")
-    assert [row.status for row in entries(kind, entry.type)].count(entry.status) == 1
+def test_a_row_says_something_once() -> None:
+    for kind, entry in ROWS:
+        assert entry.reasons, entry
+        assert len(set(entry.reasons)) == len(entry.reasons), entry
+        assert entry.meaning.endswith("."), entry
+        assert [row.status for row in entries(kind, entry.type)].count(entry.status) == 1, entry
 
 
 @given(st.sampled_from(ROWS), st.text())

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import attrs
-import pytest
 
 import vworkspace_core.control_plane
 import vworkspace_core.credentials
@@ -56,11 +55,10 @@ def test_the_fields_that_hold_bodies_are_found() -> None:
     assert bodies(Issued) == ["token"]
 
 
-@pytest.mark.parametrize("cls", sorted(set(classes()), key=str), ids=lambda cls: f"{cls.__module__}.{cls.__name__}")
-def test_no_field_with_a_body_is_in_a_repr_RES_7(cls: type[Any]) -> None:
-    shown = [field.name for field in attrs.fields(cls) if field.repr]
-
-    assert not set(bodies(cls)) & set(shown)
+def test_no_field_with_a_body_is_in_a_repr_RES_7() -> None:
+    for cls in set(classes()):
+        shown = [field.name for field in attrs.fields(cls) if field.repr]
+        assert not set(bodies(cls)) & set(shown), cls
 
 
 def test_nothing_of_a_job_is_in_the_repr_of_its_events_effects_and_state_RES_7() -> None:
