@@ -32,11 +32,10 @@ def test_the_embedded_api_server_accepts_every_crd(kind: str) -> None:
     assert schema_of(kind).has_rules
 
 
-@pytest.mark.parametrize("violation", CRD, ids=lambda violation: violation.name)
-def test_the_crd_alone_refuses_each_violation_at_its_path(violation: Violation) -> None:
-    causes = judged_by_crd(violation.manifest, violation.old)
-
-    assert {cause.field for cause in causes} - {"<nil>"} == set(violation.paths)
+def test_the_crd_alone_refuses_each_violation_at_its_path() -> None:
+    for violation in CRD:
+        causes = judged_by_crd(violation.manifest, violation.old)
+        assert {cause.field for cause in causes} - {"<nil>"} == set(violation.paths), violation.name
 
 
 # Moving a release is refused by the CRD too, as a change; whether the new namespace fits it cannot see. The renamed

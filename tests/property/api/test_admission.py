@@ -49,11 +49,12 @@ def test_the_reconciler_asks_the_same_of_values(value: ApplicationInstance, acti
     assert check_operation(action, action) == ()
 
 
-@pytest.mark.parametrize("violation", [*CRD, *ADMISSION], ids=lambda violation: violation.name)
-def test_each_violation_is_refused_at_its_path_and_nowhere_else(violation: Violation) -> None:
-    found = admit(violation.manifest, violation.old)
-
-    assert {problem.path for problem in found} == set(violation.paths)
+def test_each_violation_is_refused_at_its_path_and_nowhere_else_and_no_refusal_repeats_a_secret() -> None:
+    for violation in (*CRD, *ADMISSION):
+        found = admit(violation.manifest, violation.old)
+        assert {problem.path for problem in found} == set(violation.paths), violation.name
+        shown = "; ".join(map(str, found))
+        assert [secret for secret in ("hunter2", "ada:pw", "MIIE") if secret in shown] == [], violation.name
 
 
 ALONE = [
@@ -131,21 +132,12 @@ def test_a_wrong_type_hides_nothing_beside_it() -> None:
     ]
 
 
-@pytest.mark.parametrize("violation", [*CRD, *ADMISSION], ids=lambda violation: violation.name)
-def test_no_refusal_repeats_a_secret(violation: Violation) -> None:
-    shown = "; ".join(map(str, admit(violation.manifest, violation.old)))
-
-    assert "hunter2" not in shown
-    assert "ada:pw" not in shown
-    assert "MIIE" not in shown
-
-
-@pytest.mark.parametrize("violation", [*CRD, *ADMISSION], ids=lambda violation: violation.name)
-def test_finalizers_come_off_and_status_is_written_whatever_spec_says_RUN_6(violation: Violation) -> None:
-    before = {**violation.manifest, "metadata": {**violation.manifest["metadata"], "finalizers": [labels.FINALIZER]}}
-    after = {**violation.manifest, "status": {"observedGeneration": 3}}
-
-    assert admit(after, before) == ()
+def test_finalizers_come_off_and_status_is_written_whatever_spec_says_RUN_6() -> None:
+    for violation in (*CRD, *ADMISSION):
+        meta = {**violation.manifest["metadata"], "finalizers": [labels.FINALIZER]}
+        before = {**violation.manifest, "metadata": meta}
+        after = {**violation.manifest, "status": {"observedGeneration": 3}}
+        assert admit(after, before) == (), violation.name
 
 
 def test_a_broken_object_can_be_mended() -> None:

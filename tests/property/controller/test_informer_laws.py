@@ -723,15 +723,13 @@ def test_a_list_of_one_object_lets_a_broken_watch_go_on_only_from_where_the_serv
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=str)
-@pytest.mark.parametrize("phase", list(InformerPhase))
-def test_after_any_failed_list_something_is_waited_for_or_asked_RUN_1(
-    error: OperatorError, phase: InformerPhase
-) -> None:
-    after, effects = step(InformerState(phase, resource_version="7"), ListFailed(error), 100.0, 0.0)
-    assert any(isinstance(effect, Wait | ReadPage | OpenStream) for effect in effects)
-    for effect in effects:
-        if isinstance(effect, Wait):
-            assert after.wake_at == 100.0 + effect.seconds
+def test_after_any_failed_list_something_is_waited_for_or_asked_RUN_1(error: OperatorError) -> None:
+    for phase in InformerPhase:
+        after, effects = step(InformerState(phase, resource_version="7"), ListFailed(error), 100.0, 0.0)
+        assert any(isinstance(effect, Wait | ReadPage | OpenStream) for effect in effects), phase
+        for effect in effects:
+            if isinstance(effect, Wait):
+                assert after.wake_at == 100.0 + effect.seconds, phase
 
 
 @pytest.mark.parametrize("has_begun", [True, False])

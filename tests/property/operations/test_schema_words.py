@@ -19,7 +19,7 @@ from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.validation import violations
 from tests.support.instance_worlds import instance_manifest
 from tests.support.mutations import judged_by_crd
-from tests.support.violations import ADMISSION, CRD, Violation, instance
+from tests.support.violations import ADMISSION, CRD, instance
 from vworkspace_core.api.admission import admit
 from vworkspace_core.api.classes import CLASSES
 from vworkspace_core.api.crd import crd_manifests
@@ -122,13 +122,13 @@ def test_every_form_has_an_example_that_has_it(form: Form) -> None:
         assert form.fits(example.strip("'"))
 
 
-@pytest.mark.parametrize("violation", [*CRD, *ADMISSION], ids=lambda violation: violation.name)
-def test_every_violation_is_told_in_words(violation: Violation) -> None:
-    for problem in admit(violation.manifest, violation.old):
-        assert is_for_people(unquoted(problem.message))
-        assert str(redact(str(problem))) == str(problem), "the redaction eats no message"
-    for cause in judged_by_crd(violation.manifest, violation.old):
-        assert "should match" not in cause.message
+def test_every_violation_is_told_in_words() -> None:
+    for violation in (*CRD, *ADMISSION):
+        for problem in admit(violation.manifest, violation.old):
+            assert is_for_people(unquoted(problem.message))
+            assert str(redact(str(problem))) == str(problem), "the redaction eats no message"
+        for cause in judged_by_crd(violation.manifest, violation.old):
+            assert "should match" not in cause.message
 
 
 def broken(schema: Mapping[str, Any]) -> Iterator[Problem]:
