@@ -5,20 +5,37 @@ the embedded application without sockets; those with the API server are calls of
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import timedelta
 from email.utils import format_datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import attrs
 import httpx2
+import structlog
 
+from kubelab.clock import VirtualTimeLoop
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Layer, Send
 
-__all__ = ["HTTP_FAULTS", "KUBE_FAULTS", "Fault", "FaultyTransport", "Network", "SlowKube", "Trouble"]
+__all__ = [
+    "HTTP_FAULTS",
+    "KUBE_FAULTS",
+    "Fault",
+    "FaultyTransport",
+    "Killed",
+    "Network",
+    "Restarted",
+    "SlowKube",
+    "Trouble",
+]
+
+
+T = TypeVar("T")
+P = TypeVar("P", bound="Killed")
 
 
 class Trouble(StrEnum):
@@ -235,3 +252,61 @@ def _is_guarded(request: KubeRequest) -> bool:
     if request.action == "apply":
         return "uid" in request.body["metadata"]
     return request.verb in (KubeVerb.UPDATE, KubeVerb.DELETE)
+
+
+class Killed:
+    """One process on such a network, the leader while it runs. A subclass starts `main`."""
+
+    network: Network
+    main: "asyncio.Task[None]"
+
+    def die(self) -> None:
+        """SIGKILL: nothing of it runs any more. Another one starts a little later."""
+        if not self.network.dead:
+            self.network.dead = True
+            self.main.cancel()
+
+    async def gone(self) -> None:
+        """Wait for its end."""
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([self.main])
+
+
+class Restarted(Generic[P]):
+    """Everything around one cluster, with one process at a time. Time passes only in `run`."""
+
+    loop: VirtualTimeLoop
+    process: P
+
+    async def start(self) -> P:
+        """A new process, which knows what is durable."""
+        raise NotImplementedError
+
+    def run(self, call: Awaitable[T]) -> T:
+        """Let virtual time pass until `call` is done."""
+        return self.loop.run_until_complete(call)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass. A process that died is started again after a second."""
+        until = self.loop.time() + seconds
+        while (left := until - self.loop.time()) > 0:
+            await asyncio.sleep(min(left, 1.0))
+            if self.process.network.dead:
+                await self.restart()
+
+    async def restart(self) -> None:
+        """The process stops at once, as one that lost its lease; what it sent may still arrive. Another one begins."""
+        self.process.die()
+        await self.process.gone()
+        self.process = await self.start()
+
+    def close(self) -> None:
+        """End everything."""
+        self.process.die()
+        tasks = asyncio.all_tasks(self.loop)
+        for task in tasks:
+            task.cancel()
+        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        self.loop.close()
+        structlog.reset_defaults()

@@ -7,11 +7,11 @@ A small reconciler makes instances Ready, or fail, and takes their finalizer off
 import asyncio
 import itertools
 from collections import defaultdict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import attrs
@@ -27,7 +27,7 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.ports import KubeRequest, PatchType, Send, WatchEventType
 from tests.support.builders import NAMESPACE, condition
-from tests.support.chaos_network import FaultyTransport, Network, SlowKube, Trouble
+from tests.support.chaos_network import FaultyTransport, Killed, Network, Restarted, SlowKube, Trouble
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
@@ -44,7 +44,6 @@ from vworkspace_odoo import HttpControlPlane
 
 __all__ = ["OWN_NAMESPACE", "SECRETS", "ChaosWorld", "Deed", "Replica"]
 
-T = TypeVar("T")
 OWN_NAMESPACE = "vworkspace-system"
 TOKEN = "tok-3f9a"
 PASSWORD = "pass-77c1"
@@ -85,7 +84,7 @@ class LocalClock:
         await asyncio.sleep(max(0.0, seconds))
 
 
-class Replica:
+class Replica(Killed):
     """One operator process, the leader while it runs."""
 
     def __init__(self, world: "ChaosWorld") -> None:
@@ -111,7 +110,7 @@ class Replica:
             objects=world.instances,
         )
         self._token = world.secret
-        self._main = world.loop.create_task(self._run())
+        self.main = world.loop.create_task(self._run())
 
     async def _run(self) -> None:
         async with anyio.create_task_group() as group:
@@ -161,17 +160,6 @@ class Replica:
         uid = (after or before or {})["metadata"]["uid"]
         self.world.deeds.append(Deed(verb, key, ref.name, uid, generation, on))
 
-    def die(self) -> None:
-        """SIGKILL: nothing of it runs any more. Another one starts a little later."""
-        if not self.network.dead:
-            self.network.dead = True
-            self._main.cancel()
-
-    async def gone(self) -> None:
-        """Wait for its end."""
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([self._main])
-
 
 def _mark(live: Manifest | None) -> Any:
     """What an apply of a job changes on an instance."""
@@ -182,7 +170,7 @@ def _mark(live: Manifest | None) -> Any:
     )
 
 
-class ChaosWorld:
+class ChaosWorld(Restarted[Replica]):
     """Everything around one cluster. Time passes only in `run`."""
 
     def __init__(self) -> None:
@@ -205,7 +193,7 @@ class ChaosWorld:
         structlog.configure(processors=[self.logs])
         self._prepare()
         self._reconciler = self.loop.create_task(self._reconcile())
-        self.replica = self.loop.run_until_complete(self.start())
+        self.process = self.run(self.start())
 
     def _prepare(self) -> None:
         for crd in crd_manifests():
@@ -214,41 +202,10 @@ class ChaosWorld:
             manifest = {**NAMESPACE_KIND.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="setup"))
 
-    def run(self, call: Awaitable[T]) -> T:
-        """Let virtual time pass until `call` is done; a process that died is replaced meanwhile."""
-        return self.loop.run_until_complete(call)
-
-    async def pass_time(self, seconds: float) -> None:
-        """Let time pass. A process that died is started again after a second."""
-        until = self.loop.time() + seconds
-        while (left := until - self.loop.time()) > 0:
-            await asyncio.sleep(min(left, 1.0))
-            if self.replica.network.dead:
-                await self.replica.gone()
-                self.replica = await self.start()
-
     async def start(self) -> Replica:
         """A new process, which knows what is durable."""
         self.starts += 1
         return Replica(self)
-
-    async def change_leader(self) -> None:
-        """The leader stops at once, as one that lost its lease does; what it sent may still arrive. Another leads."""
-        self.replica.die()
-        await self.replica.gone()
-        self.replica = await self.start()
-
-    def close(self) -> None:
-        """End everything."""
-        self.replica.die()
-        self._reconciler.cancel()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
-        structlog.reset_defaults()
 
     # --- Odoo's side ----------------------------------------------------------------------------------------
 

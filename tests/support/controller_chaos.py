@@ -6,10 +6,9 @@ What calls are made is written down outside of the process, so that it outlives 
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Awaitable
 from contextlib import suppress
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import attrs
@@ -26,11 +25,10 @@ from purekube.reconcilers import Backoff, Object, Reconciler, Request, Result, T
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
-from tests.support.chaos_network import Network, SlowKube
+from tests.support.chaos_network import Killed, Network, Restarted, SlowKube
 from tests.support.controller_site import NS, SHOP, ShopSpec, ShopStatus
 from vworkspace_core.api.labels import FIELD_MANAGER
 
-T = TypeVar("T")
 Shop = Object[ShopSpec, ShopStatus]
 
 TOO_MANY = 13
@@ -131,14 +129,14 @@ class Audit(Watcher[Shop]):
         await self.witness.call("audit", "delete", last)
 
 
-class Process:
+class Process(Killed):
     """One process of the controllers, the leader while it runs."""
 
     def __init__(self, world: "ControllerChaos") -> None:
         self.world = world
         self.network = Network(world.loop.now, self.die, lambda: None)
         self.kube = SlowKube(world.kube, self.network)
-        self._main = world.loop.create_task(self._run())
+        self.main = world.loop.create_task(self._run())
 
     async def _run(self) -> None:
         world, clock = self.world, VirtualClock()
@@ -150,19 +148,8 @@ class Process:
             group.start_soon(made.run)
             group.start_soon(events.run)
 
-    def die(self) -> None:
-        """SIGKILL: nothing of it runs any more."""
-        if not self.network.dead:
-            self.network.dead = True
-            self._main.cancel()
 
-    async def gone(self) -> None:
-        """Wait for its end."""
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([self._main])
-
-
-class ControllerChaos:
+class ControllerChaos(Restarted[Process]):
     """Everything around one cluster."""
 
     def __init__(self) -> None:
@@ -177,40 +164,10 @@ class ControllerChaos:
         run_sync(self.kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup"))
         self.process = self.run(self.start())
 
-    def run(self, call: Awaitable[T]) -> T:
-        """Let virtual time pass until `call` is done."""
-        return self.loop.run_until_complete(call)
-
     async def start(self) -> Process:
         """A new process, which knows what is durable."""
         self.starts += 1
         return Process(self)
-
-    async def pass_time(self, seconds: float) -> None:
-        """Let time pass. A process that died is started again after a second."""
-        until = self.loop.time() + seconds
-        while (left := until - self.loop.time()) > 0:
-            await asyncio.sleep(min(left, 1.0))
-            if self.process.network.dead:
-                await self.process.gone()
-                self.process = await self.start()
-
-    async def restart(self) -> None:
-        """The process stops at once; what it sent may still arrive. Another one begins."""
-        self.process.die()
-        await self.process.gone()
-        self.process = await self.start()
-
-    def close(self) -> None:
-        """End everything."""
-        self.process.die()
-        tasks = asyncio.all_tasks(self.loop)
-        for task in tasks:
-            task.cancel()
-        self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-        self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        self.loop.close()
-        structlog.reset_defaults()
 
     # --- what people do ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """A cluster with the downstream CRDs and the simulated controllers, under a clock set by hand."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kubelab.clock import ManualClock
@@ -25,7 +25,8 @@ from purekube.apimachinery.resources import (
     VOLUME_SNAPSHOT_CLASS,
     WORKFLOW,
 )
-from purekube.ports import KubeRequest, KubeVerb, PatchType, Propagation, Send, WatchEventType
+from purekube.ports import PatchType, Propagation, WatchEventType
+from tests.support.flux_world import keeping
 from tests.support.passing_time import go_on, settle
 
 __all__ = [
@@ -104,28 +105,6 @@ def claim(name: str = "data", **spec: Any) -> dict[str, Any]:
     """A PersistentVolumeClaim."""
     given = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}, **spec}
     return _of(PERSISTENT_VOLUME_CLAIM, name, given)
-
-
-async def keeping(request: KubeRequest, proceed: Send) -> Manifest:
-    """Watch the server for pruning: whatever a controller patches must be in the answer, field by field."""
-    answer = await proceed(request)
-    if request.verb is KubeVerb.PATCH:
-        lost = list(_lost(request.body, answer, str(request.ref)))
-        assert not lost, f"the CRD does not keep {lost}"
-    return answer
-
-
-def _lost(sent: Any, kept: Any, path: str) -> Iterator[str]:
-    """Paths of what was sent and not kept."""
-    if isinstance(sent, Mapping):
-        for key, value in sent.items():
-            if value is not None:
-                yield from _lost(value, get_path(kept, key), f"{path}.{key}")
-    elif isinstance(sent, list):
-        for index, value in enumerate(sent):
-            yield from _lost(value, get_path(kept, index), f"{path}[{index}]")
-    elif sent != kept:
-        yield path
 
 
 class DownstreamWorld:

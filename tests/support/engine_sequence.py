@@ -20,7 +20,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.ports import WatchEventType
 from tests.support.engine_stage import EngineStage, verdict
-from tests.support.flux_sequence import Sequences
+from tests.support.flux_sequence import Sequences, changes
 from tests.support.kube_client import Seen
 from vworkspace_core.operations.contract import Objects
 
@@ -103,9 +103,7 @@ def _add(sequences: Sequences, known: dict[str, list[dict[str, Any]]], key: str,
     states = known.setdefault(key, [{}])
     if state in states or _CONFLICT in str(state):
         return
-    before = states[-1]
-    changed = {field: value for field, value in state.items() if before.get(field) != value}
-    sequences.setdefault(key, []).append({**changed, **{field: None for field in before if field not in state}})
+    sequences.setdefault(key, []).append(changes(states[-1], state))
     states.append(state)
 
 

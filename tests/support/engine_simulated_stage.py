@@ -1,7 +1,6 @@
 """A stage with the simulated controllers of the engines on the embedded API server, under a clock set by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 import attrs
@@ -37,12 +36,11 @@ from purekube.apimachinery.resources import (
 )
 from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, STORAGE, EngineStage
 from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
-from tests.support.passing_time import go_on
+from tests.support.passing_time import go_on, go_until
 from vworkspace_core.operations.settings import RUNNER
 
 _PLACE: Final = "stage-000000"
 _UID: Final = "0badcafe-1111-4222-8333-444444444444"
-_LONGEST: Final = timedelta(hours=1)
 _DRIVER: Final = "simulated.csi.example"
 _PULL: Final = "Back-off pulling image"
 _NO_NODE: Final = (
@@ -160,15 +158,7 @@ class SimulatedEngineStage(EngineStage):
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Let time pass."""
-        limit = self._clock.now() + _LONGEST
-        self._simulator.tick(self._clock.now())
-        while not holds():
-            following = self._simulator.next_wake_up()
-            state = f"{what}; {self.standing()} {self._simulator.errors}"
-            assert following is not None, f"nothing more happens: {state}"
-            assert following <= limit, f"not within {_LONGEST}: {state}"
-            self._clock.advance(max(0.0, (following - self._clock.now()).total_seconds()))
-            self._simulator.tick(self._clock.now())
+        go_until(self._clock, self._simulator, holds, lambda: f"{what}; {self.standing()}")
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""

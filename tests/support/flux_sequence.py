@@ -6,13 +6,14 @@ sources are replaced by what they stand for, so that the rest can be equal to th
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CORE_EVENT
 from tests.support.flux_stage import SHOWN, Stage
 
-__all__ = ["Sequences", "differences", "ends_of", "events_of", "sequences_of"]
+__all__ = ["Sequences", "changes", "differences", "ends_of", "events_of", "sequences_of"]
 
 Sequences = dict[str, list[dict[str, Any]]]
 """What each object went through, by kind and name."""
@@ -61,7 +62,7 @@ def sequences_of(stage: Stage) -> Sequences:
         key, state = f"{kind.kind}/{name}", _replaced(_state(manifest), stage)
         states = known.setdefault(key, [{}])
         if state not in states:
-            sequences.setdefault(key, []).append(_changes(states[-1], state))
+            sequences.setdefault(key, []).append(changes(states[-1], state))
             states.append(state)
     return sequences
 
@@ -95,7 +96,8 @@ def ends_of(stage: Stage) -> Sequences:
     return ends
 
 
-def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+def changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that changed; None for those that went."""
     changed = {field: value for field, value in after.items() if before.get(field) != value}
     return {**changed, **{field: None for field in before if field not in after}}
 
@@ -166,14 +168,6 @@ def differences(left: Sequences, right: Sequences) -> Sequence[str]:
     return [
         f"{name} [{position}]\n    {before}\n    {after}"
         for name in sorted({*left, *right})
-        for position, (before, after) in enumerate(_aligned(left.get(name, []), right.get(name, [])))
+        for position, (before, after) in enumerate(zip_longest(left.get(name, []), right.get(name, [])))
         if before != after
     ]
-
-
-def _aligned(left: Sequence[Any], right: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-    for position in range(max(len(left), len(right))):
-        yield (
-            left[position] if position < len(left) else None,
-            right[position] if position < len(right) else None,
-        )

@@ -1,7 +1,7 @@
 """A stage with the simulated Flux on the embedded API server, under a clock set by hand."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import attrs
@@ -26,12 +26,11 @@ from purekube.apimachinery.resources import (
 from purekube.ports import WatchEvent
 from tests.support.flux_stage import NAME, SHOWN, Stage
 from tests.support.kube_client import InProcessHands, InProcessRecord
-from tests.support.passing_time import go_on
+from tests.support.passing_time import go_on, go_until
 from tools.cluster.charts import NAMES
 
 _PLACE: Final = "org"
 _UNKNOWN_AUTHORITY: Final = "x509: certificate signed by unknown authority"
-_LONGEST: Final = timedelta(hours=1)
 
 
 class SimulatedStage(Stage):
@@ -136,14 +135,7 @@ class SimulatedStage(Stage):
 
     def wait(self, holds: Callable[[], bool], shown: Callable[[], object]) -> None:
         """Let time pass."""
-        limit = self._clock.now() + _LONGEST
-        self._flux.tick(self._clock.now())
-        while not holds():
-            following = self._flux.next_wake_up()
-            assert following is not None, f"nothing more happens: {shown()} {self._flux.errors}"
-            assert following <= limit, f"not within {_LONGEST}: {shown()} {self._flux.errors}"
-            self._clock.advance(max(0.0, (following - self._clock.now()).total_seconds()))
-            self._flux.tick(self._clock.now())
+        go_until(self._clock, self._flux, holds, shown)
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""

@@ -1,9 +1,12 @@
 """Letting virtual time pass for simulated controllers, doing everything that is due on the way."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
-__all__ = ["go_on", "settle"]
+__all__ = ["go_on", "go_until", "settle"]
+
+_LONGEST: Final = timedelta(hours=1)
 
 
 class Clock(Protocol):
@@ -43,6 +46,17 @@ def go_on(clock: Clock, simulator: Simulator, seconds: float) -> None:
     while (following := simulator.next_wake_up()) is not None and following <= end:
         _go_to(clock, simulator, following)
     _go_to(clock, simulator, end)
+
+
+def go_until(clock: Clock, simulator: Simulator, holds: Callable[[], bool], shown: Callable[[], object]) -> None:
+    """Let time pass until `holds`. AssertionError with what is `shown` after an hour, or when nothing more happens."""
+    limit = clock.now() + _LONGEST
+    simulator.tick(clock.now())
+    while not holds():
+        following = simulator.next_wake_up()
+        assert following is not None, f"nothing more happens: {shown()} {simulator.errors}"
+        assert following <= limit, f"not within {_LONGEST}: {shown()} {simulator.errors}"
+        _go_to(clock, simulator, following)
 
 
 def _go_to(clock: Clock, simulator: Simulator, moment: datetime) -> None:

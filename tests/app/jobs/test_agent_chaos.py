@@ -89,8 +89,8 @@ class Chaos(RuleBasedStateMachine):
         self._order(Fault(trouble, f"kube {where}", skip))
 
     def _order(self, fault: Fault) -> None:
-        if len(self.world.replica.network.faults) < 12:
-            self.world.replica.network.faults.append(fault)
+        if len(self.world.process.network.faults) < 12:
+            self.world.process.network.faults.append(fault)
 
     @rule(trouble=st.sampled_from(OUTAGES))
     def outage(self, trouble: Trouble | None) -> None:
@@ -98,13 +98,13 @@ class Chaos(RuleBasedStateMachine):
 
     @rule()
     def crash(self) -> None:
-        self.world.replica.die()
+        self.world.process.die()
         self.world.run(self.world.pass_time(1))
 
     @rule(after=st.sampled_from([0.0, 0.004, 0.011]))
     def change_of_leaders(self, after: float) -> None:
         self.world.run(self.world.pass_time(after))
-        self.world.run(self.world.change_leader())
+        self.world.run(self.world.restart())
 
     @rule(hours=st.sampled_from([-24, 24]))
     def clock_step(self, hours: int) -> None:
@@ -181,7 +181,7 @@ class Chaos(RuleBasedStateMachine):
 
     @invariant()
     def memory_stays_within_bounds(self) -> None:
-        agent = self.world.replica.agent
+        agent = self.world.process.agent
         jobs = len(list(self._jobs()))
         assert len(agent.state.jobs) <= jobs
         assert len(agent.outbox.events) <= agent.outbox.capacity
@@ -204,12 +204,12 @@ class Chaos(RuleBasedStateMachine):
     def _converge(self) -> None:
         world = self.world
         world.outage = None
-        world.replica.network.faults.clear()
+        world.process.network.faults.clear()
         limit = world.loop.time() + PEACE
         while not self._is_settled():
             assert world.loop.time() < limit, f"not settled: {[job for job in self._jobs() if job.open]}"
             world.run(world.pass_time(5))
-            world.replica.network.faults.clear()
+            world.process.network.faults.clear()
             for law in (self.a_key_has_at_most_one_effect, self.an_older_generation_never_overwrites_a_newer_one):
                 law()
         self.results_are_true()
@@ -230,10 +230,10 @@ class Chaos(RuleBasedStateMachine):
         return (
             all(job.result is not None for job in usable)
             and not world.open_records()
-            and not world.replica.network.dead
-            and not world.replica.agent.state.jobs
-            and not world.replica.agent.outbox.events
-            and world.replica.agent.connection_state.connectivity is Connectivity.CONNECTED
+            and not world.process.network.dead
+            and not world.process.agent.state.jobs
+            and not world.process.agent.outbox.events
+            and world.process.agent.connection_state.connectivity is Connectivity.CONNECTED
         )
 
     def _the_newest_generation_stands(self) -> None:
