@@ -11,9 +11,10 @@ from kubelab.downstream.crds import downstream_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, PERSISTENT_VOLUME_CLAIM
+from purekube.apimachinery.resources import PERSISTENT_VOLUME_CLAIM
 from purekube.ports import PatchType
 from tests.support.effort import effort
+from tests.support.furnished import furnish
 from tests.support.instance_worlds import NOW
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -114,10 +115,7 @@ PARAMETERS: dict[str, st.SearchStrategy[dict[str, Any]]] = {
 
 def server_with(definitions: Any) -> InProcessKube:
     kube = InProcessKube(ApiServer(now=lambda: NOW))
-    for crd in definitions:
-        run_sync(kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
-    for name in (NS, "velero"):
-        run_sync(kube.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="test"))
+    furnish(kube, definitions, NS, "velero")
     return kube
 
 

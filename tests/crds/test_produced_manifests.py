@@ -22,15 +22,14 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import KeyRef, ObjectMeta
 from purekube.apimachinery.resources import (
     CONFIG_MAP,
-    CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     HELM_REPOSITORY,
-    NAMESPACE,
     OCI_REPOSITORY,
 )
 from purekube.controller.decision import Decision
 from tests.support import strategies as generated
 from tests.support.effort import effort
+from tests.support.furnished import furnish
 from tests.support.instance_worlds import stored
 from tests.support.projects_crds import projects_crds
 from vworkspace_core.api.application_instance import (
@@ -67,9 +66,7 @@ class Judge:
     def with_crds(cls, crds: Sequence[Mapping[str, Any]]) -> "Judge":
         """With these CRDs beside our own."""
         kube = InProcessKube(ApiServer(now=lambda: NOW))
-        for crd in (*crd_manifests(), *crds):
-            run_sync(kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
-        run_sync(kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="admin"))
+        furnish(kube, (*crd_manifests(), *crds), NS)
         return cls(kube)
 
     def takes(self, manifest: Manifest, kind: Kind) -> Manifest:

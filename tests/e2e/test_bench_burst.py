@@ -13,9 +13,10 @@ from kubelab.flux.crds import flux_crds
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.ports import PatchType
 from tests.support.embedded_server import embedded
+from tests.support.furnished import furnish
 from tests.support.patience import PATIENCE
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -32,9 +33,7 @@ def anyio_backend() -> str:
 
 def prepare(server: ApiServer) -> InProcessKube:
     api = InProcessKube(server)
-    for crd in (*crd_manifests(), *flux_crds()):
-        run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
-    run_sync(api.create(NAMESPACE.manifest(SPACE), kind=NAMESPACE, field_manager="test"))
+    furnish(api, (*crd_manifests(), *flux_crds()), SPACE)
     source = {
         **OCI_REPOSITORY.manifest("source", SPACE),
         "spec": {"interval": "1h", "url": "oci://charts.example.com/a"},

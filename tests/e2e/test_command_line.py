@@ -16,9 +16,10 @@ import yaml
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import NAMESPACE
 from tests.support.commands import one_line, run
 from tests.support.e2e_world import INSTANCE, NS, RELEASE, SOURCE, World
+from tests.support.furnished import furnish
 from tests.support.servers import IN_PROCESS
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -322,8 +323,7 @@ def test_the_printed_crds_are_ours_and_an_api_server_takes_them_and_serves_their
     crds = list(yaml.safe_load_all(ended.out))
     assert crds == crd_manifests()
     kube = InProcessKube(ApiServer(now=lambda: datetime.now(UTC)))
-    for crd in crds:
-        run_sync(kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="kubectl"))
+    furnish(kube, crds)
     run_sync(kube.create(gate(), kind=NAMESPACE, field_manager="kubectl"))
     stored = run_sync(kube.create(instance(), kind=APPLICATION_INSTANCE, field_manager="kubectl"))
     assert stored["spec"]["mode"] == "managed", "the schema's default"

@@ -10,14 +10,16 @@ import pytest
 
 from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.flux.crds import flux_crds
+from kubelab.inprocess import InProcessKube
 from kubelab.simulation.queue import workers
 from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube_http import KubeApiClient
 from purekube_run.process.machine import SystemClock
 from tests.support.embedded_server import config_of, embedded
+from tests.support.furnished import furnish
 from tests.support.patience import PATIENCE
 
 pytestmark = pytest.mark.anyio
@@ -101,10 +103,8 @@ async def test_workers_do_everything_and_no_more_than_so_much_at_once(count: int
 @pytest.mark.slow
 async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() -> None:
     names = [f"shop-{number}" for number in range(12)]
-    async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
-        for crd in flux_crds():
-            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
-        await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
+    async with embedded() as (server, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
+        furnish(InProcessKube(server), flux_crds(), "org")
         flux = FluxSimulator(api, QUICK, together=workers(8))
         group.start_soon(run_simulator, api, SystemClock(), flux)
         for name in names:
@@ -121,10 +121,8 @@ async def test_flux_works_on_many_releases_at_once_and_each_is_installed_once() 
 
 @pytest.mark.slow
 async def test_flux_installs_upgrades_and_uninstalls_over_http() -> None:
-    async with embedded() as (_, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
-        for crd in flux_crds():
-            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
-        await api.create(NAMESPACE.manifest("org"), kind=NAMESPACE, field_manager="test")
+    async with embedded() as (server, url), KubeApiClient(config_of(url)) as api, anyio.create_task_group() as group:
+        furnish(InProcessKube(server), flux_crds(), "org")
         flux = FluxSimulator(api, QUICK)
         group.start_soon(run_simulator, api, SystemClock(), flux)
         await api.apply(repository("6.6.0"), kind=OCI_REPOSITORY, field_manager="test")

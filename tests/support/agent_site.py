@@ -12,11 +12,11 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
 from purekube.apimachinery.timestamps import Instant
 from purekube.ports import WatchEventType
 from tests.support.builders import NAME, NAMESPACE, condition
+from tests.support.furnished import furnish
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
@@ -64,8 +64,7 @@ class Site:
         return Agent(**{**options, **fields})
 
     async def prepare(self) -> None:
-        for crd in crd_manifests():
-            await self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        furnish(self.kube, crd_manifests())
         namespace = {
             **NAMESPACE_KIND.manifest(NAMESPACE),
             "metadata": {"name": NAMESPACE, "labels": {"managed-by": "vworkspace"}},

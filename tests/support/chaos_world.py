@@ -23,11 +23,12 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.apimachinery.resources import SECRET
 from purekube.ports import KubeRequest, PatchType, Send, WatchEventType
 from tests.support.builders import NAMESPACE, condition
 from tests.support.chaos_network import FaultyTransport, Killed, Network, Restarted, SlowKube, Trouble
+from tests.support.furnished import furnish
 from tests.support.jobs import CLUSTER_ID, delete_payload, instance
 from vworkspace_app.jobs.agent import Agent
 from vworkspace_core.api import labels
@@ -196,8 +197,7 @@ class ChaosWorld(Restarted[Replica]):
         self.process = self.run(self.start())
 
     def _prepare(self) -> None:
-        for crd in crd_manifests():
-            run_sync(self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup"))
+        furnish(self.kube, crd_manifests())
         for name, found in ((NAMESPACE, {"managed-by": "vworkspace"}), (OWN_NAMESPACE, {})):
             manifest = {**NAMESPACE_KIND.manifest(name), "metadata": {"name": name, "labels": found}}
             run_sync(self.kube.create(manifest, kind=NAMESPACE_KIND, field_manager="setup"))

@@ -11,9 +11,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
     JOB,
-    NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     REPLICATION_DESTINATION,
     REPLICATION_SOURCE,
@@ -27,6 +25,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.ports import PatchType, Propagation, WatchEventType
 from tests.support.flux_world import keeping
+from tests.support.furnished import furnish
 from tests.support.passing_time import go_on, settle
 
 __all__ = [
@@ -122,10 +121,7 @@ class DownstreamWorld:
         self.server = ApiServer(now=self.clock.now, collects=collects)
         self.api = InProcessKube(self.server)
         definitions = downstream_crds() if crds is None else crds
-        for crd in definitions:
-            run_sync(self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
-        for namespace in (NS, VELERO_NS):
-            run_sync(self.api.create(NAMESPACE.manifest(namespace), kind=NAMESPACE, field_manager="test"))
+        furnish(self.api, definitions, NS, VELERO_NS)
         account = SERVICE_ACCOUNT.manifest("runner", NS)
         run_sync(self.api.create(account, kind=SERVICE_ACCOUNT, field_manager="test"))
         self.simulator = DownstreamSimulator(InProcessKube(self.server).through(keeping), behaviour, names=names)

@@ -23,9 +23,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.names import engine_object_name
 from purekube.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
     JOB,
-    NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
     SECRET,
     SERVICE_ACCOUNT,
@@ -35,6 +33,7 @@ from purekube.apimachinery.resources import (
     WORKFLOW,
 )
 from tests.support.engine_stage import SEEN, SNAPSHOT_CLASS, STORAGE, EngineStage
+from tests.support.furnished import furnish
 from tests.support.kube_client import InProcessHands, InProcessRecord, Seen
 from tests.support.passing_time import go_on, go_until
 from vworkspace_core.operations.settings import RUNNER
@@ -62,10 +61,7 @@ class SimulatedEngineStage(EngineStage):
         self._clock = ManualClock()
         server = ApiServer(now=self._clock.now, collects=True)
         api = InProcessKube(server)
-        for crd in downstream_crds():
-            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
-        for name in (_PLACE, "velero"):
-            run_sync(api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="admin"))
+        furnish(api, downstream_crds(), _PLACE, "velero")
         account = SERVICE_ACCOUNT.manifest(RUNNER, _PLACE)
         run_sync(api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
         missing = WorkflowBehaviour(missing_templates=frozenset({f"{_PLACE}/nothing"}))

@@ -12,19 +12,18 @@ from kubelab.flux.artifacts import sha256_of
 from kubelab.flux.behaviour import Action, SourceFault, SourceOutcome, SourceRule
 from kubelab.flux.crds import flux_crds
 from kubelab.flux.storage import HelmReleaseStatus, StoredRelease, release_secret
-from kubelab.inprocess import InProcessKube, run_sync
+from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.resources import (
     CORE_EVENT,
-    CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
-    NAMESPACE,
     OCI_REPOSITORY,
     SECRET,
 )
 from purekube.ports import WatchEvent
 from tests.support.flux_stage import NAME, SHOWN, Stage
+from tests.support.furnished import furnish
 from tests.support.kube_client import InProcessHands, InProcessRecord
 from tests.support.passing_time import go_on, go_until
 from tools.cluster.charts import NAMES
@@ -40,9 +39,7 @@ class SimulatedStage(Stage):
         self._clock = ManualClock()
         server = ApiServer(now=self._clock.now, collects=True)
         api = InProcessKube(server)
-        for crd in flux_crds():
-            run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin"))
-        run_sync(api.create(NAMESPACE.manifest(_PLACE), kind=NAMESPACE, field_manager="admin"))
+        furnish(api, flux_crds(), _PLACE)
         refused = f'Get "https://untrusted.example.com/v2/": tls: failed to verify certificate: {_UNKNOWN_AUTHORITY}'
         self._rules = [_unavailable(refused, url=f"{self.untrusted}/web")]
         behaviour = FluxBehaviour(published=dict.fromkeys(NAMES, ()), source_rules=self._rules, events=True)

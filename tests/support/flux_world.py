@@ -11,13 +11,12 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
     HELM_RELEASE,
     HELM_REPOSITORY,
-    NAMESPACE,
     OCI_REPOSITORY,
 )
 from purekube.ports import KubeRequest, KubeVerb, PatchType, Send, WatchEventType
+from tests.support.furnished import furnish
 from tests.support.passing_time import go_on, settle
 
 __all__ = [
@@ -110,9 +109,7 @@ class FluxWorld:
         self.clock = ManualClock()
         self.server = ApiServer(now=self.clock.now)
         self.api = InProcessKube(self.server)
-        for crd in crds or flux_crds():
-            run_sync(self.api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
-        run_sync(self.api.create(NAMESPACE.manifest(ORG), kind=NAMESPACE, field_manager="test"))
+        furnish(self.api, crds or flux_crds(), ORG)
         self.flux = FluxSimulator(InProcessKube(self.server).through(keeping), behaviour)
         self._watches = {kind: self.api.open_watch(kind) for kind in (HELM_RELEASE, OCI_REPOSITORY)}
 

@@ -15,13 +15,14 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, JobClosed, NotFound, OperatorError
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, SECRET
 from purekube.apimachinery.resources import NAMESPACE as NAMESPACE_KIND
+from purekube.apimachinery.resources import SECRET
 from purekube.controller.backoff import LogNote, Tick
 from purekube.ports import PatchType, WatchEventType
 from purekube_run.simulation.faults import Crash, Fault, calm
 from tests.support.builders import NAMESPACE, condition
 from tests.support.faulty_kube import FaultyKube
+from tests.support.furnished import furnish
 from tests.support.jobs import CLUSTER_ID, instance
 from tests.support.memory_job_store import MemoryJobStore
 from vworkspace_core.api import labels
@@ -84,8 +85,7 @@ class World:
         self.start()
 
     def _prepare(self) -> None:
-        for crd in crd_manifests():
-            run_sync(self.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup"))
+        furnish(self.kube, crd_manifests())
         self.namespace(NAMESPACE, {"managed-by": "vworkspace"})
         self.namespace("elsewhere", {})
         self.namespace(OWN_NAMESPACE, {})

@@ -15,8 +15,9 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Permanent, Unauthorized
 from purekube.apimachinery.manifest import Manifest
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import PatchType
+from tests.support.furnished import furnish
 from tests.support.memory_job_store import MemoryJobStore
 from tests.support.virtual_time import run
 from vworkspace_app.credentials.live_credential import Live
@@ -264,8 +265,7 @@ def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7()
         await site.kube.update(
             {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
         )
-        for crd in crd_manifests():
-            await site.kube.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="setup")
+        furnish(site.kube, crd_manifests())
         site.begin(found)
         rotation = site.rotation
         tried: list[tuple[float, str]] = []

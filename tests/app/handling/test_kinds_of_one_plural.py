@@ -10,7 +10,8 @@ from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.definitions import BOX_NAME
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
+from tests.support.furnished import furnish
 from tests.support.server_thread import served, wall_clock
 from vworkspace_app.__main__ import run_command
 from vworkspace_core.api.crd import crd_manifests
@@ -33,9 +34,7 @@ def test_an_object_is_found_whichever_box_has_its_kind(
 ) -> None:
     """`status corner` said that there is no such object, of one of the two kinds."""
     api = InProcessKube(ApiServer(now=wall_clock))
-    for crd in (*crd_manifests(), *map(definition, GROUPS)):
-        run_sync(api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test"))
-    run_sync(api.create(NAMESPACE.manifest("team"), kind=NAMESPACE, field_manager="test"))
+    furnish(api, (*crd_manifests(), *map(definition, GROUPS)), "team")
     kind = Kind(group, "v1", "Shop", "shops")
     run_sync(api.create(kind.manifest("corner", "team"), kind=kind, field_manager="test"))
     with served(api.server) as url:

@@ -12,10 +12,8 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import (
-    CUSTOM_RESOURCE_DEFINITION,
     DEPLOYMENT,
     HELM_RELEASE,
-    NAMESPACE,
     RBAC_GROUP,
     ROLE,
     ROLE_BINDING,
@@ -25,6 +23,7 @@ from purekube_run.process.yaml_documents import Format
 from tests.support.builders import NAME, instance_manifest
 from tests.support.builders import NAMESPACE as NS
 from tests.support.e2e_world import usual_crds
+from tests.support.furnished import furnish
 from tests.support.server_thread import wall_clock
 from vworkspace_app.commands.status import list_text, object_text
 from vworkspace_app.overview.reading import read_object_context, read_own_objects
@@ -59,9 +58,7 @@ def objects(uid: str) -> Iterator[tuple[Kind, Manifest]]:
 
 async def prepare(api: InProcessKube) -> None:
     """Create an application in NS. TENANT may do anything to instances and Helm's objects there, GUEST to one."""
-    for crd in usual_crds(engines=False):
-        await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
-    await api.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="test")
+    furnish(api, usual_crds(engines=False), NS)
     instance = await api.create(instance_manifest(), kind=APPLICATION_INSTANCE, field_manager="test")
     for kind, made in objects(instance["metadata"]["uid"]):
         await api.create(made, kind=kind, field_manager="test")

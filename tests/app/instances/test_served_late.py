@@ -13,11 +13,12 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import KindMissing, Unavailable
 from purekube.apimachinery.manifest import Kind, ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE
 from purekube.controller.informer.store import ObjectStore
 from purekube.ports import KubeApi
 from purekube_run.controller.definitions import refuse_late
 from tests.support.builders import chart, instance_manifest
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -55,10 +56,7 @@ def test_a_deletion_goes_on_as_soon_as_every_api_server_serves_flux() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
         admin = InProcessKube(server)
-        for crd in (*crd_manifests(), *flux_crds()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
-        await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), *flux_crds()), "n", gated=True)
         api: Any = StartingServer(InProcessKube(server, caller=Caller("operator", agent="operator/1")))
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))
         manager = Manager(api, clock, settings, random=lambda: 0.5)

@@ -21,6 +21,7 @@ from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
 from purekube.controller.shard import WHOLE, Shard
 from tests.app.manager.test_standby import CLUSTER, instance
 from tests.support.box_site import applied_example, example
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.commands.extensions import OPERATORS
 from vworkspace_app.install.everything import installation
@@ -43,10 +44,7 @@ async def cluster(clock: VirtualClock, box: Box) -> tuple[ApiServer, InProcessKu
     """A server with the kinds of the operator and of a box, and one namespace; who acts, and what the operator uses."""
     server = ApiServer(now=clock.now)
     admin = InProcessKube(server)
-    for crd in (*crd_manifests(), *flux_crds(), box.crd):
-        await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-    gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
-    await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+    furnish(admin, (*crd_manifests(), *flux_crds(), box.crd), "n", gated=True)
     return server, admin, InProcessKube(server, caller=Caller("operator", agent="operator/1"))
 
 
@@ -149,10 +147,7 @@ def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_
         clock = VirtualClock()
         server = ApiServer(now=clock.now, rbac=True, collects=True)
         admin, api = InProcessKube(server), InProcessKube(server, caller=OPERATOR)
-        for crd in (*crd_manifests(), *flux_crds(), applied_box_definition()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        for name in ("n", "m", SYSTEM):
-            await admin.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), *flux_crds(), applied_box_definition()), "n", "m", SYSTEM)
 
         async def grant(manifests: Any) -> None:
             for manifest in manifests:

@@ -18,10 +18,11 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Invalid, Unavailable
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
 from purekube.ports import PatchType
 from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -76,9 +77,7 @@ def play(story: Callable[[Site], Awaitable[None]], elected: Callable[[], Awaitab
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
         admin = InProcessKube(server)
-        for crd in (*crd_manifests(), *flux_crds()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        await admin.create({**NAMESPACE.manifest(NS), "metadata": {"name": NS}}, kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), *flux_crds()), NS)
         api = InProcessKube(server, caller=Caller("operator", agent="operator/1"))
         receiver = Receiver()
         settings = OperatorSettings(Settings(cluster_id=CLUSTER), page_url="https://ops.example.com/vw/")

@@ -11,10 +11,10 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.reconcilers import Object, Reconciler, Request, Result
 from purekube_run.controller.manager import Election
 from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -58,9 +58,7 @@ def test_the_manager_runs_a_reconciler_once_it_is_elected_and_lets_it_finish() -
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
         admin, api = InProcessKube(server), InProcessKube(server)
-        for crd in (*crd_manifests(), SHOP.crd()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        await admin.create(NAMESPACE.manifest("team"), kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), SHOP.crd()), "team")
         may_write, settings = anyio.Event(), OperatorSettings(Settings(cluster_id="cluster-1"))
         election = Election(may_write.wait)
         manager = Manager(api, clock, settings, election=election, controllers=[shops], random=lambda: 0.5)

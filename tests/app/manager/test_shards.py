@@ -19,13 +19,14 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.health import ready
 from purekube.controller.shard import Shard
 from purekube.ports import KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence
 from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -85,11 +86,7 @@ class World:
         self.admin = InProcessKube(self.server)
 
     async def begin(self) -> None:
-        for crd in (*crd_manifests(), *flux_crds()):
-            await self.admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        for name in SPACES:
-            gated = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
-            await self.admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        furnish(self.admin, (*crd_manifests(), *flux_crds()), *SPACES, gated=True)
         flux = InProcessKube(self.server, caller=Caller("flux", agent="flux/1"))
         self.group.start_soon(run_simulator, flux, self.clock, FluxSimulator(flux))
 

@@ -11,9 +11,9 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import ObjectRef
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
+from tests.support.furnished import furnish
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -35,10 +35,7 @@ def test_a_standby_collects_no_work_and_a_leader_begins_with_all_of_it() -> None
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
         admin = InProcessKube(server)
-        for crd in (*crd_manifests(), *flux_crds()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        gated = {**NAMESPACE.manifest("n"), "metadata": {"name": "n", "labels": {"managed-by": "vworkspace"}}}
-        await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), *flux_crds()), "n", gated=True)
         may_write = anyio.Event()
         api = InProcessKube(server, caller=Caller("operator", agent="operator/1"))
         settings = OperatorSettings(Settings(cluster_id=CLUSTER))

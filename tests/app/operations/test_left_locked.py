@@ -10,8 +10,9 @@ from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Kind, metadata
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP
+from purekube.apimachinery.resources import JOB, VELERO_BACKUP
 from purekube.controller.ownership import is_locked, locked
+from tests.support.furnished import furnish
 from tests.support.operation_worlds import NS, operation_manifest, target_labels
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
@@ -38,11 +39,7 @@ def test_what_no_operation_made_any_more_is_unlocked_OPS_7() -> None:
         clock = VirtualClock()
         server = ApiServer(now=clock.now)
         admin = InProcessKube(server)
-        for crd in (*crd_manifests(), *downstream_crds()):
-            await admin.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
-        for name in (NS, "velero"):
-            gated = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": {"managed-by": "vworkspace"}}}
-            await admin.create(gated, kind=NAMESPACE, field_manager="admin")
+        furnish(admin, (*crd_manifests(), *downstream_crds()), NS, "velero", gated=True)
         given = operation_manifest("backup.velero")
         one = {**given, "metadata": {name: given["metadata"][name] for name in ("name", "namespace", "labels")}}
         living = await admin.create(one, kind=OPERATION, field_manager="odoo")

@@ -8,9 +8,9 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import ListPage
 from tests.support.builders import cluster_manifest
+from tests.support.furnished import furnish
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import wall_clock
 from vworkspace_app.overview.fleet_watch import FollowedObjects
@@ -36,8 +36,7 @@ def test_what_is_followed_stays_followed_while_the_api_server_is_away_SEE_1() ->
 
     async def story() -> None:
         api, enough = Away(ApiServer(now=wall_clock)), anyio.Event()
-        for crd in crd_manifests():
-            await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+        furnish(api, crd_manifests())
 
         def show(objects: OwnObjects) -> None:
             shown.append(objects)

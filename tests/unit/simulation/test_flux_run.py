@@ -11,8 +11,9 @@ from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
 from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
+from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from tests.support.flux_world import NAME, ORG, helm_release, oci_repository
+from tests.support.furnished import furnish
 
 Story = Callable[[InProcessKube, FluxSimulator], Awaitable[None]]
 
@@ -42,8 +43,7 @@ def tell(story: Story, *, crds_at_once: bool = True) -> float:
 
 
 async def install_crds(api: InProcessKube) -> None:
-    for crd in flux_crds():
-        await api.create(crd, kind=CUSTOM_RESOURCE_DEFINITION, field_manager="test")
+    furnish(api, flux_crds())
 
 
 async def apply(api: InProcessKube) -> None:
