@@ -224,11 +224,16 @@ class Laws:
         sender = (each for each in self.world.replicas if each.name == write.replica)
         return next((each.clock.slept_until(write.sent) for each in sender), 0.0)
 
+    def lease_of(self, replica: str) -> ObjectRef | None:
+        """Return the Lease that a replica must hold when it writes; None without leader election."""
+        return self._lease
+
     def _check_holder(self, write: ObservedWrite) -> None:
         """Check that only the holder of the Lease writes: the stored Lease names the replica that sent `write`."""
-        if self._lease is None or self.is_just_restored(write.at):
+        ref = self.lease_of(write.replica)
+        if ref is None or self.is_just_restored(write.at):
             return
-        lease = self.world.server.store.get(place_of(LEASE), (self._lease.namespace or "", self._lease.name))
+        lease = self.world.server.store.get(place_of(LEASE), (ref.namespace or "", ref.name))
         if lease is None:
             return
         holder = str(get_path(lease.shared(), "spec", "holderIdentity") or "")

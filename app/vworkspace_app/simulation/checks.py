@@ -8,9 +8,10 @@ import msgspec
 from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
+from purekube.controller.lease.record import lease_name
 from purekube_run.simulation.laws import Laws
 from purekube_run.simulation.prompt_laws import PromptLaws
-from vworkspace_app.settings.table import lease_policy
+from vworkspace_app.settings.table import lease_policy, shard_in
 from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, PASSWORD, SimulatedWorld
 from vworkspace_core.api import labels
 from vworkspace_core.api.vocabulary import is_admitted, owned_types
@@ -19,18 +20,18 @@ _SECRETS: Final = (PASSWORD.encode(), b"tok-")
 
 
 class OperatorChecks(Laws):
-    """The common checks of laws (required properties) in a simulated run of the operator.
-
-    With one shard, they include the law that only the holder of the Lease writes. With several shards there are several
-    Leases, and `WriteLaws` checks that law instead.
-    """
+    """The common checks of laws (required properties) in a simulated run of the operator."""
 
     def __init__(self, world: SimulatedWorld) -> None:
-        whole = world.settings.shards == 1
-        super().__init__(world, ObjectRef(LEASE, OWN_NAMESPACE, "vworkspace-operator") if whole else None)
+        super().__init__(world, None)
         self.operator_world = world
+        self.shards = {replica.name: shard_in(replica.settings) for replica in world.operators}
         self.renew_deadline = lease_policy(world.settings.run).renew_deadline
         self.prompt = PromptLaws(self)
+
+    def lease_of(self, replica: str) -> ObjectRef | None:
+        """Return the Lease of the replica's shard."""
+        return ObjectRef(LEASE, OWN_NAMESPACE, lease_name("vworkspace-operator", self.shards[replica]))
 
     @staticmethod
     def shows_secret(value: Any) -> bool:

@@ -14,17 +14,15 @@ from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Stale
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, LEASE, NAMESPACE, OCI_REPOSITORY
-from purekube.controller.lease.record import lease_name
-from purekube.controller.shard import WHOLE, shard_of
+from purekube.controller.shard import shard_of
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.laws import Unsettled, condition_text, place_of
-from vworkspace_app.settings.table import shard_in
 from vworkspace_app.simulation.checks import OperatorChecks, leaks
 from vworkspace_app.simulation.cluster_laws import ClusterLaws
-from vworkspace_app.simulation.instance_laws import InstanceLaws, JobLaws
+from vworkspace_app.simulation.instance_laws import BY_US, InstanceLaws, JobLaws
 from vworkspace_app.simulation.operation_laws import OperationLaws
-from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
+from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_app.simulation.outcome_laws import OutcomeLaws
 from vworkspace_app.simulation.override_laws import OverrideLaws
 from vworkspace_app.simulation.release_laws import ReleaseLaws
@@ -47,34 +45,20 @@ class WriteLaws:
         self._laws = laws
         self._instances = instances
         self._world = laws.operator_world
-        self._shards = {replica.name: shard_in(replica.settings) for replica in self._world.operators}
         self._world.on_write.append(self._wrote)
 
     def _wrote(self, write: ObservedWrite) -> None:
         request = write.request
-        if write.error is None and self._shards.get(write.replica, WHOLE).count > 1:
-            self._check_shard(write)
+        shard = self._laws.shards[write.replica]
+        if write.error is None and shard.count > 1 and request.kind in _OURS and request.subresource == "status":
+            owns = shard_of(request.namespace or "", shard.count) == shard.index
+            self._laws.check("RUN-13", "one shard acts on an object", request.ref, owns, f"shard {shard} wrote it")
         if request.verb is KubeVerb.DELETE:
             self._check_delete(write)
         elif request.kind in _OURS and (request.subresource == "status" or request.verb is KubeVerb.PATCH):
             version = get_path(request.body, "metadata", "resourceVersion")
             told = "the request has no resourceVersion"
             self._laws.check("REC-6", "a write names its version", request.ref, bool(version), told)
-
-    def _check_shard(self, write: ObservedWrite) -> None:
-        """Check that the writer holds its shard's Lease, and writes statuses only in namespaces of its shard."""
-        shard, request = self._shards[write.replica], write.request
-        if request.kind == LEASE:
-            return
-        key = (OWN_NAMESPACE, lease_name("vworkspace-operator", shard))
-        lease = self._world.server.store.get(place_of(LEASE), key)
-        if lease is not None and not self._laws.is_just_restored(write.at):
-            holder = str(get_path(lease.shared(), "spec", "holderIdentity") or "")
-            holds = f"{write.replica}_" in holder
-            self._laws.check("RUN-4", "only the holder of the Lease writes", request.ref, holds, f"{holder} holds it")
-        if request.kind in _OURS and request.subresource == "status":
-            owns = shard_of(request.namespace or "", shard.count) == shard.index
-            self._laws.check("RUN-13", "one shard acts on an object", request.ref, owns, f"shard {shard} wrote it")
 
     def _check_delete(self, write: ObservedWrite) -> None:
         """Check that no object is deleted while an existing instance uses it."""
@@ -157,11 +141,18 @@ class OperatorLaws(OperatorChecks):
         ClusterLaws(self)
         self._reports = ReportLaws(self)
         self.observe(EVENT, self._event)
+        for kind in _OURS:
+            self.observe(kind, self._unmanaged)
         world.on_decision.append(self._logged)
 
     def _event(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if after is not None:
             self.check("RES-7", "no secret in an Event", ref, not leaks(after.raw), "a secret")
+
+    def _unmanaged(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+        if after is not None and labels.MANAGED_BY not in after.labels:
+            is_left = BY_US not in after.raw
+            self.check("RES-5", "what is not managed is left alone", ref, is_left, "the operator has written it")
 
     def _logged(self, ref: str, line: str) -> None:
         self.check("RES-7", "no secret in a log", ref, not leaks(line.encode()), "a secret")
@@ -204,9 +195,9 @@ class OperatorLaws(OperatorChecks):
             world.change(ref, {"spec": {"values": {"inline": {"number": 1_000_000}}}})
         self._gate(closed, None)
         world.run(_PROMPT)
-        self._check_ready("REC-1", "an edit at rest is acted on at once", edited)
+        self._check_ready("an edit at rest is acted on at once", edited)
         shut = [ref for ref in wanted if ref.namespace == closed]
-        self._check_blocked(shut)
+        self._check_gate("a closed namespace is noticed at once", shut, is_open=False)
         if not self.broken:
             self._reports.check(edited, began)
         if not self.broken:
@@ -219,32 +210,27 @@ class OperatorLaws(OperatorChecks):
             world.server.streams.end()
             world.server.store.compact()
             world.run(_PROMPT)
-            self._check_ready("REC-1", "a deletion that no watch shows is acted on at once", edited)
-            self._check_open(shut)
+            self._check_ready("a deletion that no watch shows is acted on at once", edited)
+            self._check_gate("an opened namespace is noticed at once", shut, is_open=True)
 
     def _gate(self, namespace: str, value: str | None) -> None:
         if namespace:
             ref = ObjectRef(NAMESPACE, None, namespace)
             self.operator_world.change(ref, {"metadata": {"labels": {labels.NAMESPACE_GATE: value}}}, "admin")
 
-    def _check_open(self, refs: list[ObjectRef]) -> None:
+    def _check_gate(self, law: str, refs: list[ObjectRef], *, is_open: bool) -> None:
         for ref in refs:
             live = self.world.get(ref) or {}
-            holds = condition_of(live, "Blocked").get("status") != "True"
-            self.check("REC-1", "an opened namespace is noticed at once", ref, holds, condition_text(live))
+            blocked = condition_of(live, "Blocked")
+            holds = blocked.get("status") != "True" if is_open else blocked.get("reason") == "NamespaceNotGated"
+            self.check("REC-1", law, ref, holds, condition_text(live))
 
-    def _check_blocked(self, refs: list[ObjectRef]) -> None:
-        for ref in refs:
-            live = self.world.get(ref) or {}
-            holds = condition_of(live, "Blocked").get("reason") == "NamespaceNotGated"
-            self.check("REC-1", "a closed namespace is noticed at once", ref, holds, condition_text(live))
-
-    def _check_ready(self, clause: str, law: str, refs: list[ObjectRef]) -> None:
+    def _check_ready(self, law: str, refs: list[ObjectRef]) -> None:
         for ref in refs:
             live = self.world.get(ref)
             release = self.world.get(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
             holds = live is not None and is_ready(live) and release is not None
-            self.check(clause, law, ref, holds, condition_text(live or {}))
+            self.check("REC-1", law, ref, holds, condition_text(live or {}))
 
     def _compare(self) -> None:
         """Check that the state is that of a new simulated cluster to which users applied only their final wishes.

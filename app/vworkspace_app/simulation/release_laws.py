@@ -107,9 +107,6 @@ class ReleaseLaws:
             return
         was: Manifest = {} if before is None else before.shared()
         live = after.shared()
-        if labels.MANAGED_BY not in after.labels:
-            is_left = BY_US not in after.raw
-            self._check("RES-5", "what is not managed is left alone", ref, is_left, "the operator has written it")
         if not was or course_of(was) != course_of(live):
             self._asked[after.key] = self._laws.world.seconds
         if was.get("status") == live.get("status") or self._laws.is_just_restored(self._laws.world.seconds):

@@ -80,9 +80,6 @@ class RunLaws:
         if after is None:
             self._lives.pop("" if before is None else before.uid, None)
             return
-        if labels.MANAGED_BY not in after.labels:
-            is_left = BY_US not in after.raw
-            self._check("RES-5", "what is not managed is left alone", ref, is_left, "the operator has written it")
         was, live = self._lives.get(after.uid), after.shared()
         self._lives[after.uid] = live
         if _phase(live) == "Running" and _phase(was) != "Running" and not self._is_restored:
