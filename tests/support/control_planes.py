@@ -7,12 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 import anyio
-import attrs
 import httpx2
 
 from tests.support.effort import unused_name
 from vworkspace_app.conformance.over_http import ControlPlaneAt, HttpSubject
-from vworkspace_app.conformance.subject import Offer, RawAnswer
+from vworkspace_app.conformance.subject import Account, Offer, RawAnswer
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPlane
 from vworkspace_fake.controlplane.http import MEDIA_TYPE, control_plane_app, serve
@@ -24,14 +23,6 @@ ADMIN_TOKEN = "admin-token"
 def quick_server() -> ControlPlaneServer:
     """A server that offers unacked jobs again soon, so that nobody waits for it."""
     return ControlPlaneServer(redelivery=timedelta(seconds=1))
-
-
-@attrs.frozen
-class Fresh:
-    """A cluster that only one check knows."""
-
-    cluster_id: str
-    token: str
 
 
 class InProcess:
@@ -52,8 +43,8 @@ class InProcess:
             answer = await client.request(method, f"/api/agent/{path}", headers=headers)
         return RawAnswer(answer.status_code, answer.headers.get("content-type", ""), answer.content)
 
-    async def account(self) -> Fresh:
-        made = Fresh(unused_name("cluster"), unused_name("token"))
+    async def account(self) -> Account:
+        made = Account(unused_name("cluster"), unused_name("token"))
         self.server.tokens.add(made.cluster_id, made.token)
         return made
 

@@ -103,19 +103,11 @@ def authority_file(config: SingleConfig, context: ssl.SSLContext | None, max_age
 class RotatedFile:
     """A file of a TLS context, which `load` reads into the context again when the file changes."""
 
-    def __init__(
-        self,
-        path: Path,
-        load: Callable[[], None],
-        *,
-        max_age: float = MAX_AGE,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, path: Path, load: Callable[[], None], *, max_age: float = MAX_AGE) -> None:
         self._path = path
         self._load = load
         self._max_age = max_age
-        self._monotonic = monotonic
-        self._looked_at = monotonic()
+        self._looked_at = time.monotonic()
         self._stamp = self._modified()
 
     def refresh(self) -> bool:
@@ -123,9 +115,9 @@ class RotatedFile:
 
         The file is checked at most once in `max_age` seconds. A half-written file is read again at the next check.
         """
-        if self._monotonic() - self._looked_at < self._max_age:
+        if time.monotonic() - self._looked_at < self._max_age:
             return False
-        self._looked_at = self._monotonic()
+        self._looked_at = time.monotonic()
         stamp = self._modified()
         if stamp in (None, self._stamp):
             return False

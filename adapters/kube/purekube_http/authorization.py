@@ -7,7 +7,7 @@ import base64
 import os
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -85,12 +85,9 @@ class TokenFile:
     accepts that token, or if a cluster with webhook authentication answers 403.
     """
 
-    def __init__(
-        self, path: Path, *, max_age: float = MAX_AGE, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, path: Path, *, max_age: float = MAX_AGE) -> None:
         self._path = path
         self._max_age = max_age
-        self._monotonic = monotonic
         self._bearer = ""
         self._read_at = float("-inf")
 
@@ -100,7 +97,7 @@ class TokenFile:
         If the file is then unusable, the former token is used, as in client-go: it is valid for longer than that, and
         the file may be just being written.
         """
-        if self._monotonic() - self._read_at > self._max_age:
+        if time.monotonic() - self._read_at > self._max_age:
             try:
                 self._read()
             except exceptions.ConfigError:
@@ -124,7 +121,7 @@ class TokenFile:
         except UnicodeDecodeError:
             raise exceptions.ConfigError(f"token file {self._path} does not hold a token") from None
         self._bearer = f"Bearer {sendable(token, f'token file {self._path}')}"
-        self._read_at = self._monotonic()
+        self._read_at = time.monotonic()
 
 
 class ExecPlugin:

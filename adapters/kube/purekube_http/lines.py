@@ -12,13 +12,9 @@ class LineTooLong(Exception):
 
 
 class LineSplitter:
-    r"""A buffer that takes chunks of bytes and returns whole lines without their `\n`; blank lines are skipped.
+    r"""A buffer that takes chunks of bytes and returns whole lines without their `\n`; blank lines are skipped."""
 
-    A line may have at most `limit` bytes.
-    """
-
-    def __init__(self, limit: int = LINE_LIMIT) -> None:
-        self._limit = limit
+    def __init__(self) -> None:
         self._parts: list[bytes] = []
         self._pending = 0
 
@@ -43,5 +39,5 @@ class LineSplitter:
         if part:
             self._parts.append(part)
             self._pending += len(part)
-        if self._pending > self._limit:
-            raise LineTooLong(f"a line is longer than {self._limit} bytes")
+        if self._pending > LINE_LIMIT:
+            raise LineTooLong(f"a line is longer than {LINE_LIMIT} bytes")

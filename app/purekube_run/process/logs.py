@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, TextIO, cast
@@ -192,9 +192,8 @@ def _plain_lines(text: Any) -> str:
 class _NoFlood(logging.Filter):
     """A filter that passes a warning of a library only once in ten seconds, if its format string is the same."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._monotonic = monotonic
         self._said: dict[str, tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -203,7 +202,7 @@ class _NoFlood(logging.Filter):
         """
         if record.levelno < logging.WARNING:
             return True  # lower levels are shown only on request
-        kind, now = f"{record.name} {str(record.msg)[:200]}", self._monotonic()
+        kind, now = f"{record.name} {str(record.msg)[:200]}", time.monotonic()
         since, left_out = self._said.get(kind, (-math.inf, 0))
         if now - since < _FLOOD_SECONDS:
             self._said[kind] = since, left_out + 1

@@ -24,12 +24,6 @@ from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 
 
 @attrs.frozen
-class _Account:
-    cluster_id: str
-    token: str = attrs.field(repr=False)
-
-
-@attrs.frozen
 class ControlPlaneAt:
     """The control plane to examine, given by its URL and credentials.
 
@@ -108,8 +102,8 @@ class HttpSubject:
         checks.
         """
         if self._admin is None:
-            return _Account(self._at.cluster_id, self._at.token)
-        made = _Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
+            return Account(self._at.cluster_id, self._at.token)
+        made = Account(f"conformance-{uuid.uuid4().hex[:8]}", f"token-{uuid.uuid4().hex}")
         await self._admin.call("POST", "tokens", {"clusterId": made.cluster_id, "token": made.token})
         return made
 

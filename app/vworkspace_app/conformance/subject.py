@@ -42,18 +42,12 @@ WHAT_IT_TAKES: Mapping[Offer, str] = {
 """The message of a skipped check for each missing capability: what is missing, and which flag supplies it."""
 
 
-class Account(Protocol):
-    """A cluster that the control plane knows, and the token of the cluster's agent."""
+@attrs.frozen
+class Account:
+    """The id of a cluster that the control plane knows, and the token with which the cluster's agent authenticates."""
 
-    @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        ...
-
-    @property
-    def token(self) -> str:
-        """The token with which the cluster's agent authenticates."""
-        ...
+    cluster_id: str
+    token: str = attrs.field(repr=False)
 
 
 @attrs.frozen
