@@ -247,6 +247,7 @@ def is_first_pass(status: Mapping[str, Any]) -> bool:
     In that pass Flux records the release first and the observed generation last. A first pass over an existing release,
     for a HelmRelease that was recreated, does not count: its status shows an upgrade.
     """
+    # -1 is the default of the schema of Flux's CRD: an object just created has it before any pass.
     return bool(status.get("observedGeneration", -1) == -1 and status.get("lastAttemptedReleaseAction") != "upgrade")
 
 

@@ -224,6 +224,7 @@ def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest |
     if status.get("readyToUse") is True and named:
         points_at = get_path(content, "spec", "volumeSnapshotRef", "uid")
         return _READY if points_at and points_at == metadata(live).get("uid") else _ONE_WAY
+    # The snapshotter tries again and clears the error on success: only the Operation's deadline ends it.
     if status.get("error"):
         return _ERROR
     return _IN_PROGRESS if named else _PENDING

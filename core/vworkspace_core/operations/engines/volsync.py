@@ -246,6 +246,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
 
 def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
     result = get_path(status, "latestMoverStatus", "result")
+    # VolSync copies the trigger when a sync ends, not when it began (statemachine/machine.go, transitionToCleaningUp).
     ours = status.get("lastManualSync") == operation.metadata.uid
     if ours and result == "Successful" and not _is_recurring(operation):
         return _nothing_in(status) or _DONE
