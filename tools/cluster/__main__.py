@@ -52,9 +52,8 @@ def _parser() -> argparse.ArgumentParser:
             "--with", dest="wanted", default=desired, help=f"of {','.join(CHOICE)} (default: {desired or _BUILT})"
         )
         command.add_argument("--oldest", action="store_true", help="the oldest promised versions (Kubernetes, Flux)")
-        command.add_argument(
-            "--embedded", action="store_true", help="on the embedded API server, not on kube-apiserver"
-        )
+        if run is _up:
+            command.add_argument("--embedded", action="store_true", help="the embedded API server, not kube-apiserver")
         command.add_argument("--keep", action="store_true", help="leave the folder with data and logs")
         command.add_argument("rest", nargs="*", help="for test: arguments for pytest instead of all its tests")
     return parser

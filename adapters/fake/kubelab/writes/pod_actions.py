@@ -82,7 +82,7 @@ class PodActions:
         how = delete_options(eviction.get("deleteOptions") or {})
         how = attrs.evolve(how, dry_run=how.dry_run or options.dry_run)
         pod = record.object()
-        # kubernetes: registry/core/pod/storage/eviction.go, canIgnorePDB: such a pod serves nobody.
+        # kubernetes: registry/core/pod/storage/eviction.go, canIgnorePDB: such a pod serves no requests.
         if not record.deleting and get_path(pod, "status", "phase") not in ("Pending", "Succeeded", "Failed"):
             self._spend(target, pod, dry_run=how.dry_run)
         self._remover.delete(attrs.evolve(target, subresource=""), how)
@@ -139,7 +139,7 @@ def _spares_unready(budget: Mapping[str, Any], status: Mapping[str, Any]) -> boo
     """Report whether the budget lets a pod go that is not ready, without counting it."""
     if get_path(budget, "spec", "unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
-    return status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0
+    return bool(status.get("currentHealthy", 0) >= status.get("desiredHealthy", 0) > 0)
 
 
 def _refused(why: str, seconds: int = 0) -> ApiFailure:
