@@ -15,7 +15,7 @@ DONE: Final = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "
 
 def pod(place: Place, name: str, *, ready: str = "", **spec: Any) -> None:
     """A pod with its name as label `a`; with `ready` it runs, and is ready or not."""
-    body = {"metadata": {"name": name, "labels": {"a": name}}}
+    body: dict[str, Any] = {"metadata": {"name": name, "labels": {"a": name}}}
     body |= {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
     assert place.wire.send("POST", place.url(*PODS), body).status == 201
     if ready:

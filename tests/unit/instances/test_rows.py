@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from purekube.apimachinery.manifest import get_path, ref_of
@@ -104,9 +105,10 @@ def test_row_2_the_command_resumes_the_chart_that_was_suspended() -> None:
     chart = HELM_CHART.manifest("org-myteam-nextcloud", "org-myteam")
     chart["metadata"]["generation"] = 2
     chart |= {"spec": {"chart": "nextcloud", "version": "6.6.0", "suspend": True}, "status": {"observedGeneration": 1}}
-    world.observed.objects[ref_of(chart, HELM_CHART)] = chart
+    objects = {**world.observed.objects, ref_of(chart, HELM_CHART): chart}
+    suspended = attrs.evolve(world, observed=attrs.evolve(world.observed, objects=objects))
 
-    message = message_of(world.decide(), "Suspended")
+    message = message_of(suspended.decide(), "Suspended")
 
     assert f"kubectl patch {HELM_CHART.crd_name} org-myteam-nextcloud -n org-myteam " in message
 

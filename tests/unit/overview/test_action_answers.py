@@ -106,7 +106,7 @@ def test_a_retry_is_for_a_release_that_flux_gave_up_REC_14(kind: Kind, manifest:
 def test_no_retry_is_promised_while_nothing_is_tried_REC_14(
     said: tuple[str, ...], spec: Any, answer: str, also: tuple[tuple[str, ...], ...]
 ) -> None:
-    found = (condition(*one[:3], message=one[3]) for one in (said, *also))
+    found = (condition(kind, status, reason, message=text) for kind, status, reason, text in (said, *also))
     manifest = instance(*found, **spec)
 
     assert retry(APP, manifest, NOW) == ActionOutcome(f"{AN_INSTANCE} {answer}")
