@@ -76,7 +76,7 @@ def test_without_a_token_no_header_is_sent() -> None:
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(400, Invalid), (422, Invalid), (401, Unauthorized), (404, NotFound), (429, Unavailable), (503, Unavailable)],
+    [(400, Invalid), (422, Invalid), (401, Unauthorized), (404, Permanent), (429, Unavailable), (503, Unavailable)],
 )
 def test_an_error_says_what_it_is_and_neither_token_nor_path(status: int, error: type[OperatorError]) -> None:
     with receiver(status, body=f"no: {TOKEN}".encode()) as (url, _):

@@ -9,6 +9,8 @@ from purekube.schema.node import MISSING, JsonType, Schema
 from purekube.schema.structure import parts_of
 
 _QUANTITY: Final = "quantity"
+# apiextensions: v1/types.go: its JSON tag has no omitempty, and definitions are stored as JSON.
+_KEPT: Final = frozenset({"storedVersions"})
 # kubernetes: apis/core/v1/defaults.go, SetDefaults_ResourceList rounds up to a thousandth.
 _FINEST_OF_LIST: Final = -3
 
@@ -18,9 +20,9 @@ def typed(schema: Schema, value: Any, refuse: Callable[[str], Exception], old: A
 
     Quantities become canonical, such as `1` for `1000m`, and those in a map are rounded up to a thousandth. A null for
     a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. Empty lists and maps of
-    fields that are not required are left out. For text that is not a
-    quantity, the exception is raised that `refuse` returns. `old`, if given, is a former result; parts that `value`
-    shares with it (the same Python objects) are skipped.
+    fields that are not required are left out. For text that is not a quantity, the exception is raised that `refuse`
+    returns. `old`, if given, is a former result; parts that `value` shares with it (the same Python objects) are
+    skipped.
     """
     if value is old or not _concerned(schema):
         return value
@@ -45,7 +47,8 @@ def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exce
             new = _element(schema.additional, item, refuse, before.get(key, MISSING))
         else:
             continue
-        is_left_out = new is not None and child is not None and key not in schema.required and new == _empty(child)
+        is_kept = child is None or key in schema.required or key in _KEPT
+        is_left_out = child is not None and not is_kept and new is not None and new == _empty(child)
         if new is not item or is_left_out:
             out = dict(value) if out is value else out
             if is_left_out:
