@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
+from purekube.apimachinery.errors import Invalid, OperatorError, Permanent, Unauthorized, Unavailable
 from vworkspace_odoo import CLOUD_EVENT, JsonSender
 
 TOKEN = "t0ken-that-nobody-knows"
