@@ -313,7 +313,7 @@ def test_the_decision_of_a_law_that_a_job_breaks_is_the_step_of_that_job(monkeyp
     DEFECTS["applies the jobs of an offer from the last"].patch(monkeypatch)
     acts = (
         Act(10.0, Do.JOB, "job-2"),
-        *(Act(20.0 + 10 * number, Do.JOBS, "job-2", 3 * number + 1) for number in range(4)),
+        *(Act(21.0 + 10 * number, Do.JOBS, "job-2", 3 * number + 1) for number in range(4)),
     )
     law = perform(script(*acts, seconds=70.0)).broken[0]
     assert law.law == "jobs of one offer have their effects in order"
