@@ -291,8 +291,9 @@ class Laws:
         """True while a Lease is held by no running process, or watches may not yet have noticed a restore of etcd."""
         living = {replica.unique for replica in self.world.replicas if replica.is_running}
         leases = self.world.server.store.scan(place_of(LEASE))
-        holders = (str(get_path(lease.shared(), "spec", "holderIdentity") or "") for lease in leases)
-        is_led = all(holder.rpartition("_")[2] in living for holder in holders)
+        holders = [str(get_path(lease.shared(), "spec", "holderIdentity") or "") for lease in leases]
+        # The identity of a holder has the name and the id of its process, then that of its shard if there are several.
+        is_led = all(not living.isdisjoint(holder.split("_")) for holder in holders)
         return not is_led or self.is_just_restored(self.world.seconds)
 
     @property

@@ -124,6 +124,14 @@ def test_every_law_holds_in_two_shards(seed: int) -> None:
     assert ("RUN-13", "one shard acts on an object") in outcome.laws
 
 
+def test_shards_that_lead_are_not_awaited() -> None:
+    """SIM-4, RUN-13: the holder of a shard's Lease is known as such, so changes count and the run ends when at rest."""
+    outcome = perform(draw(1, seconds=60, instances=2, replicas=1, shards=2, faults=()))
+    assert outcome.broken == ()
+    assert outcome.seconds < 3600
+    assert ("REC-1", "a change is looked at at once") in outcome.laws
+
+
 @pytest.mark.slow
 def test_people_retry_what_a_fault_stalled() -> None:
     """SIM-4, REC-1, REC-14: Flux gives up while every action fails, and the spec wants a person's retry then."""
