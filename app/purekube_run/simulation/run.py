@@ -99,7 +99,7 @@ class Simulation(Generic[W, L]):
             replica, choice = random.randrange(processes), random.random()
             if fault.forms:
                 choice = ((seed * _TURNS + number) % fault.forms + 0.5) / fault.forms
-            yield Incident(round(at, 3), name, replica, lasts, round(choice, 4))
+            yield Incident(round(at, 3), name, replica, lasts, min(round(choice, 4), 0.9999))
             number += 1
 
     def strike(self, world: W, incident: Incident) -> None:
