@@ -150,16 +150,20 @@ class Laws:
         """
         self._observers[place_of(kind)].append((kind, observer))
 
-    def keep_notes(self, kind: Kind, clause: str = "REC-8") -> None:
+    def keep_notes(self, kind: Kind, clause: str, law: str) -> None:
         """Check from now on that controllers never remove an annotation that a user set on an object of the kind.
 
-        `clause` is the numbered requirement to which this law (required property) belongs, for reports.
+        Reports name this law (required property) by `clause`, the numbered requirement to which it belongs, and by the
+        name `law`.
         """
-        self.observe(kind, partial(self._noted, clause))
+        self.observe(kind, partial(self._noted, clause, law))
 
-    def keep_finalizers(self, kind: Kind) -> None:
-        """Check from now on that only users remove the finalizer that a user set on an object of the kind."""
-        self.observe(kind, self._held)
+    def keep_finalizers(self, kind: Kind, clause: str, law: str) -> None:
+        """Check from now on that only users remove the finalizer that a user set on an object of the kind.
+
+        `clause` and `law` are for reports, as in `keep_notes`.
+        """
+        self.observe(kind, partial(self._held, clause, law))
 
     def keep_generations(self, kind: Kind) -> None:
         """Check from now on that status.observedGeneration of objects of a kind never decreases."""
@@ -261,7 +265,7 @@ class Laws:
             for kind, observe in self._observers.get(where, ()):
                 observe(ObjectRef(kind, record.key[0] or None, record.key[1]), change.before, change.after)
 
-    def _noted(self, clause: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+    def _noted(self, clause: str, law: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if after is None:
             return
         had, has = (
@@ -269,14 +273,13 @@ class Laws:
             for record in (before, after)
         )
         stays = has or not had or self.is_restored_now
-        self.check(clause, "annotations of others stay", ref, stays, f"{NOTE} is gone")
+        self.check(clause, law, ref, stays, f"{NOTE} is gone")
 
-    def _held(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
+    def _held(self, clause: str, law: str, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if before is None or HOLD not in before.finalizers:
             return
         stays = (after is not None and HOLD in after.finalizers) or self.world.letting_go == ref
-        stays = stays or self.is_restored_now
-        self.check("REC-8", "finalizers of others stay", ref, stays, f"{HOLD} is gone")
+        self.check(clause, law, ref, stays or self.is_restored_now, f"{HOLD} is gone")
 
     def _observed(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
         if before is None or after is None or self.is_restored_now:

@@ -206,9 +206,9 @@ class InstanceLaws:
         self._owners: dict[str, str] = {}
         self.used: defaultdict[str, set[str]] = defaultdict(set)
         """The names of the sources with which Flux has reported a release Ready, by the uid of the instance."""
-        laws.keep_notes(APPLICATION_INSTANCE)
-        laws.keep_notes(HELM_RELEASE)
-        laws.keep_finalizers(APPLICATION_INSTANCE)
+        laws.keep_notes(APPLICATION_INSTANCE, "REC-8", "annotations of others stay")
+        laws.keep_notes(HELM_RELEASE, "REC-8", "annotations of others stay")
+        laws.keep_finalizers(APPLICATION_INSTANCE, "REC-8", "finalizers of others stay")
         laws.observe(APPLICATION_INSTANCE, self._instance)
         for kind in CHILDREN:
             laws.observe(kind, self._child)

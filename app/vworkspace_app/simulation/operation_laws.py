@@ -82,7 +82,7 @@ class OperationLaws:
         """The end of each Operation's engine object, if it has one: the phase that the Operation must then have."""
         self._jobs = jobs
         laws.observe(OPERATION, self._operation)
-        laws.keep_finalizers(OPERATION)
+        laws.keep_finalizers(OPERATION, "REC-8", "finalizers of others stay")
         for kind in engine_kinds():
             laws.observe(kind, self._engine_object)
         laws.world.on_write.append(self._wrote)

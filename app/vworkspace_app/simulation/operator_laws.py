@@ -195,9 +195,9 @@ class OperatorLaws(OperatorChecks):
             world.change(ref, {"spec": {"values": {"inline": {"number": 1_000_000}}}})
         self._gate(closed, None)
         world.run(_PROMPT)
-        self._check_ready("an edit at rest is acted on at once", edited)
+        self._check_ready("REC-1", "an edit at rest is acted on at once", edited)
         shut = [ref for ref in wanted if ref.namespace == closed]
-        self._check_gate("a closed namespace is noticed at once", shut, is_open=False)
+        self._check_gate("REC-1", "a closed namespace is noticed at once", shut, is_open=False)
         if not self.broken:
             self._reports.check(edited, began)
         if not self.broken:
@@ -210,27 +210,27 @@ class OperatorLaws(OperatorChecks):
             world.server.streams.end()
             world.server.store.compact()
             world.run(_PROMPT)
-            self._check_ready("a deletion that no watch shows is acted on at once", edited)
-            self._check_gate("an opened namespace is noticed at once", shut, is_open=True)
+            self._check_ready("REC-1", "a deletion that no watch shows is acted on at once", edited)
+            self._check_gate("REC-1", "an opened namespace is noticed at once", shut, is_open=True)
 
     def _gate(self, namespace: str, value: str | None) -> None:
         if namespace:
             ref = ObjectRef(NAMESPACE, None, namespace)
             self.operator_world.change(ref, {"metadata": {"labels": {labels.NAMESPACE_GATE: value}}}, "admin")
 
-    def _check_gate(self, law: str, refs: list[ObjectRef], *, is_open: bool) -> None:
+    def _check_gate(self, clause: str, law: str, refs: list[ObjectRef], *, is_open: bool) -> None:
         for ref in refs:
             live = self.world.get(ref) or {}
             blocked = condition_of(live, "Blocked")
             holds = blocked.get("status") != "True" if is_open else blocked.get("reason") == "NamespaceNotGated"
-            self.check("REC-1", law, ref, holds, condition_text(live))
+            self.check(clause, law, ref, holds, condition_text(live))
 
-    def _check_ready(self, law: str, refs: list[ObjectRef]) -> None:
+    def _check_ready(self, clause: str, law: str, refs: list[ObjectRef]) -> None:
         for ref in refs:
             live = self.world.get(ref)
             release = self.world.get(ObjectRef(HELM_RELEASE, ref.namespace, ref.name))
             holds = live is not None and is_ready(live) and release is not None
-            self.check("REC-1", law, ref, holds, condition_text(live or {}))
+            self.check(clause, law, ref, holds, condition_text(live or {}))
 
     def _compare(self) -> None:
         """Check that the state is that of a new simulated cluster to which users applied only their final wishes.

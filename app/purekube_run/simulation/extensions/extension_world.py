@@ -187,10 +187,10 @@ class ExtensionLaws(Laws):
             if node.on_delete is Removal.ORPHAN
         }
         for kind in dict.fromkeys(map(kind_of, world.runnables)):
-            self.keep_notes(kind)
+            self.keep_notes(kind, "REC-8", "annotations of others stay")
             self.keep_generations(kind)
         for kind in world.child_kinds:
-            self.keep_notes(kind, "REC-9")
+            self.keep_notes(kind, "REC-9", "annotations of others stay")
         for runnable in world.runnables:
             if isinstance(runnable, Box):
                 ChildLaws(self, runnable)
