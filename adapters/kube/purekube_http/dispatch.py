@@ -40,7 +40,7 @@ async def dispatch(
         raise Unauthorized(f"{request}: {complaint_of(error)}") from None
 
 
-def complaint_of(error: exceptions.ConfigError) -> str:
+def complaint_of(error: "exceptions.ConfigError") -> str:
     """Return why there is no credential, in one line without secrets. A plugin's own message may have many lines."""
     return str(redact(" ".join(str(error).split())))[:_COMPLAINT]
 

@@ -34,10 +34,9 @@ from vworkspace_app.overview.reading import (
 from vworkspace_app.overview.text import Screen, footer, list_table, object_report
 from vworkspace_app.verbs import find_named_object, is_known
 from vworkspace_core.api.kinds import CLUSTER
-from vworkspace_core.overview.object_list import redacted_summary
 from vworkspace_core.overview.origin import origin_data, origin_of
 from vworkspace_core.overview.page_paths import page_link
-from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.summary import redacted_summary, summary_of
 from vworkspace_core.overview.tree import (
     Branch,
     Workers,

@@ -22,10 +22,10 @@ from vworkspace_core.control_plane.connection import Connectivity
 from vworkspace_core.jobs.state import JobState
 from vworkspace_core.overview.lanes import Lane, LaneQuery, job_lane, lane_of, lane_view
 from vworkspace_core.overview.object_graph import graph_of_parent, graph_of_tree, walk
-from vworkspace_core.overview.object_list import ListView, redacted_summary
+from vworkspace_core.overview.object_list import ListView
 from vworkspace_core.overview.origin import origin_of
 from vworkspace_core.overview.severity import Severity, severity_of
-from vworkspace_core.overview.summary import summary_of
+from vworkspace_core.overview.summary import redacted_summary, summary_of
 from vworkspace_core.overview.timeline import MOST, TimelineEntry, entries_of, last_entries
 from vworkspace_core.overview.tree import tree_of
 

@@ -18,10 +18,9 @@ from purekube.composites.composite import Composite, Explanation
 from purekube.controller.decision import Snapshot
 from purekube.graph.node_order import Graph
 from purekube.graph.states import NodeState, Observation
-from vworkspace_core.overview.object_list import redacted_summary
 from vworkspace_core.overview.origin import ObjectOrigin, origin_of
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node, urgency
-from vworkspace_core.overview.summary import FORMER, Summary, summary_of, summary_of_child
+from vworkspace_core.overview.summary import FORMER, Summary, redacted_summary, summary_of, summary_of_child
 from vworkspace_core.overview.tree import Branch
 
 MOST_NODES: Final = 200

@@ -15,7 +15,7 @@ from purekube.apimachinery.problems import amount
 from purekube.apimachinery.secret_material import safe
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.overview.severity import Severity, needs_person, severity_of, urgency
-from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.summary import LONGEST_COMMAND, OverviewState, summary_of
 from vworkspace_core.overview.timeline import last_transition
 
 PAGE_SIZE: Final = 100
@@ -24,8 +24,6 @@ _MOST_NEEDS: Final = 3
 """The maximum number of objects that the headline names."""
 _LONGEST: Final = 240
 """The maximum length of a string in a row in bytes. The page of the object shows the whole message."""
-_LONGEST_COMMAND: Final = 4096
-"""The maximum length of a command in bytes, and of a message that may contain one: half a command is of no use."""
 _MOST_CHOICES: Final = 200
 """The maximum number of namespaces that a filter offers as choices; users can type others."""
 
@@ -155,20 +153,6 @@ def headline_of(rows: Sequence[ListRow], gaps: Sequence[str] = ()) -> Headline:
             assert_never(worst)
 
 
-def redacted_summary(summary: Summary) -> Summary:
-    """Return the summary with every secret in its texts replaced by a placeholder."""
-    return attrs.evolve(
-        summary,
-        reason=safe(summary.reason),
-        message=safe(summary.message, _LONGEST_COMMAND),
-        wanted=safe(summary.wanted),
-        deployed=safe(summary.deployed),
-        override=safe(summary.override),
-        remedies=tuple(safe(remedy, _LONGEST_COMMAND) for remedy in summary.remedies),
-        advice=safe(summary.advice),
-    )
-
-
 def row_of(kind: Kind, manifest: Manifest) -> ListRow:
     """Return the row of the object list that shows the object `manifest` of the kind `kind`.
 
@@ -187,7 +171,7 @@ def row_of(kind: Kind, manifest: Manifest) -> ListRow:
         state_text=safe(summary.state_text, _LONGEST),
         wanted=safe(summary.wanted, _LONGEST),
         deployed=safe(summary.deployed, _LONGEST),
-        remedy=safe(remedy, _LONGEST_COMMAND),
+        remedy=safe(remedy, LONGEST_COMMAND),
         lead=safe(lead),
         advice=safe(summary.advice),
         is_helpable=summary.is_helpable,

@@ -10,6 +10,7 @@ import attrs
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.definitions import BROUGHT_TO, OPERATOR_BOX, PIN, text_at
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.secret_material import safe
 from purekube.apimachinery.timestamps import time_at
 from purekube.boxes.rollouts.reasons import BoxReason, RolloutPhase
 from purekube.readiness import State, readiness
@@ -29,6 +30,9 @@ from vworkspace_core.api.reasons import (
 )
 from vworkspace_core.instances.observed_release import COUNTED_FAILURES
 from vworkspace_core.overview.remedy import Help, commands_in, help_for, lead_of
+
+LONGEST_COMMAND: Final = 4096
+"""The maximum length of a command in bytes, and of a message that may contain one: half a command is of no use."""
 
 
 class OverviewState(StrEnum):
@@ -238,6 +242,20 @@ _OF_READINESS: Final[Mapping[State, OverviewState]] = {
     State.FAILED: OverviewState.FAILED,
     State.UNKNOWN: OverviewState.NOT_READY,
 }
+
+
+def redacted_summary(summary: Summary) -> Summary:
+    """Return the summary with every secret in its texts replaced by a placeholder."""
+    return attrs.evolve(
+        summary,
+        reason=safe(summary.reason),
+        message=safe(summary.message, LONGEST_COMMAND),
+        wanted=safe(summary.wanted),
+        deployed=safe(summary.deployed),
+        override=safe(summary.override),
+        remedies=tuple(safe(remedy, LONGEST_COMMAND) for remedy in summary.remedies),
+        advice=safe(summary.advice),
+    )
 
 
 def summary_of(kind: Kind, manifest: Manifest) -> Summary:

@@ -30,12 +30,11 @@ from vworkspace_core.overview.object_list import (
     ListRow,
     headline_of,
     list_view,
-    redacted_summary,
     row_of,
 )
 from vworkspace_core.overview.origin import ObjectOrigin
 from vworkspace_core.overview.severity import Severity, severity_of, severity_of_node
-from vworkspace_core.overview.summary import OverviewState, Summary, summary_of
+from vworkspace_core.overview.summary import OverviewState, Summary, redacted_summary, summary_of
 from vworkspace_core.overview.timeline import entries_of, last_entries, last_transition
 from vworkspace_core.overview.tree import Branch, tree_of
 
