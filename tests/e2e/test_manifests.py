@@ -485,7 +485,7 @@ def test_a_values_file_says_everything_at_once_SEE_5(tmp_path: Path) -> None:
         ("tenants: [{namespace: A}]\n", [], 1, "tenants[0].namespace"),
         ("controlPlane: {enabled: false}\n", [], 1, "controlPlane.clusterId: is needed without a control plane"),
         ("", [], 1, "image.repository: needs a registry, as in ghcr.io/you/vworkspace-operator"),
-        ("settings: {workers: 900}\n", [], 1, "settings.workers: between 1 and 64"),
+        ("settings: {workers: 900}\n", [], 1, "settings.workers: 900 is greater than the maximum of 64"),
         ("[]\n", [], 1, "must be an object"),
         ("a: 1\n---\nb: 2\n", [], 1, "holds 2 documents"),
         ("", ["--cert-manager"], 2, "--values says what the other options say"),

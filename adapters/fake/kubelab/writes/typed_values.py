@@ -123,11 +123,14 @@ def whole_number(schema: Schema, value: Any, path: str = "") -> str | None:
 
 def has_fraction(value: Any) -> bool:
     """Report whether `value` contains a number that JSON wrote with a fraction or an exponent."""
-    if isinstance(value, dict):
-        return any(map(has_fraction, value.values()))
-    if isinstance(value, list):
-        return any(map(has_fraction, value))
-    return isinstance(value, float)
+    left = [value]
+    while left:  # a status may be nested deeper than Python's stack
+        item = left.pop()
+        if isinstance(item, float):
+            return True
+        if isinstance(item, (dict, list)):
+            left.extend(item.values() if isinstance(item, dict) else item)
+    return False
 
 
 def without_fractions(value: Any) -> Any:
