@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
@@ -143,7 +143,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The other workers compute beside those that wait, and none is left alone at the end. Workers begin with equal shares
     of the tests as they are ordered here, and then take from each other. A long run takes them in an order of its own,
-    so that each has its turn although time is limited.
+    so that each has its turn although time is limited: first the laws, whose thousand examples take seconds, then what
+    is attacked for a minute at a time, then those that another seed does not change.
     """
     if not config.stash[SLOW]:
         _keep(config, items, lambda item: item.get_closest_marker("slow") is None)
@@ -154,8 +155,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         _keep(config, items, sample.__contains__)
     if EFFORT.long:
         random.Random(EFFORT.seed).shuffle(items)
+        items.sort(key=_turn)
     else:
         items.sort(key=lambda item: not item.nodeid.startswith(WAITING))
+
+
+def _turn(item: pytest.Item) -> int:
+    """Return when a test of a long run has its turn: 0 for a law, 1 if its module asks for the effort, and 2."""
+    if is_hypothesis_test(getattr(item, "obj", None)):
+        return 0
+    return 1 if {"EFFORT", "attack", "of_both"} & vars(getattr(item, "module", None) or object).keys() else 2
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], is_kept: Callable[[pytest.Item], bool]) -> None:
