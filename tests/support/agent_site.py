@@ -60,6 +60,7 @@ class Site:
             "random": random.Random(7).random,
             "settings": AgentSettings(),
             "objects": lambda: list(self.known.values()),
+            "find": self.known.get,
         }
         return Agent(**{**options, **fields})
 

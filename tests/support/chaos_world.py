@@ -109,6 +109,7 @@ class Replica(Killed):
             reread=self._reread,
             rotate=self._rotate,
             objects=world.instances,
+            find=world.find,
         )
         self._token = world.secret
         self.main = world.loop.create_task(self._run())

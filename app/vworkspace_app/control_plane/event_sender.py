@@ -54,8 +54,9 @@ class EventSender:
     object.
 
     An event reports a change of an object's conditions or phase, a heartbeat or a new credential. If events had to be
-    dropped, a snapshot replaces them: the state of every object that `objects` yields. `cluster` returns the Cluster
-    object that reports on this operator, or None if there is none. Nothing is sent before a poll has succeeded.
+    dropped, a snapshot replaces them: the state of every object that `objects` yields. `find` returns one of these, or
+    None. `cluster` returns the Cluster object that reports on this operator, or None if there is none. Nothing is sent
+    before a poll has succeeded.
     `on_overflow` is called when the sender begins to drop events, and when it stops dropping them.
     """
 
@@ -67,6 +68,7 @@ class EventSender:
         random: Callable[[], float],
         settings: AgentSettings,
         objects: Callable[[], Iterable[Manifest]],
+        find: Callable[[ObjectRef], Manifest | None] = lambda ref: None,
         cluster: Callable[[], Manifest | None] = lambda: None,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
@@ -76,6 +78,7 @@ class EventSender:
         self._random = random
         self._settings = settings
         self._objects = objects
+        self._find = find
         self._cluster = cluster
         self._reported: dict[ObjectRef, _Reported] = {}
         self._changed = anyio.Event()
@@ -118,11 +121,8 @@ class EventSender:
 
     def tell(self, ref: ObjectRef) -> None:
         """Queue an event for each present condition of the object, because a status with them was not delivered."""
-        where = (ref.kind.kind, ref.namespace, ref.name)
-        for live in self._objects():
-            meta = metadata(live)
-            if (live.get("kind"), meta.get("namespace"), meta.get("name")) == where:
-                self.put(condition_events({}, live, self._clock.now()))
+        if (live := self._find(ref)) is not None:
+            self.put(condition_events({}, live, self._clock.now()))
 
     def put(self, events: Iterable[Mapping[str, Any]]) -> None:
         """Queue events. If the queue is full, the oldest events are dropped, and a snapshot replaces them later.

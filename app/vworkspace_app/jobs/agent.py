@@ -66,7 +66,8 @@ class Agent:
 
     Jobs come from the control plane, a server. `random` returns numbers in [0, 1) for jitter. `reread` reads the
     credential again and returns whether it changed. `rotate` obtains and stores a new credential. `objects` lists the
-    owned objects from the informers. `cluster` returns the Cluster object that reports on this operator.
+    owned objects from the informers, and `find` returns one of them, or None. `cluster` returns the Cluster object that
+    reports on this operator.
 
     The other functions are called at events, and must not raise. `noticed` gets each write to the cluster, `on_result`
     the outcome of each job that has a result, and `on_step` the states before and after each event. `on_change` is
@@ -86,6 +87,7 @@ class Agent:
         reread: Callable[[], Awaitable[bool]] | None = None,
         rotate: RotateCredential | None = None,
         objects: Callable[[], Iterable[Manifest]] = tuple,
+        find: Callable[[ObjectRef], Manifest | None] = lambda ref: None,
         cluster: Callable[[], Manifest | None] = lambda: None,
         noticed: OnWritten | None = None,
         on_change: Callable[[], None] = lambda: None,
@@ -114,7 +116,7 @@ class Agent:
         self._urgent = DeliveryQueue("acks and results", self._connection, clock, random, width=4)
         self._statuses = DeliveryQueue("statuses", self._connection, clock, random, width=1)
         self._events = EventSender(
-            control, self._connection, clock, random, self._settings, objects, cluster, on_change
+            control, self._connection, clock, random, self._settings, objects, find, cluster, on_change
         )
         self._queues = (self._statuses, self._urgent, self._events)
         self._reconnect = Reconnect(self._statuses, self._urgent, self._events, self._settings.head_start_seconds)

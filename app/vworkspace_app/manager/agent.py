@@ -97,6 +97,7 @@ class ManagedAgent:
             reread=options.reread,
             rotate=None if options.rotation is None else options.rotation.rotate,
             objects=self._own_objects,
+            find=lambda ref: informers.store(ref.kind).get(ref.namespace, ref.name),
             noticed=informers.observe_write,
             cluster=self._reporting,
             on_change=on_change,
