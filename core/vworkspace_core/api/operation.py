@@ -20,6 +20,9 @@ from purekube.apimachinery.manifest import Manifest, get_path, same_json
 from purekube.apimachinery.meta import Condition, ObjectMeta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
+LONGEST_TIMEOUT: Final = 31_536_000
+"""The longest deadline of a run in seconds: a year."""
+
 
 class OperationType(StrEnum):
     """The types of actions that an Operation can perform on an application."""
@@ -111,7 +114,7 @@ class OperationSpec:
     timeout_seconds: int | None = schema_field(
         "Deadline of the whole run in seconds from its start; default per engine.",
         default=None,
-        schema={"format": "int64", "minimum": 1, "maximum": 31_536_000},
+        schema={"format": "int64", "minimum": 1, "maximum": LONGEST_TIMEOUT},
     )
 
 

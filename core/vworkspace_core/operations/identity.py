@@ -22,7 +22,7 @@ from vworkspace_core.api.labels import (
     OPERATION_UID,
     operation_labels,
 )
-from vworkspace_core.api.operation import Operation
+from vworkspace_core.api.operation import LONGEST_TIMEOUT, Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.operations.contract import EngineContext, Objects
 
@@ -147,6 +147,17 @@ def own_object(operation: Operation, objects: Objects) -> tuple[ObjectRef, Manif
         if same == (known.api_version, known.kind, known.namespace, known.name):
             return (ref, manifest) if is_ours(manifest, operation) else None
     return None
+
+
+def seconds_beyond_deadline(operation: Operation, objects: Objects) -> int:
+    """Return the deadline of the Operation's engine object plus a minute, so that its own controller ends it first.
+
+    The result is in seconds, at most the longest `timeoutSeconds`: a chart may name any number. Return 0 if there is no
+    such object, or it has no `activeDeadlineSeconds`.
+    """
+    found = own_object(operation, objects)
+    seconds = get_path(found[1], "spec", "activeDeadlineSeconds") if found is not None else None
+    return min(seconds + 60, LONGEST_TIMEOUT) if type(seconds) is int else 0
 
 
 def parameters_of(operation: Operation) -> Mapping[str, Any]:

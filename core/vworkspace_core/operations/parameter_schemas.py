@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from purekube.apimachinery.formats import DNS_LABEL, DNS_SUBDOMAIN, EXACT_SEMVER, Form
+from vworkspace_core.api.operation import LONGEST_TIMEOUT
 
 ParameterSchema: TypeAlias = dict[str, Any]
 
@@ -36,7 +37,7 @@ QUANTITY: Final[ParameterSchema] = {
 }
 
 
-SECONDS: Final[ParameterSchema] = {"type": "integer", "minimum": 1, "maximum": 31_536_000}
+SECONDS: Final[ParameterSchema] = {"type": "integer", "minimum": 1, "maximum": LONGEST_TIMEOUT}
 
 
 SEMVER: Final[ParameterSchema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}

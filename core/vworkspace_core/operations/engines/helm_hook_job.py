@@ -47,7 +47,13 @@ from vworkspace_core.operations.engines.job import (
     one_at_a_time,
 )
 from vworkspace_core.operations.engines.job_pods import PODS_ACCESS, end_from_events, remedy_of_pods
-from vworkspace_core.operations.identity import engine_manifest, is_ready, own_object, parameters_of, target_of
+from vworkspace_core.operations.identity import (
+    engine_manifest,
+    is_ready,
+    parameters_of,
+    seconds_beyond_deadline,
+    target_of,
+)
 from vworkspace_core.operations.parameter_schemas import NAME, record, with_description
 from vworkspace_core.operations.pods import job_problems
 from vworkspace_core.operations.settings import RUNNER, OperationSettings
@@ -63,8 +69,6 @@ HOOK_EVENTS: Final = ("pre-install", "post-install", "pre-upgrade", "post-upgrad
 """The Helm hook events whose hooks a Migration may run. Hooks for rollback, deletion and tests are excluded."""
 # Without its podFailurePolicy a hook would be tried again after an end for which its chart forbids that.
 _KEPT_FIELDS: Final = ("activeDeadlineSeconds", "backoffLimit", "podFailurePolicy")
-_LONGEST: Final = 31_536_000
-"""The longest deadline in seconds, that of the CRD's `timeoutSeconds`. A chart may name any number."""
 _UNRESTRICTED_FIELDS: Final = ("completions", "completionMode", "parallelism")
 _CONTROLLER_LABELS: Final = frozenset(
     {"controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"}
@@ -405,16 +409,6 @@ def _texts(template: Manifest, field: str) -> Iterator[tuple[str, str]]:
             yield key, value
 
 
-def _needs_seconds(operation: Operation, objects: Objects) -> int:
-    """Return the deadline that the chart gives the hook plus 60 seconds, so that the Job ends first.
-
-    Return 0 if the chart gives none.
-    """
-    job = own_object(operation, objects)
-    seconds = get_path(job[1], "spec", "activeDeadlineSeconds") if job is not None else None
-    return min(seconds + 60, _LONGEST) if type(seconds) is int else 0
-
-
 ENGINE: Final = Engine(
     name="helmHookJob",
     kinds=always(JOB),
@@ -422,7 +416,7 @@ ENGINE: Final = Engine(
     observe=observe_job,
     tables={"Job": TABLE},
     timeout_seconds=3600,
-    needs_seconds=_needs_seconds,
+    needs_seconds=seconds_beyond_deadline,
     check=_check,
     looks_up=_looks_up,
     extra_reads=_extra_reads,

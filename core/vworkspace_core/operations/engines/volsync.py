@@ -82,24 +82,30 @@ _NOTHING_BACKED_UP: Final = _nothing_moved(
     _NO_FILE,
 )
 
+_DONE: Final = Row(
+    "lastManualSync = trigger, result Successful",
+    _SUCCEEDED,
+    "VolSyncCompleted",
+    "",
+    _sync("False", "WaitingForManual", "Successful", lastManualSync=OPERATION_UID, lastSyncDuration="1m30s"),
+)
+_MOVER_FAILED: Final = Row(
+    "latestMoverStatus.result = Failed",
+    _RUNNING,
+    "VolSyncMoverFailed",
+    "VolSync tries again until the deadline",
+    _sync("True", "SyncInProgress", "Failed"),
+)
+_IN_PROGRESS: Final = Row(
+    "Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress", "", _sync("True", "SyncInProgress")
+)
+_UNSEEN: Final = Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync")
 TABLE: Final = (
-    Row(
-        "lastManualSync = trigger, result Successful",
-        _SUCCEEDED,
-        "VolSyncCompleted",
-        "",
-        _sync("False", "WaitingForManual", "Successful", lastManualSync=OPERATION_UID, lastSyncDuration="1m30s"),
-    ),
+    _DONE,
     _NOTHING_RESTORED,
     _NOTHING_BACKED_UP,
-    Row(
-        "latestMoverStatus.result = Failed",
-        _RUNNING,
-        "VolSyncMoverFailed",
-        "VolSync tries again until the deadline",
-        _sync("True", "SyncInProgress", "Failed"),
-    ),
-    Row("Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress", "", _sync("True", "SyncInProgress")),
+    _MOVER_FAILED,
+    _IN_PROGRESS,
     Row("Synchronizing=False CleaningUp", _RUNNING, "VolSyncCleaningUp", "", _sync("False", "CleaningUp")),
     Row(
         "Synchronizing=False Error",
@@ -122,12 +128,11 @@ TABLE: Final = (
         "not our trigger yet",
         _sync("False", "WaitingForManual"),
     ),
-    Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync"),
+    _UNSEEN,
 )
 """The engine's table: what VolSync's status means for the run. The first row that matches counts."""
 
 
-_DONE, _MOVER_FAILED, _IN_PROGRESS, _UNSEEN = TABLE[0], TABLE[3], TABLE[4], TABLE[-1]
 _POSTPONED: Final = Row(
     "", _RUNNING, SYNC_POSTPONED, "recurring: its next sync waits for another Operation on the same target"
 )

@@ -27,7 +27,7 @@ from vworkspace_core.operations.contract import (
     row_of,
 )
 from vworkspace_core.operations.engines.job_pods import EVENTS_ACCESS, end_from_events, listings
-from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of
+from vworkspace_core.operations.identity import engine_manifest, own_object, parameters_of, seconds_beyond_deadline
 from vworkspace_core.operations.parameter_schemas import ARGUMENT, ARGUMENT_NAME, NAME, mapped, record, with_description
 from vworkspace_core.operations.settings import RUNNER
 
@@ -39,9 +39,6 @@ _ENDS: Final = {
     "WorkflowTimedOut": (_FAILED, "WorkflowFailed"),
 }
 """The reasons of the Events that Argo posts when a Workflow ends, each with whether that end is a success."""
-_MARGIN: Final = 60
-_LONGEST: Final = 31_536_000
-"""The longest deadline in seconds, that of the CRD's `timeoutSeconds`."""
 _MOST_OUTPUTS: Final = 32
 _LONGEST_OUTPUT: Final = 1024
 
@@ -189,16 +186,6 @@ def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
     return listings(known.namespace, known.uid, pods=False)
 
 
-def _needs_seconds(operation: Operation, objects: Objects) -> int:
-    """Return the deadline that the Workflow has from the operator plus 60 seconds, so that Argo ends it first.
-
-    Argo then runs the exit handlers of the Workflow, and keeps it with its logs. Return 0 before the Workflow exists.
-    """
-    workflow = own_object(operation, objects)
-    seconds = get_path(workflow[1], "spec", "activeDeadlineSeconds") if workflow is not None else None
-    return min(seconds + _MARGIN, _LONGEST) if type(seconds) is int else 0
-
-
 _WORKFLOW: Final = record(
     ("workflowTemplate",),
     workflowTemplate=with_description("The WorkflowTemplate in the Operation's namespace that is run.", NAME),
@@ -215,7 +202,8 @@ ENGINE: Final = Engine(
     observe=_observe,
     tables={"Workflow": TABLE},
     timeout_seconds=_TIMEOUT,
-    needs_seconds=_needs_seconds,
+    # Argo then runs the exit handlers of the Workflow, and keeps it with its logs.
+    needs_seconds=seconds_beyond_deadline,
     diagnostics=_diagnostics,
     final_status=lambda operation, objects: end_from_events(operation, objects, _ENDS),
     templates=(
