@@ -57,11 +57,11 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
 )
 """The definitions of all built-in kinds."""
 
-# kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
 _SUBRESOURCES: Final[Mapping[GroupResource, tuple[str, ...]]] = {
     NAMESPACES: ("finalize",),
     ("", "pods"): ("binding", "eviction"),
 }
+# kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
     (
         ("", "namespaces"),

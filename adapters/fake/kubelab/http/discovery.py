@@ -127,9 +127,8 @@ def _entries(resource: ServedResource) -> Iterable[dict[str, Any]]:
         **{key: list(value) for key, value in names.items() if value},
     }
     for subresource in resource.subresources:
-        kind = {key: value for key, value in _OTHER_KINDS.get(subresource, {}).items() if value}
-        if kind.get("group", "") == resource.group:
-            kind = {key: value for key, value in kind.items() if key == "kind"}
+        other = _OTHER_KINDS.get(subresource, {})
+        kind = {"kind": other["kind"]} if other and other["group"] == resource.group else other
         verbs = _verbs_of(subresource)
         yield {"name": f"{resource.plural}/{subresource}", "singularName": "", **common, **kind, "verbs": verbs}
 

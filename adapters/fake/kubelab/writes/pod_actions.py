@@ -13,6 +13,7 @@ from kubelab.model.records import Record, encode
 from kubelab.storage.store import Store
 from kubelab.writes.deletion import delete_options
 from kubelab.writes.remover import Remover
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.timestamps import format_time
@@ -69,10 +70,8 @@ class PodActions:
         for field in ("annotations", "labels"):
             if given := get_path(binding, "metadata", field):
                 meta[field] = {**(meta.get(field) or {}), **given}
-        status = pod.get("status") or {}
         scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": format_time(self._now())}
-        others = [each for each in status.get("conditions") or () if each.get("type") != scheduled["type"]]
-        spec, status = {**pod["spec"], "nodeName": node}, {**status, "conditions": [*others, scheduled]}
+        spec, status = {**pod["spec"], "nodeName": node}, _with_condition(pod.get("status") or {}, scheduled)
         if not options.dry_run:
             # kubernetes: registry/core/pod/storage/storage.go, assignPod: no validation, generation or field manager.
             bound = {**pod, "metadata": meta, "spec": spec, "status": status}
@@ -98,7 +97,8 @@ class PodActions:
             )
         for budget in budgets:
             status, name = budget.get("status") or {}, budget["metadata"]["name"]
-            if not _is_ready(pod) and _spares_unready(budget, status):
+            is_ready = condition_of(pod, "Ready").get("status") == "True"
+            if not is_ready and _spares_unready(budget, status):
                 continue
             if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
                 raise _refused(f"The disruption budget {name} is still being processed by the server.", seconds=10)
@@ -126,13 +126,13 @@ class PodActions:
             "reason": "InsufficientPods",
             "message": "",
         }
-        others = [each for each in status.get("conditions") or () if each.get("type") != condition["type"]]
-        return {**status, "conditions": [*others, condition]}
+        return _with_condition(status, condition)
 
 
-def _is_ready(pod: Mapping[str, Any]) -> bool:
-    conditions = get_path(pod, "status", "conditions") or ()
-    return any((each.get("type"), each.get("status")) == ("Ready", "True") for each in conditions)
+def _with_condition(status: Mapping[str, Any], condition: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the status with the condition, in place of another one of its type."""
+    others = [each for each in status.get("conditions") or () if each.get("type") != condition["type"]]
+    return {**status, "conditions": [*others, condition]}
 
 
 def _spares_unready(budget: Mapping[str, Any], status: Mapping[str, Any]) -> bool:

@@ -134,11 +134,16 @@ def has_fraction(value: Any) -> bool:
 
 
 def without_fractions(value: Any) -> Any:
-    """Return `value` with whole numbers such as `1.0` as integers, as a conversion of YAML to JSON writes them."""
-    if not has_fraction(value):
-        return value
+    """Return `value` with whole numbers such as `1.0` as integers, as a conversion of YAML to JSON writes them.
+
+    The result is `value` itself if it has no number with a fraction.
+    """
+    return _whole(value) if has_fraction(value) else value
+
+
+def _whole(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: without_fractions(item) for key, item in value.items()}
+        return {key: _whole(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [without_fractions(item) for item in value]
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
