@@ -196,7 +196,7 @@ def rbac(
         vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
         vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect
     """
-    options = RoleOptions(system_namespace, service_account, tuple(dict.fromkeys(namespace or ())), leader_elect)
+    options = RoleOptions(system_namespace, service_account, namespace or (), leader_elect)
     print(render_roles(names, options, output, former or ()), end="")
 
 
@@ -226,6 +226,6 @@ def manifests(
 
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
     """
-    options = RoleOptions(system_namespace, tenants=tuple(dict.fromkeys(namespace or ())))
+    options = RoleOptions(system_namespace, tenants=namespace or ())
     trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)
     print(render_controller_manifests(names, image, options, output, trust), end="")

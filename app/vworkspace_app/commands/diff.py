@@ -138,9 +138,7 @@ def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
         documents = [*(each for other, each in observed.items() if other != ref), desired]
         request = PlanRequest(files, wanted=f"{kind.kind}/{ref.name}", output=None)
         planned = plan_of(request, partial(tuple, documents), colour=colour)
-        own = plan_documents.diff_text(
-            [(ref, observed.get(ref), desired)], colour=shows_colours(sys.stdout, os.environ)
-        )
+        own = plan_documents.diff_text([(ref, observed.get(ref), desired)], colour=colour)
         print(own + planned.text, end="")
         print(f"diff: {ref}: {planned.summary}", file=sys.stderr)
         statuses.append(FAILED if planned.is_blocked else DIFFERS if own or planned.text else SAME)

@@ -3,7 +3,7 @@
 A box is an operator that a YAML file declares.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -17,6 +17,10 @@ from vworkspace_app.install.network_objects import disruption_budget, network_po
 from vworkspace_app.install.rbac import binding_of, role_of, rules
 
 
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))  # kustomize refuses an object that is there twice
+
+
 @attrs.frozen
 class RoleOptions:
     """The options of the roles of a controller, which runs in `namespace` as the service account `account`.
@@ -28,7 +32,7 @@ class RoleOptions:
 
     namespace: str = "vworkspace-system"
     account: str = ""
-    tenants: tuple[str, ...] = ()
+    tenants: tuple[str, ...] = attrs.field(default=(), converter=_each_once)
     elects: bool = True
     """True if the controller elects a leader, for which it needs rights on Leases."""
     owner_reference_protection: bool = False

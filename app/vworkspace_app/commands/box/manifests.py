@@ -225,7 +225,7 @@ def rbac(
         vworkspace-operator box rbac webapp.yaml --namespace team --previous webapp-1.yaml
         vworkspace-operator box rbac webapp.yaml --for-account team/apps
     """
-    options = RoleOptions(system_namespace, service_account, tuple(dict.fromkeys(namespace or ())), leader_elect)
+    options = RoleOptions(system_namespace, service_account, namespace or (), leader_elect)
     print(render_rbac(file, crds or (), options, output, former or (), for_account, previous), end="")
 
 
@@ -268,7 +268,7 @@ def manifests(
         vworkspace-operator box manifests --applied --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --as-object | kubectl apply --server-side -f -
     """
-    options = RoleOptions(system_namespace, tenants=tuple(dict.fromkeys(namespace or ())))
+    options = RoleOptions(system_namespace, tenants=namespace or ())
     if applied != (not file):
         raise CommandError("give a FILE or --applied (see vworkspace-operator box manifests --help)", status=USAGE)
     trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)

@@ -112,11 +112,10 @@ class ObjectStore:
 
     `transform` is applied to every incoming object and must not change its argument; `indexers` maps the names of
     further indexes, in addition to `namespace` and `owner`, to functions from an object, as it came in, to its values
-    there. `wanted`
-    selects the namespaces whose objects are kept; changes in other namespaces are not reported. An object whose JSON is
-    longer than `whole` bytes is held as an outline, its small parts (None: never); to act on one, read it live
-    (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held uncompressed. `resource_version`
-    is the version that the store has seen last, "" before the first list.
+    there. `wanted` selects the namespaces whose objects are kept; changes in other namespaces are not reported. An
+    object whose JSON is longer than `whole` bytes is held as an outline, its small parts (None: never); to act on one,
+    read it live (`Informers.whole`). The newest objects, up to `unpacked` bytes of JSON, are held uncompressed.
+    `resource_version` is the version that the store has seen last, "" before the first list.
     """
 
     def __init__(
