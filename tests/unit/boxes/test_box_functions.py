@@ -7,6 +7,8 @@ import pytest
 
 from purekube.boxes.expressions import FUNCTIONS
 from purekube.cel import DYN, CelError, CelSyntaxError, Environment, Missing, compile_expression
+from purekube.cel.json_values import spend_for_parts
+from purekube.cel.limits import Budget
 
 
 def value(text: str, **scope: Any) -> Any:
@@ -222,3 +224,10 @@ def test_json_is_taken_apart_to_a_depth_of_64() -> None:
     assert failure("json.unmarshal(v)", v="[" * 66 + "]" * 66) == too_deep
     assert value("json.unmarshal(v)", v='{"a":' * 64 + "true" + "}" * 64) is not None
     assert failure("json.unmarshal(v)", v='{"a":' * 65 + "true" + "}" * 65) == too_deep
+
+
+@pytest.mark.parametrize("value", ["x" * 1_040, b"x" * 1_040, ["x"] * 17])
+def test_the_parts_of_a_value_are_paid_for_also_of_long_texts_and_bytes_RUN_11(value: Any) -> None:
+    budget = Budget()
+    spend_for_parts(value, budget)
+    assert Budget().steps - budget.steps == 1

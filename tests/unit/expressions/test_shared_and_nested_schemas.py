@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.errors import StatusCause
+from purekube.apimachinery.manifest import Kind
+from purekube.boxes.schemas import stored
 from purekube.schema.causes import forbidden_value
 from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.node import Schema, SchemaError
@@ -132,6 +134,14 @@ def test_a_shared_part_is_compiled_once_for_each_kind_of_place() -> None:
     again = compile_schema(thing(other=part), known)
     assert again.properties["other"] is schema.properties["one"]
     assert compile_schema(thing(other=part)).properties["other"] is not schema.properties["one"]
+
+
+def test_a_stored_object_keeps_what_its_crd_declares_of_its_name() -> None:
+    named = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 9}}}
+    schema = stored(with_type_meta(compile_schema(thing(metadata=named))), Kind("example.org", "v1", "Thing", "things"))
+    metadata = schema.properties["metadata"]
+    assert [validate(metadata.properties["name"], "x" * size) == [] for size in (9, 10)] == [True, False]
+    assert {"uid", "namespace"} <= set(metadata.required) & set(metadata.properties)
 
 
 def test_a_whole_object_has_the_metadata_of_every_object_with_what_its_schema_adds() -> None:

@@ -242,7 +242,7 @@ class WhenEntries:
 def _may_be_time(cel_type: CelType) -> bool:
     """Report whether values of the type `cel_type` may be times, which JSON writes as strings."""
     inner = cel_type.item if cel_type.name == "optional" else cel_type
-    return inner.name in ("string", "dyn", "optional")
+    return inner.name in ("string", "dyn")
 
 
 def _looks_at_parent(expression: BoxExpression) -> bool:
