@@ -11,6 +11,7 @@ from cattrs import ClassValidationError, IterableValidationError
 
 from purekube.apimachinery.converters import STRICT, reporting_converter, strict_converter
 from purekube.apimachinery.fields import CelRule, camel, immutable, schema_field
+from purekube.apimachinery.formats import canonical_quantity
 from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.problems import MOST_PROBLEMS, Place, Problem, ValidationProblems, join, path_of, type_name
 from purekube.apimachinery.structuring import (
@@ -462,3 +463,10 @@ def test_maps_of_texts_and_of_any_json_are_shared_and_not_copied() -> None:
     labels = {"a": "b"}
 
     assert unstructure(ObjectMeta("shop", labels=labels))["labels"] is labels
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"), [("1.0Ki", "1Ki"), ("1000.0", "1k"), ("0.5Ki", "512"), ("-1.0Ki", "-1Ki")]
+)
+def test_a_quantity_has_the_largest_binary_unit_from_1024_on(text: str, canonical: str) -> None:
+    assert canonical_quantity(text) == canonical

@@ -458,6 +458,10 @@ def test_a_field_of_a_gate_has_at_most_1024_characters(length: int, is_legal: bo
             crd(versions=[{"name": "v1", "storage": True, "schema": {"openAPIV3Schema": 3}}]),
             "version v1: openAPIV3Schema must be an object",
         ),
+        (
+            crd(versions=[{"name": "v1", "storage": True, "schema": {"openAPIV3Schema": {"type": 3}}}]),
+            "version v1: openAPIV3Schema.type: must be a string, not int",
+        ),
     ],
 )
 def test_a_document_that_is_no_crd_is_told(manifest: Any, message: str) -> None:

@@ -107,3 +107,9 @@ def test_a_small_spec_is_shared_by_copies_that_say_the_same() -> None:
     first, second = (read_application_instance(instance_manifest()) for _ in range(2))
     assert first.spec is second.spec
     assert is_shared(first.spec)
+
+
+def test_what_else_a_call_is_given_is_part_of_its_key() -> None:
+    source = read_application_instance(FIRST)
+    keys = [CallKey(decided, source, rest) for rest in ((), ("a",), ("b",), (CONTEXT,))]
+    assert [[one == other for other in keys] for one in keys] == [[i == j for j in range(4)] for i in range(4)]

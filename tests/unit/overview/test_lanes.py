@@ -122,6 +122,7 @@ def test_nothing_is_claimed_of_a_time_that_no_report_is_about_SEE_3() -> None:
     assert told(instance(90, condition("Ready", "True", "HelmReleaseReady", 5)))[0] == ("earlier", "quiet", 90, 5)
     assert told(instance(65, condition("Ready", "True", "HelmReleaseReady", 5)))[0] == ("progressing", "moving", 65, 5)
     assert told(instance(20, condition("Degraded", "True", "HelmReleaseFailed", 5)))[0] == ("earlier", "quiet", 20, 5)
+    assert told(instance(5, condition("Degraded", "True", "HelmReleaseFailed", 5))) == [("degraded", "bad", 5, 0)]
 
 
 def test_an_operation_waits_runs_and_ends_with_its_result_SEE_3() -> None:

@@ -323,6 +323,7 @@ class WrongSchema:
         (ShopSpec, Needy, "Needy.a: needs a default: the status of a new object says nothing yet"),
         (Unknown, ShopStatus, "Unknown: name 'Missing' is not defined; types of fields stand at the top of a module"),
         (3, ShopStatus, "3 is no attrs class: write @attrs.frozen above it"),
+        (ShopSpec, OptionalStatus(), "OptionalStatus(note='x') is no attrs class: write @attrs.frozen above it"),
         (ShopSpec, str, "str is no attrs class: write @attrs.frozen above it"),
     ],
 )  # fmt: skip
