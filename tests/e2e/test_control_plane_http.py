@@ -383,6 +383,42 @@ def test_a_404_of_something_else_drops_an_unacked_job_and_keeps_a_result(content
     run(body)
 
 
+@pytest.mark.parametrize("status", [400, 409, 410, 415, 422])
+@pytest.mark.parametrize(
+    ("content", "content_type"),
+    [(b"<html>400 Bad Request</html>", "text/html"), (b'{"message":"blocked"}', "application/json")],
+    ids=["a page", "a gateway"],
+)
+def test_a_refusal_of_something_else_decides_about_no_message(status: int, content: bytes, content_type: str) -> None:
+    """A proxy that refuses everything for a while would use up all events, and results as `accepted before`."""
+
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        refused = ScriptedFault(status=status, body=content, content_type=content_type)
+        async with client(url) as control:
+            for call in (control.ack("j"), control.status("j", {}), control.result("j", {}), control.events([{}])):
+                server.faults.inject(refused)
+                error = await error_of(call)
+                assert type(error) is Permanent
+                assert f": {status} " in error.message
+                assert "not the control plane's own answer" in error.message
+
+    run(body)
+
+
+def test_a_long_refusal_of_the_control_plane_still_decides() -> None:
+    """One that names every malformed field of a batch is not cut off before it is read."""
+
+    async def body(server: ControlPlaneServer, url: str) -> None:
+        content = json.dumps({"message": "a field is wrong; " * 1000, "error": "Invalid"}).encode()
+        async with client(url) as control:
+            server.faults.inject(ScriptedFault(status=400, body=content, content_type="application/json"))
+            error = await error_of(control.events([{}]))
+            assert type(error) is Invalid
+            assert len(error.message) < 500
+
+    run(body)
+
+
 def test_one_hostile_job_does_not_hide_the_others() -> None:
     deep = b"[" * 50_000 + b"]" * 50_000
     hostile = b'{"jobs":[{"id":"deep","payload":%s},{"id":"odd","payload":["\\ud800",1e999,%s]},{"id":"good"}]}' % (

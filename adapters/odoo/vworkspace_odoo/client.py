@@ -27,7 +27,7 @@ from purekube.apimachinery.errors import (
 from purekube.apimachinery.secret_material import redact, without_user
 from vworkspace_core.control_plane.port import Fetched
 from vworkspace_odoo.decoding import LONGEST_BODY, decode, fits, is_json, jobs_of, jobs_that_fit
-from vworkspace_odoo.failures import error_in, refusal, server_time, transport_failure
+from vworkspace_odoo.failures import control_plane_refusal, error_in, server_time, transport_failure
 from vworkspace_odoo.tls import cleartext_problem, default_verify, is_loopback
 
 MEDIA_TYPE: Final = "application/vnd.vworkspace.agent.v1+json"
@@ -113,7 +113,7 @@ class HttpControlPlane:
     async def ack(self, job_id: str) -> None:
         """Acknowledge a job, so that the control plane does not offer it again.
 
-        Raises NotFound after a 404, even if its body is an HTML page, and JobClosed after a 409.
+        Raises NotFound after a 404, even if its body is an HTML page, and JobClosed after a 409 of the control plane.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/ack")
@@ -136,7 +136,7 @@ class HttpControlPlane:
     async def result(self, job_id: str, body: Mapping[str, Any]) -> None:
         """Report `body` as the final result of a job.
 
-        A 409 means that the result was received before, and counts as a success.
+        A 409 of the control plane means that the result was received before, and counts as a success.
         """
         try:
             await self._done("POST", f"jobs/{quote(job_id, safe='')}/result", body)
@@ -219,7 +219,7 @@ class HttpControlPlane:
             if said := error_in(answer.headers, answer.body):
                 raise without_token(Unavailable(f"{where}: {answer.status} with an error: {said}"), bearer)
             return answer
-        raise without_token(refusal(answer.status, answer.headers, answer.body, where), bearer)
+        raise without_token(control_plane_refusal(answer.status, answer.headers, answer.body, where), bearer)
 
     def _request(
         self, method: str, path: str, body: Mapping[str, Any] | None, bearer: str, timeout: float

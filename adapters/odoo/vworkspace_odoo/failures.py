@@ -22,6 +22,8 @@ from vworkspace_odoo.decoding import is_json
 _LONGEST_EXCERPT: Final = 300
 _LONGEST_READ: Final = 4096
 _LONGEST_ID: Final = 128
+_DECIDING: Final = frozenset({400, 409, 410, 415, 422})
+"""The statuses that end the delivery of a message: it is malformed, was accepted before, or is not wanted any more."""
 _LONGEST_ERROR: Final = 262_144
 """The most bytes of an answer that is searched for an error: tracebacks of Odoo take some ten thousand."""
 
@@ -51,6 +53,18 @@ def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> Op
     return error
 
 
+def control_plane_refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> OperatorError:
+    """Return the error for a control plane's HTTP response that is not a success, as `refusal` does.
+
+    A status that decides about a message counts only with the error body of a control plane (PULL-6). A proxy or
+    gateway that answers everything with 400 for a while would otherwise use up events and results (PULL-4).
+    """
+    if status in _DECIDING and not isinstance(_error_body(headers, body).get("error"), str):
+        problem = "not the control plane's own answer, which has an error in JSON"
+        return Permanent(f"{where}: {status} {_excerpt(headers, body)}".rstrip() + f": {problem}")
+    return refusal(status, headers, body, where)
+
+
 def _is_page(headers: httpx2.Headers, body: bytes) -> bool:
     return headers.get("content-type", "").startswith("text/html") and bool(body.strip())
 
@@ -78,7 +92,7 @@ def _error_body(headers: httpx2.Headers, body: bytes) -> Mapping[str, Any]:
     if not is_json(headers.get("content-type", "")):
         return {}
     try:
-        answer = json.loads(body[:_LONGEST_READ].decode("utf-8", "replace"))
+        answer = json.loads(body[:_LONGEST_ERROR].decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, Mapping) else {}
