@@ -6,12 +6,14 @@ interpreter performs it, and returns the outcome as one event.
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final
 
 import attrs
 
 from purekube.apimachinery.errors import Invalid, NotFound, OperatorError, Stale, Unauthorized, Unavailable
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.problems import type_name
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.timestamps import parse_time
 from purekube.ports import KubeApi
@@ -118,7 +120,17 @@ def issued_by(answer: Mapping[str, Any], cluster_id: str = "") -> r.Issued:
     given = answer.get("clusterId")
     if cluster_id and given is not None and given != cluster_id:
         raise Invalid(f"the registration token is for cluster {given!r}, this one is {cluster_id!r}")
+    return r.Issued(token, None if ends is None else _end(ends))
+
+
+def _end(value: Any) -> datetime:
+    """Return the expiry in an answer. Raises Unavailable if it is no time.
+
+    A credential whose expiry cannot be read must not count as one without end, which is never renewed (PULL-8).
+    """
+    if not isinstance(value, str):
+        raise Unavailable(f"the answer's expiresAt: must be an RFC 3339 time, not {type_name(value)}")
     try:
-        return r.Issued(token, parse_time(ends) if isinstance(ends, str) else None)
-    except ValueError:
-        raise Unavailable("the answer's expiresAt is no time") from None
+        return parse_time(value)
+    except ValueError as error:
+        raise Unavailable(f"the answer's expiresAt: {error}") from None

@@ -390,6 +390,8 @@ BAD_ANSWERS: dict[str, dict[str, Any]] = {
     "a line end": {"token": "a\nb"},
     "too long": {"token": "a" * 9000},
     "no time": {"token": f"{MARK}-x", "expiresAt": "soon"},
+    "a time as a number": {"token": f"{MARK}-x", "expiresAt": 1798761600},
+    "a time as false": {"token": f"{MARK}-x", "expiresAt": False},
     "another cluster": {"token": f"{MARK}-x", "clusterId": "other"},
 }
 
