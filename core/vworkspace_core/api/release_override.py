@@ -3,12 +3,13 @@
 See RES-1 and REC-9.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from purekube.apimachinery.manifest import content_hash, merge_patch, patch_between
+from purekube.apimachinery.problems import join
 from purekube.apimachinery.structuring import unstructure
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
@@ -185,6 +186,27 @@ def summed_patch(target: ApplicationInstance, patch: Mapping[str, Any]) -> Mappi
     """
     standing = _remaining_override(target.status.release_override, target.spec)
     return _sum(standing.values_patch if standing is not None else None, patch, target.spec) or {}
+
+
+def ineffective_removals(target: ApplicationInstance, patch: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Yield the path of each null in `patch`, a values patch at `path`, that can remove nothing from `target`.
+
+    Values in a Secret or ConfigMap are never read (RES-1). Flux merges those of the HelmRelease over them, so that a
+    null removes only what an earlier Operation has set.
+    """
+    if target.spec.values is None or target.spec.values.source is ValuesSource.INLINE:
+        return
+    standing = _remaining_override(target.status.release_override, target.spec)
+    yield from _removals_of_absent(merge_patch({}, (standing.values_patch if standing else None) or {}), patch, path)
+
+
+def _removals_of_absent(values: Any, patch: Mapping[str, Any], path: str) -> Iterator[str]:
+    for key, value in patch.items():
+        beneath = values.get(key) if isinstance(values, Mapping) else None
+        if value is None and beneath is None:
+            yield join(path, key)
+        elif isinstance(value, Mapping):
+            yield from _removals_of_absent(beneath, value, join(path, key))
 
 
 def is_retry_request(override: ReleaseOverride, version: str) -> bool:

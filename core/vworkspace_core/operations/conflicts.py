@@ -13,7 +13,7 @@ from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import BETWEEN_SYNCS, IDLE_REASONS, TERMINAL_PHASES, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.operations.status import condition_of
+from vworkspace_core.operations.identity import condition_of
 
 EXCLUDES: Final = {
     OperationType.UPGRADE: frozenset({OperationType.UPGRADE}),

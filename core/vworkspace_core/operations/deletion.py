@@ -26,8 +26,8 @@ from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.engines.volsync import schedule_again
-from vworkspace_core.operations.identity import own_object
-from vworkspace_core.operations.status import condition_of, unblocked_status, with_status
+from vworkspace_core.operations.identity import condition_of, own_object
+from vworkspace_core.operations.status import unblocked_status, with_status
 
 
 def tidy(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:

@@ -20,9 +20,15 @@ from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.conflicts import has_to_postpone
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import Engine, EngineObject, EngineStatus, Progress
-from vworkspace_core.operations.identity import name_taken, own_object, target_of, was_created_by_operation
+from vworkspace_core.operations.identity import (
+    condition_of,
+    name_taken,
+    own_object,
+    target_of,
+    was_created_by_operation,
+)
 from vworkspace_core.operations.parameters import parameter_problems
-from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
+from vworkspace_core.operations.status import WantedStatus, with_status
 
 
 def decide_running(operation: Operation, observed: OperationObserved, context: OperationContext) -> Decision:

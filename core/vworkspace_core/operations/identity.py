@@ -214,6 +214,11 @@ def why_not_ready(target: ApplicationInstance) -> str:
     return f"{name} is not Ready yet" if ready is None else f"{name} is not Ready yet in its newest form"
 
 
+def condition_of(operation: Operation, kind: str) -> Condition | None:
+    """Return the Operation's present condition of type `kind`, or None if there is none."""
+    return next((condition for condition in operation.status.conditions if condition.type == kind), None)
+
+
 def conditions_of(target: ApplicationInstance) -> Mapping[str, Condition]:
     """Return the conditions of an Operation's target, by type."""
     return {condition.type: condition for condition in target.status.conditions}

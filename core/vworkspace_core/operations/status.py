@@ -7,7 +7,7 @@ from typing import Any, Final
 import attrs
 
 from purekube.apimachinery.conditions import DesiredCondition
-from purekube.apimachinery.meta import Condition, ConditionStatus
+from purekube.apimachinery.meta import ConditionStatus
 from purekube.apimachinery.secret_material import safe
 from purekube.controller.decision import Decision
 from purekube.controller.status import LiveStatus, event_of, status_change
@@ -19,6 +19,7 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.reasons import headline
 from vworkspace_core.operations.context import OperationContext
+from vworkspace_core.operations.identity import condition_of
 
 _OWN: Final = frozenset(Type)
 
@@ -66,11 +67,6 @@ class WantedStatus:
     outputs: Mapping[str, Any] = attrs.field(factory=dict, converter=small_outputs)
     logs_ref: LogsRef | None = None
     engine_ref: EngineRef | None = None
-
-
-def condition_of(operation: Operation, kind: str) -> Condition | None:
-    """Return the Operation's present condition of type `kind`, or None if there is none."""
-    return next((condition for condition in operation.status.conditions if condition.type == kind), None)
 
 
 def unblocked_status(operation: Operation) -> WantedStatus:

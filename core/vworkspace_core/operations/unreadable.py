@@ -31,7 +31,8 @@ from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.deletion import decide_deletion, tidy
-from vworkspace_core.operations.status import WantedStatus, condition_of, with_status
+from vworkspace_core.operations.identity import condition_of
+from vworkspace_core.operations.status import WantedStatus, with_status
 
 
 def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unreadable[Operation]:

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.meta import KeyRef
 from purekube.apimachinery.resources import CORE_EVENT, HELM_RELEASE, WORKFLOW
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -19,9 +20,14 @@ from tests.support.operation_worlds import (
     started,
     target_manifest,
 )
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import (
+    ApplicationInstance,
+    ReleaseOverride,
+    Values,
+    ValuesSource,
+)
 from vworkspace_core.api.codec import read_application_instance
-from vworkspace_core.api.operation import LogsRef
+from vworkspace_core.api.operation import LogsRef, Operation, Phase
 from vworkspace_core.api.release_override import spec_hash
 from vworkspace_core.operations.contract import EngineContext, EngineRefusal, EngineStatus, Listing, Progress
 from vworkspace_core.operations.engines import ENGINES
@@ -171,13 +177,16 @@ def test_an_upgrade_from_a_version_with_a_v_names_it_as_it_was_asked_for_OPS_9()
     assert outputs["fromVersion"] == "v6.6.0+from.source"
 
 
-def check(instance: ApplicationInstance, limit: int | None = None, **parameters: Any) -> EngineRefusal | None:
+def check(
+    instance: ApplicationInstance, limit: int | None = None, siblings: tuple[Operation, ...] = (), **parameters: Any
+) -> EngineRefusal | None:
     settings = CONTEXT.settings
     if limit is not None:
         settings = attrs.evolve(settings, admission=attrs.evolve(settings.admission, max_parameters_bytes=limit))
     template = CONTEXT.templates.find("Upgrade", "helm")
     assert template is not None
-    return HELM.check(operation("upgrade.helm", parameters=parameters), instance, EngineContext(settings, template))
+    context = EngineContext(settings, template, siblings=siblings)
+    return HELM.check(operation("upgrade.helm", parameters=parameters), instance, context)
 
 
 def test_an_upgrade_needs_a_release_that_is_not_suspended_OPS_9() -> None:
@@ -203,6 +212,61 @@ def test_an_upgrade_needs_a_release_that_is_not_suspended_OPS_9() -> None:
         "spec.parameters.valuesPatch: with the patches of earlier Operations it has 7 bytes as JSON, at most 6 are "
         "taken; put what they changed into the instance's own values"
     )
+
+
+def with_values_from_a_secret(patch: Any = None) -> ApplicationInstance:
+    instance = read(target())
+    values = Values(ValuesSource.SECRET_REF, secret_ref=KeyRef("own-values", "values.yaml"))
+    spec = attrs.evolve(instance.spec, values=values)
+    override = ReleaseOverride("op-1", "uid-1", spec_hash(spec), values_patch=patch)
+    return attrs.evolve(instance, spec=spec, status=attrs.evolve(instance.status, release_override=override))
+
+
+@pytest.mark.parametrize(
+    ("standing", "patch", "path"),
+    [
+        (None, {"a": None}, "a"),
+        (None, {"a": {"b": None, "c": 1}}, "a.b"),
+        ({"a": 1}, {"a": {"b": None}}, "a.b"),
+        ({"a": {"c": 1}}, {"a": {"b": None}}, "a.b"),
+    ],
+)
+def test_a_null_that_can_remove_nothing_is_refused_REC_9(standing: Any, patch: Any, path: str) -> None:
+    """Flux merges the patch over the Secret's values, so that the upgrade would succeed and change nothing."""
+    refusal = check(with_values_from_a_secret(standing), valuesPatch=patch)
+    assert refusal is not None
+    assert (refusal.reason, refusal.blocks) == ("ValidationFailed", False)
+    assert refusal.message == (
+        f"spec.parameters.valuesPatch.{path}: null removes nothing, since the target's values come from Secret "
+        "own-values; change it there, or give the value that it should have"
+    )
+
+
+@pytest.mark.parametrize(
+    ("standing", "patch"),
+    [
+        (None, {"a": 1}),
+        (None, {"a": [None]}),
+        ({"a": 1}, {"a": None}),
+        ({"a": {"b": 1}}, {"a": None}),
+        ({"a": {"b": 1}}, {"a": {"b": None}}),
+    ],
+)
+def test_a_null_may_take_back_what_an_upgrade_has_set(standing: Any, patch: Any) -> None:
+    assert check(with_values_from_a_secret(standing), valuesPatch=patch) is None
+
+
+def test_a_null_may_wait_for_an_upgrade_that_comes_before_it_OPS_5() -> None:
+    running, _ = started("upgrade.helm", parameters={"valuesPatch": {"a": 1}})
+    before = attrs.evolve(running, metadata=attrs.evolve(running.metadata, name="before", uid="u-before"))
+    ended = attrs.evolve(before, status=attrs.evolve(before.status, phase=Phase.SUCCEEDED))
+
+    assert check(with_values_from_a_secret(), siblings=(before,), valuesPatch={"a": None}) is None
+    assert check(with_values_from_a_secret(), siblings=(ended,), valuesPatch={"a": None}) is not None
+
+
+def test_a_null_may_be_about_values_that_the_instance_has_itself() -> None:
+    assert check(read(target()), valuesPatch={"replicaCount": None}) is None
 
 
 # --- workflows --------------------------------------------------------------------------------------------------------

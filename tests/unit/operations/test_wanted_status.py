@@ -10,11 +10,11 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.controller.decision import Decision, Requeue
 from tests.support.operation_worlds import CONTEXT, NS, OP_UID, operation
 from vworkspace_core.api.operation import EngineRef, LogsRef, Operation, OperationStatus, Phase
+from vworkspace_core.operations.identity import condition_of
 from vworkspace_core.operations.status import (
     LONGEST_OUTPUT,
     MOST_OUTPUTS,
     WantedStatus,
-    condition_of,
     small_outputs,
     unblocked_status,
     with_status,

@@ -17,8 +17,9 @@ from vworkspace_core.api.operation import LogsRef, Operation, OperationType
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.api.reasons import InstanceReason
 from vworkspace_core.api.reasons import OperationReason as Reason
-from vworkspace_core.api.release_override import is_overtaken, spec_hash, summed_patch
+from vworkspace_core.api.release_override import ineffective_removals, is_overtaken, spec_hash, summed_patch
 from vworkspace_core.api.remedies import FLUX
+from vworkspace_core.operations.conflicts import first_ahead
 from vworkspace_core.operations.contract import (
     OPERATION_UID,
     DemoOperation,
@@ -138,14 +139,36 @@ def _check(operation: Operation, target: ApplicationInstance, context: EngineCon
             Reason.TARGET_NOT_READY, "the target is suspended: an upgrade would not happen", blocks=True
         )
     patch = parameters_of(operation).get("valuesPatch")
-    limit = context.settings.admission.max_parameters_bytes
-    if isinstance(patch, Mapping) and (size := len(canonical_json(summed_patch(target, patch)))) > limit:
+    return _check_patch(operation, target, patch, context) if isinstance(patch, Mapping) else None
+
+
+def _check_patch(
+    operation: Operation, target: ApplicationInstance, patch: Mapping[str, Any], context: EngineContext
+) -> EngineRefusal | None:
+    path = "spec.parameters.valuesPatch"
+    removal = next(ineffective_removals(target, patch, path), None)
+    # What an Operation that comes before it sets can be removed afterwards.
+    if removal is not None and first_ahead(operation, context.siblings) is None:
         message = (
-            f"spec.parameters.valuesPatch: with the patches of earlier Operations it has {size} bytes as JSON, at most "
+            f"{removal}: null removes nothing, since the target's values come from {_place_of_values(target)}; change "
+            "it there, or give the value that it should have"
+        )
+        return EngineRefusal(Reason.VALIDATION_FAILED, message)
+    limit = context.settings.admission.max_parameters_bytes
+    if (size := len(canonical_json(summed_patch(target, patch)))) > limit:
+        message = (
+            f"{path}: with the patches of earlier Operations it has {size} bytes as JSON, at most "
             f"{limit} are taken; put what they changed into the instance's own values"
         )
         return EngineRefusal(Reason.VALIDATION_FAILED, message)
     return None
+
+
+def _place_of_values(target: ApplicationInstance) -> str:
+    values = target.spec.values
+    if values is not None and values.secret_ref is not None:
+        return f"Secret {values.secret_ref.name}"
+    return f"ConfigMap {values.config_map_ref.name}" if values is not None and values.config_map_ref else "a reference"
 
 
 def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:
