@@ -20,7 +20,7 @@ from purekube.graph.judge import NodeEvaluation
 from purekube.graph.node import NodeKnowledge, PruneTime, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text, stored_identity
-from purekube.graph.removal import BeforeDelete, Held, RemovalStep, no_patch_before, removal_step
+from purekube.graph.removal import BeforeDelete, Held, RemovalStep, removal_step, resuming
 from purekube.graph.required_objects import WantedNode, evaluate
 from purekube.graph.states import NodeState, Observation, earliest_requeue
 
@@ -61,9 +61,7 @@ class Plan:
         return (item for items in self.observations.values() for item in items)
 
 
-def plan(
-    graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = no_patch_before
-) -> Plan:
+def plan(graph: Graph, owner: Owner, observed: Snapshot, scope: Scope, before_delete: BeforeDelete = resuming) -> Plan:
     """Return the state of each object of a graph, and the writes, given the observed objects.
 
     `owner` is the object for which the graph's objects exist. `scope` holds the caller's values for the nodes'

@@ -6,11 +6,11 @@ and annotations of the objects suffice. Each object is deleted by its uid.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import attrs
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, is_terminating, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, is_terminating, metadata
 from purekube.controller.decision import Decision, Delete, MergePatch, Snapshot
 from purekube.controller.ownership import is_locked, unlocking
 from purekube.graph.judge import deletion_state
@@ -28,9 +28,25 @@ Held: TypeAlias = Sequence[tuple[ObjectRef, Manifest]]
 """Live objects that belong to an owner, each with its reference."""
 
 
-def no_patch_before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return None: no patch is needed before any deletion. This is the default `BeforeDelete`."""
-    return None
+_UNINSTALLING: Final = frozenset(
+    {("helm.toolkit.fluxcd.io", "HelmRelease"), ("kustomize.toolkit.fluxcd.io", "Kustomization")}
+)
+"""The kinds whose controller removes what they deployed when they are deleted, except while they are suspended."""
+
+
+def resuming(ref: ObjectRef, live: Manifest) -> MergePatch | None:
+    """Return the patch that resumes a suspended object of Flux, or None if none is needed. It is the default
+    `BeforeDelete`.
+
+    Flux does not remove what a suspended HelmRelease or Kustomization has deployed (helm-controller: reconcileDelete;
+    kustomize-controller: finalize), and nothing would own it afterwards. A patch is needed because an object that is
+    to be deleted is no longer applied.
+    """
+    if (ref.kind.group, ref.kind.kind) not in _UNINSTALLING or get_path(live, "spec", "suspend") is not True:
+        return None
+    return MergePatch(
+        ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"]}, "spec": {"suspend": None}}
+    )
 
 
 @attrs.frozen

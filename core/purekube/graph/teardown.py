@@ -20,7 +20,7 @@ from purekube.graph.node import ApplyPolicy, GraphNode, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner, label_text
 from purekube.graph.plan import Plan, plan_without_prune
-from purekube.graph.removal import BeforeDelete, Held, no_patch_before, removal_step
+from purekube.graph.removal import BeforeDelete, Held, removal_step, resuming
 from purekube.graph.states import NodeState, Observation, earliest_requeue, setback
 
 MOST_NAMES: Final = 8
@@ -83,7 +83,7 @@ class Teardown:
 
 
 def teardown(
-    owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = no_patch_before
+    owner: Owner, observed: Snapshot, hooks: Hooks | None = None, before_delete: BeforeDelete = resuming
 ) -> Teardown:
     """Return the next step of removing the owner's objects.
 

@@ -19,9 +19,9 @@ from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.meta import ABANDON, is_abandoned
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE
-from purekube.controller.decision import Decision, Finalizer, MergePatch, Requeue
+from purekube.controller.decision import Decision, Finalizer, Requeue
 from purekube.controller.ownership import controlled, is_orphaning
-from purekube.graph.removal import PruneCandidate, next_wave, teardown_writes
+from purekube.graph.removal import PruneCandidate, next_wave, resuming, teardown_writes
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -176,7 +176,7 @@ def _take_down(
         children = ", ".join(_since(ref, live) for ref, live in left)
         reason, message = Reason.WAITING_FOR_CHILD_RESOURCES, f"waiting for {children}{_cure(source, left)}"
     decision = attrs.evolve(
-        teardown_writes(step, failed, _unsuspended),
+        teardown_writes(step, failed, resuming),
         requeue=Requeue.REFUSED if refused else Requeue.BACKOFF if failed else Requeue.NO,
         only_if_current=True,
     )
@@ -207,19 +207,6 @@ def _cure(source: ApplicationInstance, left: tuple[tuple[ObjectRef, Manifest], .
 def _annotating(source: ApplicationInstance) -> str:
     meta = source.metadata
     return f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {meta.name} -n {meta.namespace}"
-
-
-def _unsuspended(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-    """Return the patch that resumes a suspended HelmRelease, or None if it is not suspended.
-
-    Flux does not uninstall a suspended HelmRelease. A patch is needed because a HelmRelease is no longer applied during
-    the deletion of its instance.
-    """
-    if get_path(live, "spec", "suspend") is not True:
-        return None
-    return MergePatch(
-        ref, {"metadata": {"resourceVersion": metadata(live)["resourceVersion"]}, "spec": {"suspend": None}}
-    )
 
 
 def _flux_missing(source: ApplicationInstance, context: Context) -> Decision:

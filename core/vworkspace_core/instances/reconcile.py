@@ -30,7 +30,7 @@ from purekube.controller.drift import needs_apply
 from purekube.controller.managed_fields import is_held_by_others, is_own_history
 from purekube.controller.ownership import controlled, controller_of
 from purekube.controller.queue.event_handlers import PROGRESS_SECONDS
-from purekube.graph.removal import PruneCandidate, no_patch_before, teardown_writes
+from purekube.graph.removal import PruneCandidate, resuming, teardown_writes
 from vworkspace_core.api.application_instance import (
     ApplicationInstance,
     ApplicationInstanceSpec,
@@ -365,7 +365,7 @@ def _prunes(
         return ()
     by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
     oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
-    return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), no_patch_before).deletes
+    return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), resuming).deletes
 
 
 def _unwanted(

@@ -296,7 +296,7 @@ def _never_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _never_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deletion, "_unsuspended", lambda ref, live: None)
+    monkeypatch.setattr(deletion, "resuming", lambda ref, live: None)
 
 
 def _pruned_early(monkeypatch: pytest.MonkeyPatch) -> None:

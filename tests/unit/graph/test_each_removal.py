@@ -8,6 +8,7 @@ import pytest
 from purekube.apimachinery.errors import Forbidden, Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.problems import Place
+from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.decision import Decision, Delete, MergePatch, Requeue, Snapshot
 from purekube.controller.ownership import UNRECORDED
 from purekube.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Item, PruneTime, Removal, Rendered, Scope
@@ -178,6 +179,26 @@ def test_a_lock_is_taken_off_what_is_deleted_and_another_patch_precedes_it_OPS_1
     assert result.effects.patches == (unlock, patched)
     assert [delete.ref for delete in result.effects.deletes] == [B, C, D]
     assert asked == [A, C, D]
+
+
+KUSTOMIZATION = Kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
+
+
+@pytest.mark.parametrize("kind", [HELM_RELEASE, attrs.evolve(HELM_RELEASE, version="v2beta2"), KUSTOMIZATION])
+@pytest.mark.parametrize("is_torn_down", [False, True])
+def test_what_flux_would_leave_deployed_is_resumed_before_it_is_deleted_PH_3(kind: Kind, is_torn_down: bool) -> None:
+    ref = ObjectRef(kind, "team", "a")
+    suspended = {**there("a"), "apiVersion": kind.api_version, "kind": kind.kind, "spec": {"suspend": True}}
+    active = {**suspended, "spec": {"suspend": False}}
+
+    def effects(manifest: Manifest) -> Decision:
+        objects = {ref: manifest, B: {**there("b"), "spec": {"suspend": True}}}
+        return (torn(objects=objects) if is_torn_down else planned(objects=objects)).effects
+
+    resumed = MergePatch(ref, {"metadata": {"resourceVersion": "5"}, "spec": {"suspend": None}})
+    assert effects(suspended).patches == (resumed,)
+    assert effects(active).patches == ()
+    assert Delete(ref, "u-a") in effects(suspended).deletes
 
 
 # --- teardown ---------------------------------------------------------------------------------------------------------
