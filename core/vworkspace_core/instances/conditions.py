@@ -93,6 +93,9 @@ def _row(release: ClassifiedRelease, previous: Previous) -> Iterator[DesiredCond
             upgrade = release.state is ReleaseState.UPGRADING
             yield DesiredCondition(Type.READY, _FALSE, Reason.UPGRADING if upgrade else Reason.INSTALLING, message)
             yield _progress(release, message)
+            if release.held_up:
+                # Flux retries for ever, but only a person can help, who is not notified of progress (SEE-6).
+                yield DesiredCondition(Type.DEGRADED, _TRUE, Reason.HELM_RELEASE_DEGRADED, safe(release.held_up))
         case _:
             assert_never(release.state)
 

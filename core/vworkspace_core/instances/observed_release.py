@@ -77,8 +77,9 @@ class ReleaseTimeouts:
     """The numbers of seconds for which the operator treats some states of a release as temporary.
 
     Each is the setting of that name with `_seconds` in `Settings`. `source_grace` is how long a Flux source must fail
-    before a deployed release counts as degraded. `source_wait` is how long SourceNotReady counts as progress.
-    `stuck_ready` is how long Ready=Unknown counts as progress after Flux's last action has succeeded.
+    before a deployed release counts as degraded, and how long Flux must be unable to act on any release. `source_wait`
+    is how long SourceNotReady counts as progress. `stuck_ready` is how long Ready=Unknown counts as progress after
+    Flux's last action has succeeded.
     """
 
     source_grace: float

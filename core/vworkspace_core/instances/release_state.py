@@ -97,9 +97,9 @@ _ROWS: Final = {
 class ClassifiedRelease:
     """The state of the requested release, derived from what Flux reports, with details for the status.
 
-    `retrying` says that Flux retries automatically. `stalled_reason` is why Flux gave up. `source_trouble`, `drift` and
-    `warnings` are further problems. Each text is empty if there is none. `requeue_after` is the number of seconds after
-    which the state may change by time alone.
+    `retrying` says that Flux retries automatically. `stalled_reason` is why Flux gave up. `source_trouble`, `drift`,
+    `warnings`, and `held_up`, what keeps Flux from acting at all, are further problems. Each text is empty if there is
+    none. `requeue_after` is the number of seconds after which the state may change by time alone.
     """
 
     state: ReleaseState
@@ -110,6 +110,7 @@ class ClassifiedRelease:
     source_trouble: str = ""
     drift: str = ""
     warnings: str = ""
+    held_up: str = ""
     requeue_after: float | None = None
 
 
@@ -319,11 +320,16 @@ def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classifie
     # Only Flux's report on the running attempt counts: an old Ready or failure would be misread as new. Between two
     # tries it repeats the failure of the last.
     running = reconciling.get("status") == "True" and reconciling.get("reason") != "ProgressingWithRetry"
-    # Until such a pass succeeds, Reconciling only says again and again that a pass has begun.
-    message = message_of(ready) if _is_held_up(observed, ready) else message_of(reconciling) if running else ""
+    state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING
+    if _is_held_up(observed, ready):
+        # Until such a pass succeeds, Reconciling only says again and again that a pass has begun.
+        message = message_of(ready) or str(ready.get("reason"))
+        left = observed.timeouts.source_grace - observed.seconds_since(ready)
+        held = ClassifiedRelease(state, message, released_before=released)
+        return attrs.evolve(held, requeue_after=left) if left > 0 else attrs.evolve(held, held_up=message)
+    message = message_of(reconciling) if running else ""
     if not message and ready.get("status") == "Unknown":
         message = message_of(ready)
-    state = ReleaseState.UPGRADING if released else ReleaseState.INSTALLING
     return ClassifiedRelease(state, message or WAITING, released_before=released)
 
 

@@ -75,6 +75,14 @@ def state(kind: ReleaseState, **fields: Any) -> ClassifiedRelease:
             state(S.UPGRADING, released_before=True),
             [ready(NO, Reason.UPGRADING), reconciling(YES, UPGRADING)],
         ),
+        (
+            state(S.INSTALLING, held_up="no right"),
+            [
+                ready(NO, Reason.INSTALLING),
+                reconciling(YES, INSTALLING),
+                degraded(Reason.HELM_RELEASE_DEGRADED, "no right"),
+            ],
+        ),
         (state(S.VALUES_MISSING), [ready(NO, Reason.WAITING_FOR_SECRET), reconciling(YES, INSTALLING)]),
         (
             state(S.STALLED, stalled_reason="X"),
