@@ -158,13 +158,25 @@ def tear_down(
     `hooks` are graph nodes (resources) that run before any deletion; None if there are none. `due` is called after
     their evaluation and returns the seconds until one of them may continue, or None.
     """
-    step = teardown(composite.owner_of(parent), observed, hooks)
+    owner = composite.owner_of(parent)
+    if not _has_begun(parent) and owner.lost_references(observed):
+        # The finalizer that asked for it came and went while no process of the operator ran.
+        observed = attrs.evolve(observed, is_orphaning=True)
+    step = teardown(owner, observed, hooks)
     if step.is_done and not observed.hidden_kinds:
         return Decision(finalizer=Finalizer.REMOVE, row="nothing is left")
     annotations = _annotations(composite, parent, _kinds(composite, parent, observed), step.records)
     decision = attrs.evolve(step.effects, annotations=annotations, requeue=step.effects.requeue.no_later_than(due()))
     desired = _hidden_teardown(composite, observed) if step.is_done else conditions_of_teardown(step)
     return with_status(decision, composite, parent, observed, desired, present_fields(composite, parent), now)
+
+
+def _has_begun(parent: Parent) -> bool:
+    """Report whether the status says that children of the parent are being deleted.
+
+    From then on a missing owner reference is one that a user removed, to keep only that child.
+    """
+    return any(each.type == DELETING and each.status is ConditionStatus.TRUE for each in parent.conditions)
 
 
 def _hidden_teardown(composite: Composite, observed: Snapshot) -> tuple[DesiredCondition, ...]:

@@ -169,6 +169,18 @@ class Owner:
                 seen.add(same)
                 yield ref, live
 
+    def lost_references(self, observed: Snapshot) -> bool:
+        """Report whether all observed objects of the owner that were made with an owner reference have lost it.
+
+        The garbage collector removes them all for `--cascade=orphan`. The result is False if there is no such object.
+        """
+        made_with = [
+            live
+            for ref, live in observed.objects.items()
+            if self._is_labelled(live) and self.may_refer(ref) and self._refers(live)
+        ]
+        return bool(made_with) and all(controller_of(live) is None for live in made_with)
+
     def ref_of(self, kind: Kind, manifest: Manifest) -> ObjectRef:
         """Return the reference of a rendered object, in the owner's namespace unless the manifest names another."""
         meta = metadata(manifest)

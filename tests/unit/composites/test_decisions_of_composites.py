@@ -136,6 +136,31 @@ def test_children_that_stay_are_disowned_before_the_finalizer_goes() -> None:
     assert (decision.finalizer, decision.requeue, decision.only_if_current) == (None, Requeue.NO, True)
 
 
+def far(**meta: Any) -> dict[ObjectRef, Any]:
+    """A ConfigMap of the parent in another namespace, where Kubernetes permits no owner reference."""
+    ((_, manifest),) = child("far", ownerReferences=[], **meta).items()
+    return {ObjectRef(CONFIG_MAP, "elsewhere", "far"): manifest}
+
+
+def test_children_that_the_garbage_collector_has_orphaned_keep_the_others_PH_3() -> None:
+    """The request was made while no process ran: its finalizer is gone, and a child far away was deleted."""
+    orphaned = Snapshot(objects={**child("a", ownerReferences=[]), **far()})
+    done = Decision(finalizer=Finalizer.REMOVE, row="nothing is left")
+    assert tear_down(BOX, recording(), orphaned, None, START) == done
+
+    by_label = child("b", ownerReferences=[], annotations={MARKS.owner: "Label"})
+    for there in (far(), {**by_label, **far()}, {**child("a"), **child("b", ownerReferences=[]), **far()}):
+        deletes = tear_down(BOX, recording(), Snapshot(objects=there), None, START).deletes
+        assert "far" in {delete.ref.name for delete in deletes}, "nothing shows such a request"
+
+
+def test_a_child_that_somebody_keeps_after_the_deletion_began_keeps_no_other_PH_3() -> None:
+    deleting = {"type": "Deleting", "status": "True", "reason": "DeletingResources", "message": ""}
+    parent = with_ready_field(conditions=[{**deleting, "lastTransitionTime": format_time(START)}])
+    kept = Snapshot(objects={**child("a", ownerReferences=[]), **far()})
+    assert [delete.ref.name for delete in tear_down(BOX, parent, kept, None, START).deletes] == ["far"]
+
+
 # --- records ---------------------------------------------------------------------------------------------------------
 
 
