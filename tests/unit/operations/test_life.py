@@ -7,12 +7,13 @@ import pytest
 
 from kubelab.downstream.volsync_controller import next_run
 from purekube.apimachinery.errors import Forbidden
-from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube.ports import KubeRequest, Send
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
 from tests.support.operation_worlds import GOOD, NS, SIMULATED, claim_for
 from vworkspace_core.api.operation import Phase
+from vworkspace_core.operations.engines import ENGINES
 
 DONE: dict[str, dict[str, Any]] = {
     "Backup": {"phase": "Completed", "progress": {"itemsBackedUp": 7, "totalItems": 7}},
@@ -571,6 +572,36 @@ def test_a_sync_is_postponed_also_when_the_last_one_was_a_year_ago_OPS_10(last: 
     world, recurring, _ = postponed(last)
     _, live = world.engine_object(recurring)
     assert next_run(live["spec"]["trigger"]["schedule"], moment(last)) > world.now + timedelta(60)
+
+
+@pytest.mark.parametrize(
+    ("last", "now", "due", "days"),
+    [
+        # The leap day is near, and so is the anniversary of the last sync: the later one is taken.
+        ("2027-03-15T12:00:00Z", "2028-01-15T12:00:00Z", "2028-03-15T12:00:00Z", 50),
+        ("2027-02-20T12:00:00Z", "2028-01-15T12:00:00Z", "2028-02-20T12:00:00Z", 40),
+        # The leap day has passed since the last sync.
+        ("2028-02-01T12:00:00Z", "2029-01-15T12:00:00Z", "2029-02-01T12:00:00Z", 10),
+        # Nothing is later than the schedule itself, which is far enough, not known, or due at once.
+        ("2028-02-01T12:00:00Z", "2029-01-30T00:00:00Z", "2029-02-01T12:00:00Z", 2),
+        ("2028-02-01T12:00:00Z", "2029-01-30T00:00:00Z", "2029-01-30T11:00:00Z", None),
+        ("2028-02-01T12:00:00Z", "2029-03-30T00:00:00Z", None, None),
+    ],
+)
+def test_a_sync_that_cannot_be_postponed_comes_first_OPS_5(last: str, now: str, due: str | None, days: Any) -> None:
+    """It was called postponed, and began while the Restore ran."""
+    world, recurring = scheduled(last)
+    _, live = world.engine_object(recurring)
+    live = {**live, "status": {**live["status"], **({} if due is None else {"nextSyncTime": due})}}
+    patch = ENGINES["volsync"].postpone(world.operation(recurring), live, moment(now), True)
+
+    if days is None:
+        assert patch is None
+    else:
+        assert patch is not None
+        changed = get_path(patch, "spec", "trigger", "schedule")
+        first = moment(due or now) if changed is None else next_run(changed, moment(last))
+        assert first >= moment(now) + timedelta(days=days)
 
 
 @pytest.mark.parametrize("collected", [False, True])

@@ -191,9 +191,10 @@ def _is_postponed(live: Manifest) -> bool:
 def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool) -> Manifest | None:
     """Return the patch that keeps any sync from beginning for months, or that restores the requested schedule.
 
-    Return None if nothing is to be changed. VolSync computes the time of the next sync from the present schedule and
-    the end of the last sync, whenever it reconciles (statemachine/machine.go, doCleanupState). `paused` does not serve:
-    it lets a sync begin, which then takes its snapshot at once. A missed sync is made up afterwards.
+    Return None if nothing is to be changed, or if the next sync cannot be postponed. VolSync computes the time of the
+    next sync from the present schedule and the end of the last sync, whenever it reconciles (statemachine/machine.go,
+    doCleanupState). `paused` does not serve: it lets a sync begin, which then takes its snapshot at once. A missed sync
+    is made up afterwards.
     """
     if wanted == _is_postponed(live):
         return None
@@ -204,29 +205,37 @@ def _postpone(operation: Operation, live: Manifest, now: datetime, wanted: bool)
     if _row(operation, status).reason != BETWEEN_SYNCS:
         return None
     patch: dict[str, Any] = {"metadata": {"annotations": {labels.POSTPONED: schedule}}}
-    last = time_or_none(status.get("lastSyncTime"))
-    if last is not None and (distant := _distant_schedule(last, now)):
-        patch["spec"] = {"trigger": {"schedule": distant}}
-    return patch
+    last, due = (time_or_none(status.get(field)) for field in ("lastSyncTime", "nextSyncTime"))
+    if last is None:
+        return patch
+    first, distant = _distant_schedule(last, now)
+    if first - now >= _LEAST:
+        return {**patch, "spec": {"trigger": {"schedule": distant}}}
+    # A sync that would begin before the other Operation could end comes first, and can be postponed afterwards.
+    return patch if due is not None and due - now >= _LEAST else None
 
 
 _PAUSE: Final = timedelta(days=60)
-"""The shortest time for which a sync is postponed: no Restore lasts longer."""
+"""The time for which a sync is postponed if possible: no Restore lasts longer."""
+_LEAST: Final = timedelta(days=1)
+"""The shortest time for which a sync is postponed. If a schedule cannot wait for so long, its sync comes first."""
 
 
-def _distant_schedule(last: datetime, now: datetime) -> str:
-    """Return a schedule whose first time after the sync at `last` is at least two months after `now`; "" if none is.
+def _distant_schedule(last: datetime, now: datetime) -> tuple[datetime, str]:
+    """Return a schedule whose first time after the sync at `last` is long after `now`, with the earliest such time.
 
-    A time before `now` would be made up for at once.
+    That is at least two months after `now`, or the latest that can be had. A time before `now` would be made up for at
+    once.
     """
     # Two days before, as a schedule is read in the time zone of VolSync.
     day = last - timedelta(days=2)
-    if last + timedelta(days=363) - now > _PAUSE:
-        return f"0 0 {day.day} {day.month} *"
+    yearly = last + timedelta(days=363), f"0 0 {day.day} {day.month} *"
+    if yearly[0] - now > _PAUSE:
+        return yearly
     # After a sync that is a year old only a leap day is far enough. VolSync looks five years ahead.
     leap_days = (datetime(year, 2, 29, tzinfo=UTC) for year in range(last.year, last.year + 5) if isleap(year))
     leap_day = next((one for one in leap_days if one > last), None)
-    return "0 0 29 2 *" if leap_day is not None and leap_day - now > _PAUSE else ""
+    return yearly if leap_day is None else max(yearly, (leap_day - timedelta(days=1), "0 0 29 2 *"))
 
 
 def _observe(operation: Operation, objects: Objects) -> EngineStatus:
