@@ -110,9 +110,11 @@ class OperationReconciler:
     templates: Templates = attrs.field(factory=builtin_templates)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
+    _used_approvals: UsedApprovalStore = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._unmanaged = UnmanagedReports(self.events)
+        self._used_approvals = UsedApprovalStore(self.api, self.approvals.namespace)
 
     def controller(self, writer: StatusManager, workers: int, resync: float) -> ControllerDefinition:
         """Return the controller of Operations, with the watches that enqueue an Operation.
@@ -241,9 +243,7 @@ class OperationReconciler:
         if redemption is None:
             return context.claims
         try:
-            used_approvals = await UsedApprovalStore(self.api, self.approvals.namespace).redeem(
-                redemption, self.clock.now()
-            )
+            used_approvals = await self._used_approvals.redeem(redemption, self.clock.now())
             return attrs.evolve(context.claims, used_approvals=used_approvals)
         except OperatorError as error:
             return attrs.evolve(context.claims, trouble=error.message)

@@ -72,8 +72,8 @@ class OperationLaws:
         self._running: dict[str, _Running] = {}
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         """The uids of the engine objects of each Operation."""
-        self._started_by: dict[str, str] = {}
-        """The uid of the Operation that each approval started."""
+        self._started_by: dict[str, tuple[str, float]] = {}
+        """The uid of the Operation that each approval started, and when."""
         self._makers: dict[str, str] = {}
         """The uid of the Operation of each engine object."""
         self._living: set[str] = set()
@@ -234,9 +234,12 @@ class OperationLaws:
         self._check("OPS-4", "an approval is for this run", ref, not wrong, f"{', '.join(wrong)} differs")
         expires, created = int(payload.get("exp") or 0), parse_time(live["metadata"]["creationTimestamp"]).timestamp()
         self._check("OPS-4", "an expired approval starts nothing", ref, expires >= created, "it had expired before")
-        first = self._started_by.setdefault(request, uid)
-        spent = first != uid and not self._laws.operator_world.was_restored
-        self._check("OPS-4", "an approval starts one run", ref, not spent, f"{request} started {first}")
+        world = self._laws.world
+        first, at = self._started_by.setdefault(request, (uid, world.seconds))
+        if at <= world.restored_at:
+            # A replica that did not record the use itself cannot know of it any more. From now on all of them can.
+            first, _ = self._started_by[request] = (uid, world.seconds)
+        self._check("OPS-4", "an approval starts one run", ref, first == uid, f"{request} started {first}")
 
 
 _ENDS: Final = {

@@ -89,6 +89,10 @@ class UsedApprovals:
         entry = self.entries.get(_hashed(redemption.rid))
         return entry is not None and entry[1] >= int(redemption.expires.timestamp())
 
+    def joined(self, other: "UsedApprovals") -> "UsedApprovals":
+        """Return the record with the approvals in `other` that it lacks."""
+        return UsedApprovals({**other.entries, **self.entries})
+
     def with_used(self, redemption: Redemption, now: datetime) -> "UsedApprovals":
         """Return the record with the approval of `redemption` added.
 
@@ -136,11 +140,13 @@ class UsedApprovalStore:
     """The store of the used approvals in a Secret.
 
     Each write requires the resourceVersion that was read, so that two shards (operator replicas that divide the
-    namespaces) cannot use the same approval (RUN-13).
+    namespaces) cannot use the same approval (RUN-13). What this store has recorded stays used if the Secret forgets it,
+    because etcd was restored from an older snapshot.
     """
 
     _api: KubeApi
     _namespace: str
+    _known: UsedApprovals = attrs.field(factory=UsedApprovals, init=False, repr=False)
 
     async def read(self) -> UsedApprovals:
         """Return the present record of used approvals.
@@ -160,8 +166,9 @@ class UsedApprovalStore:
             before = UsedApprovals() if live is None else _read(live)
             if before.covers(redemption):
                 return before
-            after = before.with_used(redemption, now)
+            after = before.joined(self._known).with_used(redemption, now)
             if await self._written(live, after):
+                self._known = after
                 return after
         raise Unavailable(f"Secret {LEDGER_SECRET} is being written by somebody else too")
 

@@ -255,6 +255,24 @@ def test_an_approval_is_recorded_by_one_write_and_not_read_again() -> None:
         assert [entry.verb for entry in server.audit] == verbs
 
 
+def test_an_approval_stays_used_when_an_older_ledger_is_restored_OPS_4() -> None:
+    """The restored snapshot of etcd has no Operation that used it either: the same claim in a new one started a run."""
+    server = ApiServer(now=lambda: NOW)
+    kube = InProcessKube(server)
+    run_sync(kube.create({"metadata": {"name": "ops"}, **kind_of(NAMESPACE)}, kind=NAMESPACE, field_manager="t"))
+    store = UsedApprovalStore(kube, "ops")
+    until = NOW + timedelta(hours=1)
+    run_sync(store.redeem(Redemption("before", "u0", until), NOW))
+    snapshot = server.store.snapshot()
+    run_sync(store.redeem(Redemption("rid", "u1", until), NOW))
+    server.restore(snapshot)
+    assert run_sync(store.read()).holder_of("rid") is None
+
+    assert run_sync(store.redeem(Redemption("rid", "u2", until), NOW)).holder_of("rid") == "u1"
+    assert {run_sync(store.read()).holder_of(rid) for rid in ("before", "rid")} == {"u0", "u1"}
+    assert run_sync(store.redeem(Redemption("other", "u3", until), NOW)).holder_of("rid") == "u1"
+
+
 def kind_of(kind: Kind) -> dict[str, str]:
     return {"apiVersion": kind.api_version, "kind": kind.kind}
 
