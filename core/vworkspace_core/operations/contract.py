@@ -270,8 +270,9 @@ class Engine:
         for an engine without an object whether the run still affects the target, so that its end has to wait.
     Reads in addition to the engine object:
         `extra_reads` names objects that are read live before a status is believed. `diagnostics` names lists that are
-        read if the object is missing or explains nothing, and `final_status` derives from them how a vanished run
-        ended. `access` has the rights for these reads in the whole cluster, `tenant_access` in managed namespaces.
+        read for `check`, or if the object is missing or explains nothing, and `final_status` derives from them how a
+        vanished run ended. `access` has the rights for these reads in the whole cluster, `tenant_access` in managed
+        namespaces.
     Information for people:
         `controller` has to be installed; None if every cluster has it. `terminal_reasons` are reasons of a run that
         cannot continue without help; the final message names the last one. `remedy` returns help for a message.

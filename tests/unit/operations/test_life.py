@@ -8,10 +8,11 @@ import pytest
 from kubelab.downstream.volsync_controller import next_run
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, VELERO_BACKUP, VOLUME_SNAPSHOT
 from purekube.ports import KubeRequest, Send
 from tests.support.operation_simulation import COMPLETE, Cluster, Died, moment
-from tests.support.operation_worlds import GOOD, NS, SIMULATED, claim_for
+from tests.support.operation_worlds import GOOD, NS, SIMULATED, claim_for, target_manifest
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.operation import Phase
 from vworkspace_core.operations.engines import ENGINES
 
@@ -619,6 +620,21 @@ def test_what_outlives_its_operation_has_its_own_schedule_again_OPS_11(collected
     assert kept is not None
     assert (kept["spec"]["trigger"], metadata(kept)["uid"]) == ({"schedule": NIGHTLY}, metadata(live)["uid"])
     assert not metadata(kept).get("annotations")
+
+
+def test_a_restore_that_changes_what_exists_waits_for_the_consent_of_its_shared_namespace_OPS_7() -> None:
+    world = Cluster("restore.velero")
+    instance = target_manifest("restore.velero")
+    world.make(APPLICATION_INSTANCE, {**instance, "metadata": {"name": "wiki", "namespace": NS}, "status": {}})
+    restore = world.submit("restore.velero", "restore")
+    world.settle(restore)
+    assert world.condition(restore, "Accepted") == ("False", "ValidationFailed")
+    assert world.engine_objects() == ()
+
+    consent = {"metadata": {"annotations": {"ops.vworkspace.io/velero-peers": NS}}}
+    world.edit(ObjectRef(NAMESPACE, None, NS), consent)
+    world.settle(restore)
+    assert world.phase(restore) is Phase.RUNNING
 
 
 def test_a_worker_with_an_old_copy_never_creates_a_second_object_OPS_1() -> None:

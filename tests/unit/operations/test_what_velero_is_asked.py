@@ -8,7 +8,9 @@ import pytest
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP, VOLUME_SNAPSHOT_CLASS
 from tests.support.operation_worlds import CONTEXT, NS, TARGET, gated, observed, operation, target_labels
-from vworkspace_core.operations.contract import EngineObject, EngineStatus, Progress
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
+from vworkspace_core.api.operation import Phase
+from vworkspace_core.operations.contract import EngineObject, EngineStatus, Listing, Progress
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import target_of
 
@@ -121,6 +123,55 @@ ABSENT = "namespace {} is not in the Backup, which holds {}"
 def test_a_restore_is_refused_with_path_and_words_OPS_7(parameters: Any, objects: Any, message: str) -> None:
     assert refusal(RESTORE, parameters, objects) == message
     assert refusal(RESTORE, NAMED, missing_kinds=frozenset({VELERO_BACKUP}), objects=backup({})) == ""
+
+
+def neighbour(name: str = "wiki", namespace: str = NS, mode: str = "managed") -> dict[ObjectRef, Any]:
+    manifest = {**APPLICATION_INSTANCE.manifest(name, namespace), "spec": {"mode": mode}}
+    return {ObjectRef(APPLICATION_INSTANCE, namespace, name): manifest}
+
+
+UPDATE = {"existingResourcePolicy": "update"}
+TAKES_BACK = (
+    f"{P}existingResourcePolicy: update would take other applications of namespace {NS} back too: blog, wiki; leave it "
+    "out, or let whoever is in charge of the namespace say "
+    f"`kubectl annotate namespace {NS} ops.vworkspace.io/velero-peers={NS}` first"
+)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "objects", "message"),
+    [
+        (UPDATE, {}, ""),
+        (UPDATE, {**neighbour(), **neighbour("blog")}, TAKES_BACK),
+        ({**UPDATE, "namespaceMapping": {NS: NS}}, {**neighbour(), **neighbour("blog")}, TAKES_BACK),
+        ({**UPDATE, "namespaceMapping": {NS: "a"}}, {**neighbour(), **dict([gated("a")])}, ""),
+        (UPDATE, {**neighbour(), **neighbour("blog"), **dict([gated(NS, "other")])}, TAKES_BACK),
+        (UPDATE, {**neighbour(), **dict([gated(NS, f"other, {NS}")])}, ""),
+        (UPDATE, {**neighbour(mode="placeholder"), **neighbour(namespace="elsewhere")}, ""),
+        ({"existingResourcePolicy": "none"}, neighbour(), ""),
+        ({}, neighbour(), ""),
+    ],
+)
+def test_a_restore_takes_no_other_application_of_the_namespace_back_OPS_7(
+    parameters: Any, objects: Any, message: str
+) -> None:
+    """Its Secrets, and the images of a database that was migrated since, would be those of the backup."""
+    given = {"backupName": "b-1", **parameters}
+    assert refusal(RESTORE, given, {**backup(), **objects}) == message
+
+
+def test_the_applications_of_a_namespace_are_listed_before_a_restore_that_changes_theirs_OPS_7() -> None:
+    own = ObjectRef(NAMESPACE, None, NS)
+    one = operation(RESTORE, parameters={"backupName": "b-1", **UPDATE})
+    instance = target_of(one, observed(RESTORE).objects)
+    assert instance is not None
+    assert VELERO.diagnostics(one, {}) == (Listing(APPLICATION_INSTANCE, NS),)
+    assert own in VELERO.looks_up(one, instance, CONTEXT.settings)
+    running = attrs.evolve(one, status=attrs.evolve(one.status, phase=Phase.RUNNING))
+    assert VELERO.diagnostics(running, {}) == ()
+    for other in (operation(RESTORE, parameters={"backupName": "b-1"}), operation(BACKUP)):
+        assert VELERO.diagnostics(other, {}) == ()
+        assert own not in VELERO.looks_up(other, instance, CONTEXT.settings)
 
 
 def test_velero_is_asked_for_what_the_parameters_say_OPS_7() -> None:

@@ -15,9 +15,9 @@ from typing import Any, Final
 from purekube.apimachinery.durations import go_duration, seconds_with_days
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.problems import Problem, index, join
+from purekube.apimachinery.problems import Problem, index, join, listed
 from purekube.apimachinery.resources import NAMESPACE, VELERO_BACKUP, VELERO_RESTORE, VOLUME_SNAPSHOT_CLASS
-from vworkspace_core.api.application_instance import ApplicationInstance
+from vworkspace_core.api.application_instance import ApplicationInstance, Mode
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import APPLICATION_INSTANCE as APPLICATION_INSTANCE_LABEL
 from vworkspace_core.api.labels import (
@@ -29,7 +29,7 @@ from vworkspace_core.api.labels import (
     namespace_is_managed,
     velero_peers,
 )
-from vworkspace_core.api.operation import LogsRef, Operation, OperationType
+from vworkspace_core.api.operation import LogsRef, Operation, OperationType, Phase
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.operations.contract import (
     DemoOperation,
@@ -40,6 +40,7 @@ from vworkspace_core.operations.contract import (
     EngineRefusal,
     EngineStatus,
     EngineTemplate,
+    Listing,
     Objects,
     Progress,
     Row,
@@ -140,11 +141,27 @@ _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 
 def _looks_up(operation: Operation, target: ApplicationInstance, settings: OperationSettings) -> tuple[ObjectRef, ...]:
     parameters = parameters_of(operation)
-    names = {name for _, name in _named_namespaces(parameters)} - {target.metadata.namespace}
+    own = target.metadata.namespace
+    names = {name for _, name in _named_namespaces(parameters)} - {own}
+    names |= {own} if _updates(operation, own) else set()
     namespaces = tuple(ObjectRef(NAMESPACE, None, name) for name in sorted(names))
     if is_backup(operation):
         return (*namespaces, *_snapshot_class(parameters))
     return (*namespaces, ObjectRef(VELERO_BACKUP, settings.velero_namespace, parameters["backupName"]))
+
+
+def _updates(operation: Operation, namespace: str) -> bool:
+    """Report whether the Operation is a restore that changes objects which exist in `namespace`, that of its target."""
+    given = parameters_of(operation)
+    into = given.get("namespaceMapping", {namespace: namespace}).values()
+    return not is_backup(operation) and given.get("existingResourcePolicy") == "update" and namespace in into
+
+
+def _neighbours(operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
+    """Return the request to list the applications in the target's namespace, if the restore would change theirs."""
+    namespace = operation.metadata.namespace
+    is_open = operation.status.phase in (None, Phase.PENDING)
+    return (Listing(APPLICATION_INSTANCE, namespace),) if is_open and _updates(operation, namespace) else ()
 
 
 def _named_namespaces(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -233,6 +250,34 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
         yield Problem(f"{_PATH}.backupName", f"the Backup {name} cannot be restored: its phase is {row.phase}")
     else:
         yield from _source_problems(parameters_of(operation), backup, target)
+        yield from _neighbour_problems(operation, target, context.objects)
+
+
+def _neighbour_problems(operation: Operation, target: ApplicationInstance, objects: Objects) -> Iterator[Problem]:
+    """Yield a problem if the restore would change objects of other applications in the target's namespace.
+
+    A backup holds a whole namespace, and nothing marks every object of an application: a label would leave out the
+    claims of its StatefulSets, so that data would be lost. The namespace consents by naming itself as a peer.
+    """
+    meta = target.metadata
+    if not _updates(operation, meta.namespace):
+        return
+    if meta.namespace in velero_peers(objects.get(ObjectRef(NAMESPACE, None, meta.namespace))):
+        return
+    names = sorted(
+        ref.name
+        for ref, live in objects.items()
+        if (ref.kind, ref.namespace) == (APPLICATION_INSTANCE, meta.namespace)
+        and ref.name != meta.name
+        and get_path(live, "spec", "mode") != Mode.PLACEHOLDER
+    )
+    if names:
+        yield Problem(
+            f"{_PATH}.existingResourcePolicy",
+            f"update would take other applications of namespace {meta.namespace} back too: {listed(names, 8)}; leave it"
+            " out, or let whoever is in charge of the namespace say"
+            f" `kubectl annotate namespace {meta.namespace} {VELERO_PEERS}={meta.namespace}` first",
+        )
 
 
 def _row_of(backup: Manifest) -> Row:
@@ -422,6 +467,7 @@ ENGINE: Final = Engine(
     timeout_seconds=4 * 3600,
     check=_check,
     looks_up=_looks_up,
+    diagnostics=_neighbours,
     after_stop="Velero cannot be told to stop: it may finish what it is doing",
     templates=(
         EngineTemplate(
@@ -472,7 +518,9 @@ ENGINE: Final = Engine(
                 ),
                 restorePVs=with_description("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
                 existingResourcePolicy=with_description(
-                    "What happens to objects that exist: left as they are, or updated.", {"enum": ["none", "update"]}
+                    "What happens to objects that exist: left as they are, or updated. `update` needs the namespace's"
+                    " own name in that annotation if other applications are in it.",
+                    {"enum": ["none", "update"]},
                 ),
             ),
             example={"backupName": "nightly-1c0ffee1", "existingResourcePolicy": "update"},
