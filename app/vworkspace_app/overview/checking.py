@@ -14,14 +14,16 @@ from purekube.apimachinery.resources import (
     DEPLOYMENT,
     NAMESPACE,
     RBAC_GROUP,
+    SECRET,
     SERVICE_ACCOUNT,
     Access,
     service_account_user,
 )
+from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find, lacking, leases_of
 from vworkspace_app.install.names import DEPLOYMENTS, NAME
-from vworkspace_app.install.options import InstallOptions
+from vworkspace_app.install.options import TLS_SECRET, InstallOptions
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_core.api.installation import Installation
 from vworkspace_core.api.kinds import CLUSTER, OWN_KINDS
@@ -71,6 +73,8 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
         yield finding
     if options.agent:
         yield await _unless_forbidden("credentials", partial(_credential, api, options))
+    async for finding in _webhooks(api, options, now):
+        yield finding
     if checkup.is_served(definitions, CLUSTER):
         for finding in checkup.connection(cluster):
             yield finding
@@ -176,6 +180,24 @@ async def _accounts(
 ) -> CheckFinding:
     refs = [ObjectRef(SERVICE_ACCOUNT, namespace, name) for name in (release_account, RUNNER)]
     return checkup.accounts(namespace, [ref.name for ref in refs if await find(api, ref) is None], installation)
+
+
+async def _webhooks(api: KubeApiClient, options: InstallOptions, now: datetime) -> AsyncIterator[CheckFinding]:
+    """Yield a finding on the webhooks' certificates.
+
+    Yield nothing if no webhooks are installed, or if that may not be read.
+    """
+    try:
+        configuration = await find(api, ObjectRef(VALIDATING_CONFIGURATION, None, NAME))
+    except Forbidden:
+        return
+    if configuration is not None:
+        secret = ObjectRef(SECRET, options.namespace, TLS_SECRET)
+
+        async def look() -> CheckFinding:
+            return checkup.webhooks(configuration, await find(api, secret), now)
+
+        yield await _unless_forbidden("webhooks", look)
 
 
 async def _credential(api: KubeApiClient, options: InstallOptions) -> CheckFinding:

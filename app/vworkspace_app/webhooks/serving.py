@@ -6,6 +6,7 @@ Its TLS certificate is read from files that change while it runs, since cert-man
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -14,7 +15,9 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.certificates import expiries
 from purekube.apimachinery.resources import service_account_user
+from purekube.apimachinery.timestamps import format_time
 from purekube.ports import Clock
 from purekube_run.process.command_line import CommandError, parse_address
 from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
@@ -28,6 +31,9 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.webhook.admission import WebhookSettings
 
 _RELOAD_SECONDS = 5.0
+_SOON: Final = timedelta(days=14)
+"""The time before the expiry of the certificate from which on it is warned of: by then cert-manager has renewed it."""
+_WARNING_INTERVAL: Final = timedelta(days=1)
 _log = structlog.get_logger("webhook")
 _LIMITS: Final = ConnectionLimits(idle=90.0)
 """The limits for connections of an API server, which keeps and reuses them."""
@@ -63,12 +69,13 @@ class CertificateFiles:
         return outer
 
     async def follow(self, clock: Clock) -> None:
-        """Read the files again whenever they change, until cancelled.
+        """Read the files again whenever they change, until cancelled. Log a warning if the certificate expires soon.
 
-        If that fails, the old certificate stays in use.
+        If the files cannot be read, the old certificate stays in use.
         """
-        logged = ""
+        logged, warn_at = "", clock.now()
         while True:
+            warn_at = self._warn_if_soon(clock.now(), warn_at)
             await clock.sleep(_RELOAD_SECONDS)
             try:
                 if self.reload():
@@ -88,6 +95,15 @@ class CertificateFiles:
         self._current = self._loaded()
         self._content = content
         return True
+
+    def _warn_if_soon(self, now: datetime, due: datetime) -> datetime:
+        """Log a warning if the certificate expires soon, but not before `due`. Return when the next one is due."""
+        expires = next(iter(expiries(self._content[0])), None)
+        if now < due or expires is None or expires > now + _SOON:
+            return due
+        told = "the certificate of the webhooks expires soon: the API server then refuses writes"
+        _log.warning(told, folder=str(self.folder), expires=format_time(expires))
+        return now + _WARNING_INTERVAL
 
     def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current

@@ -4,15 +4,19 @@ The result of a check is a `CheckFinding`, with a remedy if something is missing
 """
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.certificates import expiries
 from purekube.apimachinery.conditions import conditions_by_type, conditions_of
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
+from purekube.apimachinery.timestamps import format_time
 from vworkspace_core.api.advice import advice_for
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.installation import CREDENTIALS_SECRET, PRINTED, Installation
@@ -42,7 +46,13 @@ ENGINE_CONTROLLERS: Final[Mapping[str, EngineController]] = {
 KUSTOMIZATION: Final = Kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
 """The kind by which Flux applies files from Git. The operator itself does not need it."""
 
+_CERTIFICATE: Final = (
+    "let cert-manager renew it, or put another one into their Secret and print `manifests` with its --webhook-ca "
+    "again, as docs/install.md says"
+)
 _MOST_NAMED: Final = 5
+_SOON: Final = timedelta(days=14)
+"""The time before the expiry of a certificate from which on it is a warning: by then cert-manager has renewed it."""
 
 
 class CheckResult(StrEnum):
@@ -333,6 +343,37 @@ def credential(secret: Manifest | None) -> CheckFinding:
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
         return CheckFinding("credentials", CheckResult.WARNING, told)
     return _ok("credentials")
+
+
+def webhooks(configuration: Manifest, secret: Manifest | None, now: datetime) -> CheckFinding:
+    """Return a finding that says until when the API server can call the operator's webhooks.
+
+    `configuration` is their ValidatingWebhookConfiguration, and `secret` the Secret with their certificate, None if it
+    is elsewhere. Once one of their certificates has expired, every write of the operator's kinds is refused.
+    """
+    hooks: Any = get_path(configuration, "webhooks") or ()
+    # Of several authorities one is enough, as while they are replaced.
+    trusted = max((at for hook in hooks for at in _expiries(hook, "clientConfig", "caBundle")), default=None)
+    own = next(iter(_expiries(secret, "data", "tls.crt")), None)
+    ends = [(at, what) for at, what in ((own, "certificate"), (trusted, "authority")) if at is not None]
+    until, what = min(ends, key=lambda end: end[0], default=(None, ""))
+    if until is None:
+        return CheckFinding("webhooks", CheckResult.UNKNOWN, "their certificates cannot be read")
+    told = f"their {what} {'expired' if until <= now else 'expires'} at {format_time(until)}"
+    if until <= now:
+        told += ": writes of ApplicationInstances and Operations are refused"
+        return CheckFinding("webhooks", CheckResult.FAILED, told, _CERTIFICATE)
+    if until <= now + _SOON:
+        return CheckFinding("webhooks", CheckResult.WARNING, told, _CERTIFICATE)
+    return CheckFinding("webhooks", CheckResult.OK, told)
+
+
+def _expiries(manifest: Manifest | None, *path: str) -> tuple[datetime, ...]:
+    """Return when the certificates in the field at `path`, PEM in base64, expire."""
+    try:
+        return expiries(b64decode(str(get_path(manifest, *path) or "")))
+    except ValueError:
+        return ()
 
 
 def may_install(missing: Sequence[Right]) -> CheckFinding:

@@ -1,6 +1,7 @@
 """Each point of `check`, from what was read to what is said (SEE-1, U8)."""
 
 import copy
+from base64 import b64encode
 from collections.abc import Iterable
 
 import pytest
@@ -10,6 +11,7 @@ from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.apimachinery.timestamps import parse_time
 from purekube.controller.shard import WHOLE, Shard
 from tests.support.builders import cluster_manifest, condition
 from vworkspace_core.api.advice import advice_for
@@ -169,6 +171,57 @@ def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
     assert unsigned.verdict is CheckResult.WARNING
     assert "czNjcjN0" not in f"{lacking}{unsigned}"
     assert "run `vworkspace-operator register`" in checkup.credential(None).remedy
+
+
+# Certificates that expired on 2026-07-01 and 2027-01-01, made once; their keys were thrown away.
+OF_JULY = (
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBETCBuaADAgECAgEHMAoGCCqGSM49BAMCMBMxETAPBgNVBAMMCHdlYmhvb2tz\n"
+    "MB4XDTI2MDEwMTAwMDAwMFoXDTI2MDcwMTAwMDAwMFowEzERMA8GA1UEAwwId2Vi\n"
+    "aG9va3MwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAATVquASnT/O2cwVdUiKxory\n"
+    "6htuWjHhMzun/NO7CqR9xONtMsJgGbAkAyrdDCJ+3bAyumcte0c5wW9Ktq9uoNNl\n"
+    "MAoGCCqGSM49BAMCA0cAMEQCIEl/lEDU5fYiABX5go9/h21y86RoECvxliAiuLeG\n"
+    "/TYCAiAZz6KoWDXrNvtcc/75EB3yXhxEtCpR5nU6lPRGR3EOCA==\n"
+    "-----END CERTIFICATE-----\n"
+)
+OF_NEXT_YEAR = (
+    "-----BEGIN CERTIFICATE-----\n"
+    "MIIBEjCBuaADAgECAgEHMAoGCCqGSM49BAMCMBMxETAPBgNVBAMMCHdlYmhvb2tz\n"
+    "MB4XDTI2MDEwMTAwMDAwMFoXDTI3MDEwMTAwMDAwMFowEzERMA8GA1UEAwwId2Vi\n"
+    "aG9va3MwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAASik2tMbZr8J3t4WII+AiFj\n"
+    "aGtw+gQhBRmeOPvgYivHr09zprOVj1ktkKqB/hg5K9wqlZGCSmQ+BnpUbmsYYXt5\n"
+    "MAoGCCqGSM49BAMCA0gAMEUCIQCdOTe39R+UJRuy3QKrLU+hGfIB4VuV9Y4XKfk2\n"
+    "f2npjAIgSYsQ5ZwZVIiLG+aKx8RIWeoJWeCnP4NXL+mmSHAJlyM=\n"
+    "-----END CERTIFICATE-----\n"
+)
+
+
+def webhooks_at(now: str, *, authorities: tuple[str, ...] = (OF_NEXT_YEAR,), own: str = OF_NEXT_YEAR) -> CheckFinding:
+    bundle = b64encode("".join(authorities).encode()).decode()
+    configuration = {"webhooks": [{"clientConfig": {"caBundle": bundle}}, {"clientConfig": {}}]}
+    secret = {"data": {"tls.crt": b64encode(own.encode()).decode()}}
+    return checkup.webhooks(configuration, secret, parse_time(now))
+
+
+def test_a_certificate_of_the_webhooks_that_ends_is_told_SEE_1() -> None:
+    """With --webhook-ca nothing renews it, and nothing told of it before every write was refused."""
+    well = webhooks_at("2026-12-17T00:00:00Z")
+    assert (well.verdict, well.told) == (CheckResult.OK, "their certificate expires at 2027-01-01T00:00:00Z")
+    assert webhooks_at("2026-12-18T00:00:00Z").verdict is CheckResult.WARNING
+    over = webhooks_at("2027-01-01T00:00:00Z")
+    assert over.verdict is CheckResult.FAILED
+    assert over.told.startswith("their certificate expired at 2027-01-01T00:00:00Z: writes of")
+    assert "--webhook-ca" in over.remedy
+
+    old = webhooks_at("2026-07-01T00:00:00Z", authorities=(OF_JULY,))
+    assert (old.verdict, old.told[:15]) == (CheckResult.FAILED, "their authority")
+    assert webhooks_at("2026-07-01T00:00:00Z", authorities=(OF_JULY, OF_NEXT_YEAR)).verdict is CheckResult.OK
+    assert webhooks_at("2026-07-01T00:00:00Z", own=OF_JULY).verdict is CheckResult.FAILED
+    assert webhooks_at("2026-07-01T00:00:00Z", own="", authorities=()).verdict is CheckResult.UNKNOWN
+    unread = {"data": {"tls.crt": "%"}}
+    assert checkup.webhooks({}, unread, parse_time("2026-07-01T00:00:00Z")).verdict is CheckResult.UNKNOWN
+    elsewhere = checkup.webhooks({"webhooks": None}, None, parse_time("2026-07-01T00:00:00Z"))
+    assert elsewhere.verdict is CheckResult.UNKNOWN
 
 
 LED = (AtWork(WHOLE, "a"),)
