@@ -4,9 +4,6 @@ Backups and restores cover the application's own namespace. Any other namespace 
 restore's parameter `namespaceMapping` refers, must be managed (have the operator's label) and must consent: its
 annotation `ops.vworkspace.io/velero-peers` names the application's namespace. A restore accepts backups of an
 application with the same name and namespace, even if that application had another uid or was in another cluster.
-
-Velero's kinds have no status subresource, so a write of the status also changes the generation. The generation is
-therefore ignored here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -389,6 +386,7 @@ def _observe(operation: Operation, objects: Objects) -> EngineStatus:
     if engine_object is None:
         return EngineStatus(_RUNNING, "VeleroObjectMissing")
     ref, live = engine_object
+    # The generation says nothing: without a status subresource, a write of the status changes it too.
     table = BACKUP if is_backup(operation) else RESTORE
     status = live.get("status") or {}
     # Velero adds phases in minor versions (v1.18: Queued and ReadyToStart): an unknown one is progress.
@@ -518,8 +516,8 @@ ENGINE: Final = Engine(
                 ),
                 restorePVs=with_description("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
                 existingResourcePolicy=with_description(
-                    "What happens to objects that exist: left as they are, or updated. `update` needs the namespace's"
-                    " own name in that annotation if other applications are in it.",
+                    "Whether objects that exist are updated; with other applications in the namespace, only if its"
+                    " annotation names itself.",
                     {"enum": ["none", "update"]},
                 ),
             ),

@@ -1,8 +1,7 @@
 """The engine `volsync`: a ReplicationSource (Backup) or ReplicationDestination (Restore) with restic (OPS-10).
 
-VolSync copies `spec.trigger.manual` into `status.lastManualSync` when a sync ends, not when it begins. If the trigger
-changed during a sync, the older sync would count for the new trigger. The manual trigger is therefore set only at
-creation, when no sync can be running. VolSync retries a failed sync until the deadline ends the run.
+The manual trigger is set only at creation: VolSync lets a sync that is running count for a new trigger. It retries a
+failed sync until the deadline ends the run.
 """
 
 from calendar import isleap
