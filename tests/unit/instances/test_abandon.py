@@ -142,6 +142,28 @@ def test_what_was_left_is_taken_up_by_the_instance_of_that_name_REC_4(how: str, 
     assert [[one["uid"] for one in held] for held in owners(world)] == [[uid]] * 2, "nothing of before is left over"
 
 
+@pytest.mark.parametrize("how", ["abandoned", "orphaned"])
+def test_a_release_that_was_left_is_not_uninstalled_for_another_of_the_same_instance_REC_4(how: str) -> None:
+    """It has this instance's labels, and is not what this instance wants."""
+    world = installed()
+    if how == "abandoned":
+        world.edit(INSTANCE, ABANDONED)
+    world.try_remove(INSTANCE, Propagation.BACKGROUND if how == "abandoned" else Propagation.ORPHAN)
+    world.run(1)
+    collect(world)
+    release = world.look(HELM)
+    assert release is not None
+
+    again = intent()
+    world.submit({**again, "spec": {**again["spec"], "release": {**again["spec"]["release"], "name": "other"}}})
+    world.run(120)
+
+    assert claims_ready(world.look(INSTANCE)), world.message(INSTANCE, "Blocked")
+    assert {workload.release for workload in world.flux.workloads} == {"nextcloud", "other"}
+    assert world.look(HELM) == release, "nothing of it has changed"
+    assert world.look(OCI) is not None, "it still has its source"
+
+
 def test_another_name_or_cluster_takes_nothing_up_REC_4() -> None:
     world = installed()
     world.try_remove(INSTANCE, Propagation.ORPHAN)
