@@ -1,11 +1,11 @@
 """The definitions of the built-in kinds of webhook configurations, and of admission policies with their bindings."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, Final
 
 from kubelab.admission.matching import GROUP, compile_condition
-from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.definition_builder import built_in, filled_at
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest
@@ -34,11 +34,10 @@ _WEBHOOK: Final = obj(
 )
 
 
-def _webhook(webhook: Any, mutating: bool) -> Any:
-    if not isinstance(webhook, Mapping):
-        return webhook
-    out = filled(
-        webhook,
+def _read(manifest: Manifest, *, mutating: bool) -> Any:
+    out = filled_at(
+        manifest,
+        "webhooks.*",
         failurePolicy="Fail",
         matchPolicy="Equivalent",
         namespaceSelector={},
@@ -46,46 +45,29 @@ def _webhook(webhook: Any, mutating: bool) -> Any:
         timeoutSeconds=10,
         reinvocationPolicy="Never" if mutating else None,
     )
-    client = out.get("clientConfig")
-    if isinstance(client, Mapping) and isinstance(client.get("service"), Mapping):
-        out["clientConfig"] = {**client, "service": filled(client["service"], port=443)}
-    if isinstance(out.get("rules"), list):
-        out["rules"] = [filled(rule, scope="*") for rule in out["rules"]]
-    return out
+    return filled_at(filled_at(out, "webhooks.*.clientConfig.service", port=443), "webhooks.*.rules.*", scope="*")
 
 
-def _reader(mutating: bool) -> Any:
-    def read(manifest: Manifest) -> Manifest:
-        webhooks = manifest.get("webhooks")
-        if not isinstance(webhooks, list):
-            return manifest
-        return {**manifest, "webhooks": [_webhook(webhook, mutating) for webhook in webhooks]}
-
-    return read
-
-
-def _check(manifest: Manifest) -> list[StatusCause]:
-    causes = []
+def _check(manifest: Manifest) -> Iterator[StatusCause]:
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
         where = f"webhooks[{index}]"
         # apimachinery: util/validation/validation.go: the name of a webhook is a domain, unlike that of its
         # configuration.
         if len(webhook.get("name", "").split(".")) < 3:
             text = "should be a domain with at least three segments separated by dots"
-            causes.append(invalid_value(f"{where}.name", webhook.get("name", ""), text))
+            yield invalid_value(f"{where}.name", webhook.get("name", ""), text)
         client = webhook.get("clientConfig") or {}
         if ("url" in client) == ("service" in client):
-            causes.append(required(f"{where}.clientConfig", "exactly one of url or service is required"))
-        causes += _uncompiled(webhook, where, "matchConditions")
+            yield required(f"{where}.clientConfig", "exactly one of url or service is required")
+        yield from _uncompiled(webhook, where, "matchConditions")
         if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-            causes.append(required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun"))
-    return causes
+            yield required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun")
 
 
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:
     fields = {**_WEBHOOK["properties"], **({"reinvocationPolicy": STRING} if mutating else {})}
     schema = obj(webhooks=keyed({**_WEBHOOK, "properties": fields}, "name"))
-    return _kind(kind, plural, schema, _reader(mutating), _check)
+    return _kind(kind, plural, schema, partial(_read, mutating=mutating), _check)
 
 
 def _kind(
@@ -93,7 +75,7 @@ def _kind(
     plural: str,
     schema: OpenApi,
     read: Callable[[Manifest], Manifest],
-    check: Callable[[Manifest], list[StatusCause]],
+    check: Callable[[Manifest], Iterable[StatusCause]],
 ) -> Any:
     return built_in(
         BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), schema),
@@ -136,33 +118,26 @@ _MUTATION: Final = obj("patchType!", jsonPatch=obj("expression!"))
 _POLICY: Final = {"failurePolicy": STRING, "matchConditions": _CONDITIONS, "matchConstraints": _RESOURCES}
 
 
-def _with_resources(manifest: Manifest, field: str, **defaults: Any) -> Manifest:
-    spec = manifest.get("spec")
-    if not isinstance(spec, Mapping):
-        return manifest
-    found = spec.get(field)
-    if isinstance(found, Mapping):
-        found = filled(found, matchPolicy="Equivalent", namespaceSelector={}, objectSelector={})
-        if isinstance(found.get("resourceRules"), list):
-            found["resourceRules"] = [filled(rule, scope="*") for rule in found["resourceRules"]]
-        spec = {**spec, field: found}
-    return {**manifest, "spec": filled(spec, **defaults)}
+def _with_resources(manifest: Manifest, field: str, **defaults: Any) -> Any:
+    resources = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+    out = filled_at(filled_at(manifest, f"spec.{field}", **resources), f"spec.{field}.resourceRules.*", scope="*")
+    return filled_at(out, "spec", **defaults)
 
 
-def _check_policy(manifest: Manifest) -> list[StatusCause]:
-    spec = manifest["spec"]
-    return [*_uncompiled(spec, "spec", "matchConditions"), *_uncompiled(spec, "spec", "validations")]
+def _check_policy(manifest: Manifest) -> Iterator[StatusCause]:
+    yield from _uncompiled(manifest["spec"], "spec", "matchConditions")
+    yield from _uncompiled(manifest["spec"], "spec", "validations")
 
 
-def _check_mutating(manifest: Manifest) -> list[StatusCause]:
-    spec = manifest["spec"]
-    return [*_uncompiled(spec, "spec", "matchConditions"), *_check_mutations(spec)]
+def _check_mutating(manifest: Manifest) -> Iterator[StatusCause]:
+    yield from _uncompiled(manifest["spec"], "spec", "matchConditions")
+    yield from _check_mutations(manifest["spec"])
 
 
 def _policy_kind(
     kind: str,
     spec: OpenApi,
-    check: Callable[[Manifest], list[StatusCause]],
+    check: Callable[[Manifest], Iterable[StatusCause]],
     field: str = "matchConstraints",
     **defaults: Any,
 ) -> Any:
@@ -172,7 +147,7 @@ def _policy_kind(
 
 def _binding_kind(kind: str, **fields: OpenApi) -> Any:
     spec = obj("policyName!", matchResources=_RESOURCES, **fields)
-    return _policy_kind(kind, spec, lambda manifest: [], "matchResources")
+    return _policy_kind(kind, spec, lambda manifest: (), "matchResources")
 
 
 POLICIES: Final = (

@@ -42,16 +42,16 @@ def _read_autoscaler(manifest: Manifest) -> Manifest:
     return filled({**manifest, "spec": spec}, status={"desiredReplicas": 0})
 
 
-def _check_autoscaler(manifest: Manifest) -> list[StatusCause]:
+def _check_autoscaler(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
-    least, most, causes = spec["minReplicas"], spec["maxReplicas"], []
+    least, most = spec["minReplicas"], spec["maxReplicas"]
     if least < 1:
-        causes.append(invalid_value("spec.minReplicas", least, "must be greater than or equal to 1"))
+        yield invalid_value("spec.minReplicas", least, "must be greater than or equal to 1")
     if most < 1:
-        causes.append(required("spec.maxReplicas", "must be set and greater than 0"))
+        yield required("spec.maxReplicas", "must be set and greater than 0")
     if most < least:
-        causes.append(invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`"))
-    return [*causes, *_check_metrics(spec["metrics"])]
+        yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    yield from _check_metrics(spec["metrics"])
 
 
 def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause]:
@@ -63,9 +63,9 @@ def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause
             yield required(f"spec.metrics[{index}].resource.target.averageUtilization", text)
 
 
-def _check_value(new: Manifest, old: Manifest) -> list[StatusCause]:
-    same = new["value"] == old["value"]
-    return [] if same else [invalid_value("value", new["value"], "field is immutable")]
+def _check_value(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    if new["value"] != old["value"]:
+        yield invalid_value("value", new["value"], "field is immutable")
 
 
 def _read_limits(manifest: Manifest) -> Manifest:

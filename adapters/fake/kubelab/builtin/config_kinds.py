@@ -26,14 +26,12 @@ _KEY_TEXT: Final = (
 )
 
 
-def _check_keys(where: str, data: Mapping[str, Any]) -> list[StatusCause]:
-    causes = []
+def _check_keys(where: str, data: Mapping[str, Any]) -> Iterator[StatusCause]:
     for key in data:
         if not key or len(key) > 253 or not set(key) <= _KEY_CHARACTERS:
-            causes.append(invalid_value(f"{where}[{key}]", key, _KEY_TEXT))
+            yield invalid_value(f"{where}[{key}]", key, _KEY_TEXT)
         elif key in (".", ".."):
-            causes.append(invalid_value(f"{where}[{key}]", key, f"must not be '{key}'"))
-    return causes
+            yield invalid_value(f"{where}[{key}]", key, f"must not be '{key}'")
 
 
 def _decoded_size(data: Mapping[str, str]) -> int:
@@ -41,31 +39,24 @@ def _decoded_size(data: Mapping[str, str]) -> int:
     return sum(len(value) * 3 // 4 - value[-2:].count("=") for value in data.values())
 
 
-def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> list[StatusCause]:
-    """Return a problem for each of `fields` that differs in `new` and `old`, if `old` has `immutable: true`.
+def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> Iterator[StatusCause]:
+    """Yield a problem for each of `fields` that differs in `new` and `old`, if `old` has `immutable: true`.
 
     Changing `immutable` itself is a problem, too.
     """
-    if not old.get("immutable"):
-        return []
-    text = "field is immutable when `immutable` is set"
-    causes = [forbidden_value(key, text) for key in fields if not equal(new.get(key), old.get(key))]
-    return causes if new.get("immutable") else [*causes, forbidden_value("immutable", text)]
+    for key in (*fields, "immutable") if old.get("immutable") else ():
+        if not equal(new.get(key), old.get(key)) if key != "immutable" else not new.get(key):
+            yield forbidden_value(key, "field is immutable when `immutable` is set")
 
 
-def _check_config_map(manifest: Manifest) -> list[StatusCause]:
+def _check_config_map(manifest: Manifest) -> Iterator[StatusCause]:
     data, binary = manifest.get("data") or {}, manifest.get("binaryData") or {}
-    causes = _check_keys("data", data) + _check_keys("binaryData", binary)
-    causes += [
-        invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData") for key in data if key in binary
-    ]
+    yield from _check_keys("data", data)
+    yield from _check_keys("binaryData", binary)
+    for key in filter(binary.__contains__, data):
+        yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
     if sum(len(value.encode()) for value in data.values()) + _decoded_size(binary) > MAX_DATA:
-        causes.append(too_long("", MAX_DATA))
-    return causes
-
-
-def _check_config_map_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    return _check_config_map(new) + _check_frozen(new, old, "data", "binaryData")
+        yield too_long("", MAX_DATA)
 
 
 def _read_secret(manifest: Manifest) -> Manifest:
@@ -92,16 +83,15 @@ _BASIC: Final = ("username", "password")
 _NO_JSON: Final = 'Invalid value: "<secret contents redacted>": invalid character'
 
 
-def _check_secret(manifest: Manifest) -> list[StatusCause]:
+def _check_secret(manifest: Manifest) -> Iterator[StatusCause]:
     data = manifest.get("data") or {}
-    causes = _check_keys("data", data)
+    yield from _check_keys("data", data)
     if _decoded_size(data) > MAX_DATA:
-        causes.append(too_long("data", MAX_DATA))
-    causes += _check_type(manifest["type"], data)
+        yield too_long("data", MAX_DATA)
+    yield from _check_type(manifest["type"], data)
     account = (manifest["metadata"].get("annotations") or {}).get("kubernetes.io/service-account.name")
     if manifest["type"] == "kubernetes.io/service-account-token" and not account:
-        causes.append(required("metadata.annotations[kubernetes.io/service-account.name]"))
-    return causes
+        yield required("metadata.annotations[kubernetes.io/service-account.name]")
 
 
 def _check_type(kind: str, data: Mapping[str, str]) -> Iterator[StatusCause]:
@@ -122,11 +112,11 @@ def _is_object(encoded: str) -> bool:
         return False
 
 
-def _check_secret_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    causes = _check_secret(new) + _check_frozen(new, old, "data")
+def _check_secret_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
     if new.get("type") != old.get("type"):
-        causes.insert(0, invalid_value("type", new.get("type"), "field is immutable"))
-    return causes
+        yield invalid_value("type", new.get("type"), "field is immutable")
+    yield from _check_secret(new)
+    yield from _check_frozen(new, old, "data")
 
 
 def _update_secret(new: Manifest, old: Manifest) -> Manifest:
@@ -164,23 +154,18 @@ def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
     return {**new, "metadata": _labelled(new["metadata"]), "spec": old.get("spec", {})}
 
 
-def _check_namespace(manifest: Manifest) -> list[StatusCause]:
-    return [
-        invalid_value("spec.finalizers", name, text)
-        for name in (manifest.get("spec") or {}).get("finalizers") or ()
-        for text in qualified_problems(name)
-    ]
+def _check_namespace(manifest: Manifest) -> Iterator[StatusCause]:
+    for name in (manifest.get("spec") or {}).get("finalizers") or ():
+        yield from (invalid_value("spec.finalizers", name, text) for text in qualified_problems(name))
 
 
-def _check_lease(manifest: Manifest) -> list[StatusCause]:
+def _check_lease(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest.get("spec") or {}
-    causes = []
     seconds, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
     if seconds is not None and seconds <= 0:
-        causes.append(invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0"))
+        yield invalid_value("spec.leaseDurationSeconds", seconds, "must be greater than 0")
     if transitions is not None and transitions < 0:
-        causes.append(invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-    return causes
+        yield invalid_value("spec.leaseTransitions", transitions, "must be greater than or equal to 0")
 
 
 CONFIGS: Final = (
@@ -193,14 +178,17 @@ CONFIGS: Final = (
             on_create=_create_namespace,
             on_update=_update_namespace,
             check=_check_namespace,
-            check_update=lambda new, old: [],
+            check_update=lambda new, old: (),
         ),
         short_names=("ns",),
         selectable_fields=("status.phase",),
     ),
     built_in(
         schemas.CONFIG_MAP,
-        Behaviour(check=_check_config_map, check_update=_check_config_map_update),
+        Behaviour(
+            check=_check_config_map,
+            check_update=lambda new, old: [*_check_config_map(new), *_check_frozen(new, old, "data", "binaryData")],
+        ),
         short_names=("cm",),
     ),
     built_in(

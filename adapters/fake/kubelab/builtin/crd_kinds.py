@@ -3,10 +3,10 @@
 A CRD is accepted only if its schemas can be compiled.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.definition_builder import built_in, filled, filled_at
 from kubelab.model.definition import Behaviour, Generation, NameRule, definitions_of_crd
 from kubelab.model.failure import bad_request
 from kubelab.writes.metadata import name_problems
@@ -22,7 +22,7 @@ from purekube.schema.node import SchemaError
 def _read(manifest: Manifest) -> Manifest:
     _require_readable_schemas(manifest)
     spec = filled(manifest.get("spec") or {}, conversion={"strategy": "None"})
-    spec["conversion"] = _with_port(spec["conversion"])
+    spec = filled_at(spec, "conversion.webhook.clientConfig.service", port=443)
     names = spec.get("names")
     if isinstance(names, Mapping) and isinstance(names.get("kind"), str):
         spec["names"] = filled(names, singular=names["kind"].lower(), listKind=names["kind"] + "List")
@@ -38,15 +38,6 @@ def _with_stored_versions(manifest: Manifest) -> Manifest:
         return manifest
     stored = [version.get("name") for version in manifest["spec"].get("versions") or () if version.get("storage")]
     return {**manifest, "status": {**status, "storedVersions": stored}}
-
-
-def _with_port(conversion: Any) -> Any:
-    """Return `conversion`, a CRD's `spec.conversion`, with 443 as the webhook service's port if no port is given."""
-    service = get_path(conversion, "webhook", "clientConfig", "service")
-    if not isinstance(service, Mapping) or "port" in service:
-        return conversion
-    client = {**conversion["webhook"]["clientConfig"], "service": {**service, "port": 443}}
-    return {**conversion, "webhook": {**conversion["webhook"], "clientConfig": client}}
 
 
 def _require_readable_schemas(manifest: Manifest) -> None:
@@ -66,7 +57,7 @@ _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
 def _check(manifest: Manifest) -> list[StatusCause]:
     spec = manifest.get("spec") or {}
     names, versions = spec.get("names") or {}, spec.get("versions") or []
-    causes = _check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))
+    causes = [*_check_names(spec.get("group") or "", names, manifest["metadata"].get("name"))]
     listed = [version.get("name") for version in versions]
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
@@ -119,43 +110,40 @@ def _check_client(client: Mapping[str, Any]) -> list[StatusCause]:
     return [required(f"{_WEBHOOK}.service.name") for _ in missing]  # as kube-apiserver says of both
 
 
-def _check_names(group: str, names: Mapping[str, Any], name: Any) -> list[StatusCause]:
-    """Return the problems of a CRD's group, of its names (`spec.names`), and of the CRD's own name, `name`.
+def _check_names(group: str, names: Mapping[str, Any], name: Any) -> Iterator[StatusCause]:
+    """Yield the problems of a CRD's group, of its names (`spec.names`), and of the CRD's own name, `name`.
 
     A CRD must be named `<plural>.<group>`, and each of its names must be a valid part of a URL.
     """
-    causes = [invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN)]
+    yield from (invalid_value("spec.group", group, text) for text in name_problems(group, NameRule.SUBDOMAIN))
     if "." not in group:
-        causes.append(invalid_value("spec.group", group, "should be a domain with at least one dot"))
+        yield invalid_value("spec.group", group, "should be a domain with at least one dot")
     if name != f"{names.get('plural')}.{group}":
-        causes.append(invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
+        yield invalid_value("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
     for key in ("plural", "singular", "kind", "listKind"):
         text = str(names.get(key) or "")
         # apiextensions: apis/apiextensions/validation/validation.go: a kind may have capitals, but has to be a DNS
         # label without them.
         plain = text.lower() if key in ("kind", "listKind") else text
-        problems = name_problems(plain, NameRule.SERVICE)
-        causes += [invalid_value(f"spec.names.{key}", text, problem) for problem in problems]
+        for problem in name_problems(plain, NameRule.SERVICE):
+            yield invalid_value(f"spec.names.{key}", text, problem)
     for index, short in enumerate(names.get("shortNames") or ()):
-        problems = name_problems(short, NameRule.SERVICE)
-        causes += [invalid_value(f"spec.names.shortNames[{index}]", short, problem) for problem in problems]
-    return causes
+        for problem in name_problems(short, NameRule.SERVICE):
+            yield invalid_value(f"spec.names.shortNames[{index}]", short, problem)
 
 
-def _check_version(version: Mapping[str, Any], path: str) -> list[StatusCause]:
+def _check_version(version: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
     name = version.get("name") or ""
-    causes = [invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE)]
+    yield from (invalid_value(f"{path}.name", name, text) for text in name_problems(name, NameRule.SERVICE))
     if not (version.get("schema") or {}).get("openAPIV3Schema"):
-        causes.append(required(f"{path}.schema.openAPIV3Schema", "schemas are required"))
+        yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
     for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
         where = f"{path}.additionalPrinterColumns[{index}]"
         if column.get("type") not in _COLUMN_TYPES:
-            text = f"must be one of {','.join(_COLUMN_TYPES)}"
-            causes.append(invalid_value(f"{where}.type", column.get("type"), text))
+            yield invalid_value(f"{where}.type", column.get("type"), f"must be one of {','.join(_COLUMN_TYPES)}")
         if not str(column.get("jsonPath") or "").startswith("."):
             text = "must be a simple json path starting with ."
-            causes.append(invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text))
-    return causes
+            yield invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text)
 
 
 def _compiled(manifest: Manifest) -> list[StatusCause]:

@@ -5,7 +5,7 @@ schedule is accepted only where the stored object has it already.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -45,38 +45,35 @@ class MalformedSchedule(ValueError):
     """The error of a schedule or time zone that robfig/cron refuses, with robfig/cron's message."""
 
 
-def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> list[StatusCause]:
-    """Return the problems of `schedule` and `timeZone` in a CronJob's spec.
+def schedule_causes(spec: Mapping[str, Any], before: Mapping[str, Any] | None = None) -> Iterator[StatusCause]:
+    """Yield the problems of `schedule` and `timeZone` in a CronJob's spec.
 
     `before` is the stored spec for an update, and None for a new CronJob.
     """
     schedule, zone = str(spec["schedule"]), spec.get("timeZone")
-    causes = []
     try:
         _parse(schedule)
     except MalformedSchedule as error:
-        causes.append(invalid_value("spec.schedule", schedule, str(error)))
+        yield invalid_value("spec.schedule", schedule, str(error))
     # kubernetes: apis/batch/validation/validation.go looks for the two letters anywhere; no valid schedule has them
     # otherwise.
     has_zone, had_zone = "TZ" in schedule, before is not None and "TZ" in str(before.get("schedule"))
     if has_zone and not had_zone:
-        causes.append(invalid_value("spec.schedule", schedule, _NO_ZONE))
+        yield invalid_value("spec.schedule", schedule, _NO_ZONE)
     elif has_zone and zone is not None:
-        causes.append(invalid_value("spec.schedule", schedule, _BOTH))
-    is_new = before is None or before.get("timeZone") != zone
-    return causes + (_zone_causes(zone) if isinstance(zone, str) and is_new else [])
+        yield invalid_value("spec.schedule", schedule, _BOTH)
+    if isinstance(zone, str) and (before is None or before.get("timeZone") != zone):
+        yield from (invalid_value("spec.timeZone", zone, text) for text in _zone_problems(zone))
 
 
-def _zone_causes(zone: str) -> list[StatusCause]:
+def _zone_problems(zone: str) -> Iterator[str]:
     if not zone:
-        return [invalid_value("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
-    causes = []
+        yield "timeZone must be nil or non-empty string"
+        return
     if zone.lower() == "local":
-        explicit = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        causes.append(invalid_value("spec.timeZone", zone, explicit))
+        yield "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
     if zone != "Local" and not _is_zone(zone):
-        causes.append(invalid_value("spec.timeZone", zone, f"unknown time zone {zone}"))
-    return causes
+        yield f"unknown time zone {zone}"
 
 
 @cache

@@ -73,6 +73,21 @@ def filled(fields: Fields, **defaults: Any) -> dict[str, Any]:
     return {**{key: value for key, value in defaults.items() if value is not None}, **fields}
 
 
+def filled_at(value: Any, path: str, /, **defaults: Any) -> Any:
+    """Return `value` with `defaults` for absent keys of each object at `path`, such as `ports.*`; `*` is any list item.
+
+    Whatever is not of the form that the path requires is left as it is.
+    """
+    step, _, rest = path.partition(".")
+    if step == "*":
+        return [filled_at(item, rest, **defaults) for item in value] if isinstance(value, list) else value
+    if not isinstance(value, Mapping):
+        return value
+    if not step:
+        return filled(value, **defaults)
+    return {**value, step: filled_at(value[step], rest, **defaults)} if step in value else value
+
+
 def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> dict[str, Any]:
     """Return a pod template with `metadata` and all defaults of its spec.
 
@@ -120,13 +135,10 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
         terminationMessagePolicy="File",
         imagePullPolicy=_pull_policy(container.get("image") or ""),
     )
-    if isinstance(out.get("ports"), list):
-        out["ports"] = [filled(port, protocol="TCP") for port in out["ports"]]
-    if isinstance(out.get("env"), list):
-        out["env"] = [_variable(variable) for variable in out["env"]]
+    out = filled_at(out, "ports.*", protocol="TCP")
+    out = filled_at(out, "env.*.valueFrom.fieldRef", apiVersion="v1")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(out.get(key), Mapping):
-            out[key] = _probe(out[key])
+        out = filled_at(filled_at(out, key, **_PROBE), f"{key}.httpGet", path="/", scheme="HTTP")
     return out
 
 
@@ -137,29 +149,9 @@ def _pull_policy(image: str) -> str:
     return "IfNotPresent" if at or tag not in ("", "latest") else "Always"
 
 
-def _variable(variable: Any) -> Any:
-    source = variable.get("valueFrom") if isinstance(variable, Mapping) else None
-    if not isinstance(source, Mapping) or not isinstance(source.get("fieldRef"), Mapping):
-        return variable
-    return {**variable, "valueFrom": {**source, "fieldRef": filled(source["fieldRef"], apiVersion="v1")}}
-
-
-def _probe(probe: Fields) -> dict[str, Any]:
-    out = filled(probe, **_PROBE)
-    if isinstance(out.get("httpGet"), Mapping):
-        out["httpGet"] = filled(out["httpGet"], path="/", scheme="HTTP")
-    return out
-
-
 def _volume(volume: Any) -> Any:
-    if not isinstance(volume, Mapping):
-        return volume
-    out = dict(volume)
-    if set(out) <= {"name"}:
-        out["emptyDir"] = {}
+    if isinstance(volume, Mapping) and set(volume) <= {"name"}:
+        return {**volume, "emptyDir": {}}
     for key in ("configMap", "secret", "projected", "downwardAPI"):
-        if isinstance(out.get(key), Mapping):
-            out[key] = filled(out[key], defaultMode=_MODE)
-    if isinstance(out.get("hostPath"), Mapping):
-        out["hostPath"] = filled(out["hostPath"], type="")
-    return out
+        volume = filled_at(volume, key, defaultMode=_MODE)
+    return filled_at(volume, "hostPath", type="")

@@ -1,5 +1,6 @@
 """Events in the core group and in `events.k8s.io`: the same stored objects under two schemas."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in
@@ -43,37 +44,37 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
     return {_TO_NEW.get(key, key): value for key, value in event.items()} | {"apiVersion": EVENT.api_version}
 
 
-def _check_new(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a new `events.k8s.io` Event: its fields, text lengths, type, series and namespace."""
-    causes = []
+def _check_new(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a new `events.k8s.io` Event: its fields, text lengths, type, series and namespace."""
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
-            causes.append(required(key))
+            yield required(key)
         elif len(manifest[key]) > 128:
-            causes.append(invalid_value(key, "", "can have at most 128 characters"))
+            yield invalid_value(key, "", "can have at most 128 characters")
     if not manifest.get("eventTime"):
-        causes.append(required("eventTime"))
+        yield required("eventTime")
     if manifest.get("type") not in ("Normal", "Warning"):
-        causes.append(invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or "")))
+        yield invalid_value("type", "", "has invalid value: " + str(manifest.get("type") or ""))
     if len((manifest.get("note") or "").encode()) > MAX_NOTE:
-        causes.append(invalid_value("note", "", "can have at most 1024 characters"))
-    return [*causes, *_check_series(manifest), *_check_place(manifest, "regarding")]
+        yield invalid_value("note", "", "can have at most 1024 characters")
+    yield from _check_series(manifest)
+    yield from _check_place(manifest, "regarding")
 
 
-def _check_series(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of an Event's `series`, the record of its repetitions.
+def _check_series(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of an Event's `series`, the record of its repetitions.
 
     It must count two occurrences or more, and have the time of the last one.
     """
     series = manifest.get("series")
-    if series is None:
-        return []
-    causes = [] if (series.get("count") or 0) >= 2 else [invalid_value("series.count", "", "should be at least 2")]
-    return causes if series.get("lastObservedTime") else [*causes, required("series.lastObservedTime")]
+    if series is not None and (series.get("count") or 0) < 2:
+        yield invalid_value("series.count", "", "should be at least 2")
+    if series is not None and not series.get("lastObservedTime"):
+        yield required("series.lastObservedTime")
 
 
-def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
-    """Return a problem if an Event is in the wrong namespace, otherwise an empty list.
+def _check_place(manifest: Manifest, field: str) -> Iterator[StatusCause]:
+    """Yield a problem if an Event is in the wrong namespace.
 
     An Event belongs in the namespace of the object that it is about or, if that object is cluster-scoped, in `default`
     or `kube-system`. `field` is the Event's field with the reference to that object.
@@ -81,20 +82,18 @@ def _check_place(manifest: Manifest, field: str) -> list[StatusCause]:
     about = (manifest.get(field) or {}).get("namespace") or ""
     here = manifest["metadata"].get("namespace")
     # kubernetes: apis/core/validation/events.go, legacyValidateEvent: for a cluster-scoped object.
-    if about == here or (not about and here in ("default", "kube-system")):
-        return []
-    # The path is that of the core group even for an Event of events.k8s.io.
-    return [invalid_value("involvedObject.namespace", about, "does not match event.namespace")]
+    if about != here and (about or here not in ("default", "kube-system")):
+        # The path is that of the core group even for an Event of events.k8s.io.
+        yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
 
 
-def _check_new_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return the problems of an update of an Event, which may change only the series."""
+def _check_new_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of an update of an Event, which may change only the series."""
     fixed = ("action", "reason", "note", "type", "regarding", "related", "reportingController", "reportingInstance")
-    return [
-        invalid_value(key, new.get(key), "field is immutable")
-        for key in (*fixed, "eventTime")
-        if not equal(new.get(key), old.get(key))
-    ] + _check_series(new)
+    for key in (*fixed, "eventTime"):
+        if not equal(new.get(key), old.get(key)):
+            yield invalid_value(key, new.get(key), "field is immutable")
+    yield from _check_series(new)
 
 
 EVENTS: Final = (
@@ -104,7 +103,7 @@ EVENTS: Final = (
             unconditional_update=False,
             skeleton={"involvedObject": {}, "source": {}},
             check=lambda manifest: _check_place(manifest, "involvedObject"),
-            check_update=lambda new, old: [],
+            check_update=lambda new, old: (),
         ),
         short_names=("ev",),
         served=_SERVED,

@@ -134,50 +134,46 @@ def _update_job(new: Manifest, old: Manifest) -> Manifest:
     return {**new, "spec": spec}
 
 
-def _check_job(manifest: Manifest) -> list[StatusCause]:
+def _check_job(manifest: Manifest) -> Iterator[StatusCause]:
     return _check_job_spec(manifest["spec"], "spec")
 
 
-def _check_job_spec(spec: Mapping[str, Any], path: str) -> list[StatusCause]:
-    policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy")
-    causes = []
-    if policy is None:
-        causes.append(required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"'))
-    elif policy not in ("OnFailure", "Never"):
-        causes.append(not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never")))
-    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+def _check_job_spec(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
     pods = (spec.get("template") or {}).get("spec") or {}
-    return [*causes, *_negative(spec, path, counts), *template_causes(pods, f"{path}.template.spec")]
+    policy = pods.get("restartPolicy")
+    if policy is None:
+        yield required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
+    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
+    yield from _negative(spec, path, counts)
+    yield from template_causes(pods, f"{path}.template.spec")
 
 
-def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> list[StatusCause]:
-    values = [(key, spec.get(key)) for key in counts]
-    return [
-        invalid_value(f"{path}.{key}", value, "must be greater than or equal to 0")
-        for key, value in values
-        if isinstance(value, int) and value < 0
-    ]
+def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> Iterator[StatusCause]:
+    for key in counts:
+        if isinstance(value := spec.get(key), int) and value < 0:
+            yield invalid_value(f"{path}.{key}", value, "must be greater than or equal to 0")
 
 
-def _check_job_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return the problems of a Job's update: selector, template, `completions` and similar fields are immutable.
+def _check_job_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a Job's update: selector, template, `completions` and similar fields are immutable.
 
     The scheduling fields of a suspended Job that has never started may change.
     """
-    causes = _check_job(new)
+    yield from _check_job(new)
     now, before = new["spec"], old["spec"]
     for key in ("completions", "selector", "completionMode", "backoffLimitPerIndex", "managedBy", "podFailurePolicy"):
         free = key == "completions" and now.get("completionMode") == "Indexed"
         if not free and not equal(now.get(key), before.get(key)):
-            causes.append(invalid_value(f"spec.{key}", now.get(key), "field is immutable"))
+            yield invalid_value(f"spec.{key}", now.get(key), "field is immutable")
     # kubernetes: registry/batch/job/strategy.go, AllowMutableSchedulingDirectives: a queue can still place a Job that
     # has never run.
     suspended = before.get("suspend") and not (old.get("status") or {}).get("startTime")
     fixed, was = _fixed(now["template"], suspended), _fixed(before["template"], suspended)
     for key in ("metadata", "spec"):
         if not equal(fixed.get(key), was.get(key)):
-            causes.append(invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable"))
-    return causes
+            yield invalid_value(f"spec.template.{key}", now["template"].get(key), "field is immutable")
 
 
 _SCHEDULING: Final = ("affinity", "nodeSelector", "tolerations", "schedulingGates")
@@ -206,33 +202,33 @@ def _read_cron_job(manifest: Manifest) -> Manifest:
     )
     template = spec.get("jobTemplate")
     if isinstance(template, Mapping):
-        inner = template.get("spec") or {}
-        pods = inner.get("template")
-        if isinstance(pods, Mapping):
-            inner = {**inner, "template": pod_template(pods, restart_policy=None)}
+        inner = dict(template.get("spec") or {})
+        if isinstance(inner.get("template"), Mapping):
+            inner["template"] = pod_template(inner["template"], restart_policy=None)
         spec["jobTemplate"] = {**filled(template, metadata={}), "spec": inner}
     return filled({**manifest, "spec": spec}, status={})
 
 
-def _check_cron_job(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a new CronJob.
+def _check_cron_job(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a new CronJob.
 
     Its name must be short, because the names of its Jobs are this name with the time appended.
     """
+    yield from _cron_job_causes(manifest)
     name = str(manifest["metadata"].get("name", ""))
-    causes = _cron_job_causes(manifest)
     if len(name) > _LONGEST_NAME:
-        causes.append(invalid_value("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters"))
-    return causes
+        yield invalid_value("metadata.name", name, f"must be no more than {_LONGEST_NAME} characters")
 
 
-def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> list[StatusCause]:
+def _cron_job_causes(new: Manifest, old: Manifest | None = None) -> Iterator[StatusCause]:
     spec = new["spec"]
-    schedule = schedule_causes(spec, None if old is None else old["spec"])
+    if spec["schedule"]:
+        yield from schedule_causes(spec, None if old is None else old["spec"])
+    else:
+        yield required("spec.schedule")
     counts = ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-    job = (spec.get("jobTemplate") or {}).get("spec") or {}
-    own = schedule if spec["schedule"] else [required("spec.schedule")]
-    return [*own, *_negative(spec, "spec", counts), *_check_job_spec(job, "spec.jobTemplate.spec")]
+    yield from _negative(spec, "spec", counts)
+    yield from _check_job_spec((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec")
 
 
 # A CronJob appends eleven characters to its name for each Job, whose name is a label value of at most 63.

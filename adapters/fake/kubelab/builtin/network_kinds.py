@@ -3,10 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
-from itertools import chain
 from typing import Any, Final
 
-from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.definition_builder import built_in, filled, filled_at
 from kubelab.builtin.pod_checks import PORT_RANGE
 from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
@@ -35,29 +34,24 @@ def _read_policy(manifest: Manifest) -> Manifest:
         # kubernetes: apis/networking/v1/defaults.go.
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
     for key in ("ingress", "egress"):
-        if isinstance(spec.get(key), list):
-            spec[key] = [_rule(rule) for rule in spec[key]]
+        spec = filled_at(spec, f"{key}.*.ports.*", protocol="TCP")
     return {**manifest, "spec": spec}
 
 
-def _rule(rule: Mapping[str, Any]) -> Mapping[str, Any]:
-    if not isinstance(rule.get("ports"), list):
-        return rule
-    return {**rule, "ports": [filled(port, protocol="TCP") for port in rule["ports"]]}
-
-
-def _check_ingress(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of an Ingress. It needs a rule or a default backend, and each backend a target."""
+def _check_ingress(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of an Ingress. It needs a rule or a default backend, and each backend a target."""
     spec = manifest.get("spec") or {}
     default = spec.get("defaultBackend")
     if not spec.get("rules") and default is None:
-        return [invalid_value("spec", spec, "either `defaultBackend` or `rules` must be specified")]
-    rules = (_ingress_rule(rule, f"spec.rules[{at}]") for at, rule in enumerate(spec.get("rules") or ()))
-    own = () if default is None else _backend(default, "spec.defaultBackend")
-    name = spec.get("ingressClassName")
-    texts = name_problems(name, NameRule.SUBDOMAIN) if name else ()
-    of_class = (invalid_value("spec.ingressClassName", name, text) for text in texts)
-    return [*own, *chain.from_iterable(rules), *of_class]
+        yield invalid_value("spec", spec, "either `defaultBackend` or `rules` must be specified")
+        return
+    if default is not None:
+        yield from _backend(default, "spec.defaultBackend")
+    for at, rule in enumerate(spec.get("rules") or ()):
+        yield from _ingress_rule(rule, f"spec.rules[{at}]")
+    if name := spec.get("ingressClassName"):
+        texts = name_problems(name, NameRule.SUBDOMAIN)
+        yield from (invalid_value("spec.ingressClassName", name, text) for text in texts)
 
 
 def _ingress_rule(rule: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
@@ -101,20 +95,21 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
             yield required(where, "port name or number is required")
 
 
-def _check_policy(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a NetworkPolicy: peers that say nothing or too much, ports out of range."""
-    spec, causes = manifest.get("spec") or {}, list[StatusCause]()
+def _check_policy(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a NetworkPolicy: peers that say nothing or too much, ports out of range."""
+    spec = manifest.get("spec") or {}
     for way, side in (("ingress", "from"), ("egress", "to")):
         for at, rule in enumerate(spec.get(way) or ()):
             where = f"spec.{way}[{at}]"
             for index, port in enumerate(rule.get("ports") or ()):
                 number = port.get("port")
                 if isinstance(number, int) and not 1 <= number <= 65535:
-                    causes.append(invalid_value(f"{where}.ports[{index}].port", number, PORT_RANGE))
+                    yield invalid_value(f"{where}.ports[{index}].port", number, PORT_RANGE)
             for index, peer in enumerate(rule.get(side) or ()):
-                causes += _peer(peer, f"{where}.{side}[{index}]")
-    unknown = [(at, kind) for at, kind in enumerate(spec.get("policyTypes") or ()) if kind not in _POLICY_TYPES]
-    return [*causes, *(not_supported(f"spec.policyTypes[{at}]", kind, _POLICY_TYPES) for at, kind in unknown)]
+                yield from _peer(peer, f"{where}.{side}[{index}]")
+    for at, kind in enumerate(spec.get("policyTypes") or ()):
+        if kind not in _POLICY_TYPES:
+            yield not_supported(f"spec.policyTypes[{at}]", kind, _POLICY_TYPES)
 
 
 def _peer(peer: Mapping[str, Any], where: str) -> Iterator[StatusCause]:

@@ -42,17 +42,16 @@ _ORDER: Final = (
 _VARIABLE_SOURCES: Final = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
-def pod_causes(spec: Fields, path: str) -> list[StatusCause]:
-    """Return the problems of a pod's `spec`, whose place in the object is `path`."""
+def pod_causes(spec: Fields, path: str) -> Causes:
+    """Yield the problems of a pod's `spec`, whose place in the object is `path`."""
     if not spec.get("containers"):
-        return [required(f"{path}.containers")]
+        yield required(f"{path}.containers")
+        return
     volumes = {volume.get("name") for volume in spec.get("volumes") or ()}
-    return [
-        *_volumes(spec.get("volumes") or (), f"{path}.volumes"),
-        *_containers(spec["containers"], f"{path}.containers", volumes),
-        *_init_containers(spec, path, volumes),
-        *_of_pod(spec, path),
-    ]
+    yield from _volumes(spec.get("volumes") or (), f"{path}.volumes")
+    yield from _containers(spec["containers"], f"{path}.containers", volumes)
+    yield from _init_containers(spec, path, volumes)
+    yield from _of_pod(spec, path)
 
 
 def _of_pod(spec: Fields, path: str) -> Causes:
@@ -225,13 +224,11 @@ def _resources(resources: Fields, path: str) -> Causes:
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
-def template_causes(spec: Fields, path: str) -> list[StatusCause]:
-    """Return the problems of the pods' `spec` in a workload's template, whose place in the object is `path`."""
-    causes = pod_causes(spec, path)
+def template_causes(spec: Fields, path: str) -> Causes:
+    """Yield the problems of the pods' `spec` in a workload's template, whose place in the object is `path`."""
+    yield from pod_causes(spec, path)
     if spec.get("ephemeralContainers"):
-        text = "ephemeral containers not allowed in pod template"
-        causes.append(forbidden_value(f"{path}.ephemeralContainers", text))
-    return causes
+        yield forbidden_value(f"{path}.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
 _PERCENT: Final = re.compile(r"([0-9]+)%", re.ASCII)
@@ -241,13 +238,12 @@ _NO_PERCENT: Final = (
 )
 
 
-def share_causes(share: Any, path: str, *, most: int | None = None) -> list[StatusCause]:
-    """Return the problems of a number or percentage of pods, such as `maxSurge`. `most` is the largest percentage."""
-    if isinstance(share, int):
-        return [] if share >= 0 else [invalid_value(path, share, "must be greater than or equal to 0")]
-    percent = _PERCENT.fullmatch(share)
-    if percent is None:
-        return [invalid_value(path, share, _NO_PERCENT)]
-    if most is None or int(percent[1]) <= most:
-        return []
-    return [invalid_value(path, share, f"must not be greater than {most}%")]
+def share_causes(share: Any, path: str, *, most: int | None = None) -> Causes:
+    """Yield the problems of a number or percentage of pods, such as `maxSurge`. `most` is the largest percentage."""
+    percent = None if isinstance(share, int) else _PERCENT.fullmatch(share)
+    if isinstance(share, int) and share < 0:
+        yield invalid_value(path, share, "must be greater than or equal to 0")
+    elif not isinstance(share, int) and percent is None:
+        yield invalid_value(path, share, _NO_PERCENT)
+    elif percent is not None and most is not None and int(percent[1]) > most:
+        yield invalid_value(path, share, f"must not be greater than {most}%")

@@ -1,6 +1,6 @@
 """The definition of the built-in kind Pod: its defaults, and the checks of its spec and of changes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled, pod_spec
@@ -21,11 +21,10 @@ _CHANGEABLE: Final = (
 )
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    if equal(_fixed(new["spec"]), _fixed(old["spec"])):
-        return []
-    listed = ",".join(f"`{field}`" for field in _CHANGEABLE)
-    return [forbidden_value("spec", f"pod updates may not change fields other than {listed}")]
+def _check_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    if not equal(_fixed(new["spec"]), _fixed(old["spec"])):
+        listed = ",".join(f"`{field}`" for field in _CHANGEABLE)
+        yield forbidden_value("spec", f"pod updates may not change fields other than {listed}")
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:

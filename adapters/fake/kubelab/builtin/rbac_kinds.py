@@ -1,6 +1,6 @@
 """The definitions of the built-in kinds Role, ClusterRole and their bindings: defaults and checks."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
@@ -15,22 +15,19 @@ from purekube.schema.structure import equal
 _SUBJECTS: Final = ("ServiceAccount", "User", "Group")
 
 
-def _check_role(manifest: Manifest) -> list[StatusCause]:
-    causes = []
+def _check_role(manifest: Manifest) -> Iterator[StatusCause]:
     for index, rule in enumerate(manifest.get("rules") or ()):
         where = f"rules[{index}]"
         if not rule.get("verbs"):
-            causes.append(required(f"{where}.verbs", "verbs must contain at least one value"))
+            yield required(f"{where}.verbs", "verbs must contain at least one value")
         urls = rule.get("nonResourceURLs")
         if urls and manifest["metadata"].get("namespace"):
             text = "namespaced rules cannot apply to non-resource URLs"
-            causes.append(invalid_value(f"{where}.nonResourceURLs", urls, text))
-        if not urls:
-            if not rule.get("apiGroups"):
-                causes.append(required(f"{where}.apiGroups", "resource rules must supply at least one api group"))
-            if not rule.get("resources"):
-                causes.append(required(f"{where}.resources", "resource rules must supply at least one resource"))
-    return causes
+            yield invalid_value(f"{where}.nonResourceURLs", urls, text)
+        if not urls and not rule.get("apiGroups"):
+            yield required(f"{where}.apiGroups", "resource rules must supply at least one api group")
+        if not urls and not rule.get("resources"):
+            yield required(f"{where}.resources", "resource rules must supply at least one resource")
 
 
 def _read_binding(manifest: Manifest) -> Manifest:
@@ -47,31 +44,28 @@ def _subject(subject: Mapping[str, Any]) -> Mapping[str, Any]:
     return filled(subject, apiGroup=RBAC_GROUP) if subject.get("kind") in ("User", "Group") else subject
 
 
-def _check_binding(manifest: Manifest) -> list[StatusCause]:
+def _check_binding(manifest: Manifest) -> Iterator[StatusCause]:
     reference = manifest["roleRef"]
     space = manifest["metadata"].get("namespace")
     kinds = ("Role", "ClusterRole") if space else ("ClusterRole",)
-    causes = []
     if reference.get("kind") not in kinds:
-        causes.append(not_supported("roleRef.kind", reference.get("kind", ""), kinds))
+        yield not_supported("roleRef.kind", reference.get("kind", ""), kinds)
     if not reference.get("name"):
-        causes.append(required("roleRef.name"))
+        yield required("roleRef.name")
     for index, subject in enumerate(manifest.get("subjects") or ()):
         if subject.get("kind") not in _SUBJECTS:
-            causes.append(not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS))
+            yield not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)
         elif not subject.get("name"):
-            causes.append(required(f"subjects[{index}].name"))
+            yield required(f"subjects[{index}].name")
         # In a RoleBinding, an account without a namespace is one of the binding's own.
         elif subject["kind"] == "ServiceAccount" and not (space or subject.get("namespace")):
-            causes.append(required(f"subjects[{index}].namespace"))
-    return causes
+            yield required(f"subjects[{index}].namespace")
 
 
-def _check_binding_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    causes = _check_binding(new)
+def _check_binding_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    yield from _check_binding(new)
     if not equal(new["roleRef"], old["roleRef"]):
-        causes.append(invalid_value("roleRef", new["roleRef"], "cannot change roleRef"))
-    return causes
+        yield invalid_value("roleRef", new["roleRef"], "cannot change roleRef")
 
 
 _ROLE: Final = Behaviour(name_rule=NameRule.SEGMENT, check=_check_role)

@@ -111,8 +111,9 @@ def _number(uid: str) -> int:
 # --- checks ----------------------------------------------------------------------------------------------------------
 
 
-def _check(manifest: Manifest) -> list[StatusCause]:
-    return [*_of_type(manifest["spec"]), *_of_ports(manifest["spec"])]
+def _check(manifest: Manifest) -> Iterator[StatusCause]:
+    yield from _of_type(manifest["spec"])
+    yield from _of_ports(manifest["spec"])
 
 
 def _of_type(spec: Spec) -> Iterator[StatusCause]:
@@ -170,12 +171,11 @@ def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusC
         yield invalid_value(f"{where}.nodePort", node, _NODE_PORT)
 
 
-def _check_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    causes = _check(new)
+def _check_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    yield from _check(new)
     now, before = new["spec"], old["spec"]
     if before.get("clusterIP") and now["type"] != "ExternalName" and now.get("clusterIP") != before["clusterIP"]:
-        causes.append(invalid_value("spec.clusterIPs[0]", [now.get("clusterIP")], "may not change once set"))
-    return causes
+        yield invalid_value("spec.clusterIPs[0]", [now.get("clusterIP")], "may not change once set")
 
 
 SERVICE: Final[ServedKind] = built_in(

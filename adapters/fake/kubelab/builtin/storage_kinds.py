@@ -1,5 +1,6 @@
 """The definitions of four built-in kinds: volumes and their claims, StorageClass and PodDisruptionBudget."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from kubelab.builtin.definition_builder import built_in, filled
@@ -30,41 +31,44 @@ def _create_claim(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "finalizers": held}, "status": {"phase": "Pending"}}
 
 
-def _check_claim(manifest: Manifest) -> list[StatusCause]:
+def _check_claim(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest.get("spec") or {}
-    causes = [] if spec.get("accessModes") else [required("spec.accessModes", "at least 1 access mode is required")]
-    unknown = [mode for mode in spec.get("accessModes") or () if mode not in _ACCESS_MODES]
-    causes += [not_supported("spec.accessModes", mode, _ACCESS_MODES) for mode in unknown]
+    if not spec.get("accessModes"):
+        yield required("spec.accessModes", "at least 1 access mode is required")
+    for mode in spec.get("accessModes") or ():
+        if mode not in _ACCESS_MODES:
+            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
     requests = (spec.get("resources") or {}).get("requests") or {}
     if "storage" not in requests:
-        causes.append(required("spec.resources[storage]"))
+        yield required("spec.resources[storage]")
     elif (parse_quantity(str(requests["storage"])) or 0) <= 0:
-        causes.append(invalid_value("spec.resources[storage]", str(requests["storage"]), "must be greater than zero"))
+        yield invalid_value("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
     name = spec.get("storageClassName")
-    texts = name_problems(name, NameRule.SUBDOMAIN) if name else ()
-    return [*causes, *(invalid_value("spec.storageClassName", name, text) for text in texts)]
+    for text in name_problems(name, NameRule.SUBDOMAIN) if name else ():
+        yield invalid_value("spec.storageClassName", name, text)
 
 
-def _check_claim_update(new: Manifest, old: Manifest) -> list[StatusCause]:
+def _check_claim_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
     is_bound = (old.get("status") or {}).get("phase") == "Bound"
     changeable = {"resources", "volumeAttributesClassName"} if is_bound else {"volumeAttributesClassName"}
     # What is left out at first may be filled in later: the volume, and the class that a default gives.
     changeable |= {key for key in ("volumeName", "storageClassName") if not old["spec"].get(key)}
     now = {key: value for key, value in new["spec"].items() if key not in changeable}
     before = {key: value for key, value in old["spec"].items() if key not in changeable}
-    if equal(now, before):
-        return []
-    text = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-    return [forbidden_value("spec", text)]
+    if not equal(now, before):
+        text = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
+        yield forbidden_value("spec", text)
 
 
-def _check_budget(manifest: Manifest) -> list[StatusCause]:
+def _check_budget(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
     given = [key for key in ("minAvailable", "maxUnavailable") if spec.get(key) is not None]
-    causes = [cause for key in given for cause in share_causes(spec[key], f"spec.{key}", most=100)]
     if len(given) > 1:
-        causes.insert(0, invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set"))
-    return causes
+        yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+    for key in given:
+        yield from share_causes(spec[key], f"spec.{key}", most=100)
 
 
 STORAGE: Final = (

@@ -1,6 +1,6 @@
 """The definitions of the built-in kinds ControllerRevision, Deployment, StatefulSet and DaemonSet."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import REPLICAS, built_in, filled, pod_template
@@ -64,8 +64,8 @@ def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _check(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a workload such as a Deployment.
+def _check(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a workload such as a Deployment.
 
     Its selector must select the pods of its template, and the template must be valid.
     """
@@ -73,96 +73,85 @@ def _check(manifest: Manifest) -> list[StatusCause]:
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     match_labels = (spec.get("selector") or {}).get("matchLabels") or {}
-    causes = [] if spec.get("selector") else [required("spec.selector")]
+    if not spec.get("selector"):
+        yield required("spec.selector")
     if any(labels.get(key) != value for key, value in match_labels.items()):
-        causes.append(
-            invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
-        )
-    return [*causes, *_negative(spec), *_template(manifest["kind"], template.get("spec") or {})]
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    for key in _COUNTS:
+        if (spec.get(key) or 0) < 0:
+            yield invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0")
+    yield from _template(manifest["kind"], template.get("spec") or {})
 
 
-def _template(kind: str, spec: Mapping[str, Any]) -> list[StatusCause]:
-    """Return the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
+def _template(kind: str, spec: Mapping[str, Any]) -> Iterator[StatusCause]:
+    """Yield the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
     path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
-    causes = template_causes(spec, path)
+    yield from template_causes(spec, path)
     if spec.get("restartPolicy") in ("Never", "OnFailure"):
-        causes.append(not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",)))
+        yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",))
     if spec.get("activeDeadlineSeconds"):
         text = f"activeDeadlineSeconds in {owner} is not Supported"
-        causes.append(forbidden_value(f"{path}.activeDeadlineSeconds", text))
-    return causes
+        yield forbidden_value(f"{path}.activeDeadlineSeconds", text)
 
 
-def _check_deployment(manifest: Manifest) -> list[StatusCause]:
+def _check_deployment(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
-    strategy, deadline = spec["strategy"], spec["progressDeadlineSeconds"]
-    causes = [*_check(manifest), *_strategy(strategy)]
-    if 0 <= deadline <= (spec.get("minReadySeconds") or 0):
-        text = "must be greater than minReadySeconds"
-        causes.append(invalid_value("spec.progressDeadlineSeconds", deadline, text))
-    return causes
+    yield from _check(manifest)
+    yield from _strategy(spec["strategy"])
+    if 0 <= (deadline := spec["progressDeadlineSeconds"]) <= (spec.get("minReadySeconds") or 0):
+        yield invalid_value("spec.progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
 
 
-def _strategy(strategy: Mapping[str, Any]) -> list[StatusCause]:
-    """Return the problems of a Deployment's strategy.
+def _strategy(strategy: Mapping[str, Any]) -> Iterator[StatusCause]:
+    """Yield the problems of a Deployment's strategy.
 
     Recreate takes no `rollingUpdate`, not even the default one that an object had before: an apply has to remove it.
     """
     path, rolling = "spec.strategy.rollingUpdate", strategy.get("rollingUpdate")
     match strategy["type"]:
         case "RollingUpdate":
-            return _shares(strategy["rollingUpdate"], path)
+            yield from _shares(strategy["rollingUpdate"], path)
         case "Recreate":
-            text = "may not be specified when strategy `type` is 'Recreate'"
-            return [] if rolling is None else [forbidden_value(path, text)]
+            if rolling is not None:
+                yield forbidden_value(path, "may not be specified when strategy `type` is 'Recreate'")
         case other:
-            return [not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"))]
+            yield not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"))
 
 
-def _shares(rolling: Mapping[str, Any], path: str) -> list[StatusCause]:
+def _shares(rolling: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
     most, surge = rolling["maxUnavailable"], rolling["maxSurge"]
-    causes = [*share_causes(most, f"{path}.maxUnavailable", most=100), *share_causes(surge, f"{path}.maxSurge")]
+    yield from share_causes(most, f"{path}.maxUnavailable", most=100)
+    yield from share_causes(surge, f"{path}.maxSurge")
     if most in _NOTHING and surge in _NOTHING:
-        causes.append(invalid_value(f"{path}.maxUnavailable", most, "may not be 0 when `maxSurge` is 0"))
-    return causes
+        yield invalid_value(f"{path}.maxUnavailable", most, "may not be 0 when `maxSurge` is 0")
 
 
-def _check_set(manifest: Manifest) -> list[StatusCause]:
-    """Return the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
+def _check_set(manifest: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
+    yield from _check(manifest)
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
-    rolling, causes = strategy.get("rollingUpdate") or {}, _check(manifest)
+    rolling = strategy.get("rollingUpdate") or {}
     if strategy["type"] == "OnDelete" and rolling:
-        causes.append(invalid_value(path, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
+        yield invalid_value(path, rolling, "only allowed for updateStrategy 'RollingUpdate'")
     elif rolling.get("partition", 0) < 0:
-        text = "must be greater than or equal to 0"
-        causes.append(invalid_value(f"{path}.partition", rolling["partition"], text))
-    return causes
+        yield invalid_value(f"{path}.partition", rolling["partition"], "must be greater than or equal to 0")
 
 
-def _check_daemons(manifest: Manifest) -> list[StatusCause]:
-    strategy, causes = manifest["spec"]["updateStrategy"], _check(manifest)
+def _check_daemons(manifest: Manifest) -> Iterator[StatusCause]:
+    yield from _check(manifest)
+    strategy = manifest["spec"]["updateStrategy"]
     rolling = strategy.get("rollingUpdate")
     if (
         strategy["type"] == "RollingUpdate"
         and rolling["maxUnavailable"] in _NOTHING
         and rolling["maxSurge"] in _NOTHING
     ):
-        causes.append(required("spec.updateStrategy.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return causes
+        yield required("spec.updateStrategy.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0")
 
 
-def _negative(spec: Mapping[str, Any]) -> list[StatusCause]:
-    return [
-        invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0")
-        for key in _COUNTS
-        if (spec.get(key) or 0) < 0
-    ]
-
-
-def _check_selector(new: Manifest, old: Manifest) -> list[StatusCause]:
-    if equal(new["spec"].get("selector"), old["spec"].get("selector")):
-        return []
-    return [invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")]
+def _check_selector(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    if not equal(new["spec"].get("selector"), old["spec"].get("selector")):
+        yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")
 
 
 _SET_CHANGES: Final = (
@@ -176,20 +165,19 @@ _SET_CHANGES: Final = (
 )
 
 
-def _check_set_change(new: Manifest, old: Manifest) -> list[StatusCause]:
-    """Return the problems of changed fields of a StatefulSet: most fields of its spec are immutable after creation."""
+def _check_set_change(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    """Yield the problems of changed fields of a StatefulSet: most fields of its spec are immutable after creation."""
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
-    if equal(now, before):
-        return []
-    listed = ", ".join(f"'{key}'" for key in _SET_CHANGES[:-1]) + f" and '{_SET_CHANGES[-1]}'"
-    return [forbidden_value("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")]
+    if not equal(now, before):
+        listed = ", ".join(f"'{key}'" for key in _SET_CHANGES[:-1]) + f" and '{_SET_CHANGES[-1]}'"
+        yield forbidden_value("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
 
 
 def _behaviour(
     defaults: Defaults,
-    check: Callable[[Manifest], list[StatusCause]],
-    check_change: Callable[[Manifest, Manifest], list[StatusCause]] = _check_selector,
+    check: Callable[[Manifest], Iterable[StatusCause]],
+    check_change: Callable[[Manifest, Manifest], Iterable[StatusCause]] = _check_selector,
     status: Mapping[str, Any] | None = None,
     **structs: Any,
 ) -> Behaviour:
@@ -211,17 +199,17 @@ _DAEMON_STATUS: Final = {
 }
 
 
-def _check_revision(manifest: Manifest) -> list[StatusCause]:
-    causes = [] if manifest.get("data") is not None else [required("data", "data is mandatory")]
-    number = manifest["revision"]
-    negative = invalid_value("revision", number, "must be greater than or equal to 0")
-    return [*causes, negative] if number < 0 else causes
+def _check_revision(manifest: Manifest) -> Iterator[StatusCause]:
+    if manifest.get("data") is None:
+        yield required("data", "data is mandatory")
+    if (number := manifest["revision"]) < 0:
+        yield invalid_value("revision", number, "must be greater than or equal to 0")
 
 
-def _check_revision_update(new: Manifest, old: Manifest) -> list[StatusCause]:
-    if equal(new.get("data"), old.get("data")):
-        return _check_revision(new)
-    return [*_check_revision(new), invalid_value("data", new.get("data"), "field is immutable")]
+def _check_revision_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    yield from _check_revision(new)
+    if not equal(new.get("data"), old.get("data")):
+        yield invalid_value("data", new.get("data"), "field is immutable")
 
 
 WORKLOADS: Final = (

@@ -4,7 +4,7 @@ Definitions are immutable values. `definitions_of_crd` makes those of custom res
 built-in kinds.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum, auto
 from functools import lru_cache
 from typing import Any, Final
@@ -65,9 +65,9 @@ class Behaviour:
     read: Callable[[Manifest], Manifest] = lambda manifest: manifest
     on_create: Callable[[Manifest], Manifest] = lambda manifest: manifest
     on_update: Callable[[Manifest, Manifest], Manifest] = lambda new, old: new
-    check: Callable[[Manifest], list[StatusCause]] = lambda manifest: []
-    check_update: Callable[[Manifest, Manifest], list[StatusCause]] | None = None
-    check_status: Callable[[Manifest, Manifest], list[StatusCause]] = lambda new, old: []
+    check: Callable[[Manifest], Iterable[StatusCause]] = lambda manifest: ()
+    check_update: Callable[[Manifest, Manifest], Iterable[StatusCause]] | None = None
+    check_status: Callable[[Manifest, Manifest], Iterable[StatusCause]] = lambda new, old: ()
 
 
 CUSTOM: Final = Behaviour(generation=Generation.CONTENT, unconditional_update=False)

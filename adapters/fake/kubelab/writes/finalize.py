@@ -206,9 +206,9 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
     if causes:
         return causes
     if write.subresource:
-        return definition.behaviour.check_status(manifest, live) if write.subresource == "status" else []
+        return list(definition.behaviour.check_status(manifest, live) if write.subresource == "status" else ())
     check_update = definition.behaviour.check_update
-    return definition.behaviour.check(manifest) if check_update is None else check_update(manifest, live)
+    return list(definition.behaviour.check(manifest) if check_update is None else check_update(manifest, live))
 
 
 def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:
