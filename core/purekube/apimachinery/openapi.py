@@ -98,7 +98,9 @@ class _Generator:
         if field.metadata.get("doc"):
             schema = {**schema, "description": field.metadata["doc"]}
         schema.update(field.metadata.get("schema", {}))
-        if field.metadata.get("publish_default") or (self.every_default and _has_default(field.default)):
+        # The default "" is not published, since it means the same as no value.
+        has_default = isinstance(field.default, str | int | float) and field.default != ""
+        if field.metadata.get("publish_default") or (self.every_default and has_default):
             schema["default"] = field.default.value if isinstance(field.default, StrEnum) else field.default
         return _with_rules(schema, field.metadata.get("rules", ()))
 
@@ -140,14 +142,6 @@ def _item(arguments: tuple[Any, ...], path: str) -> Any:
     if len(arguments) == 2 and arguments[1] is not Ellipsis:
         raise SchemaTypeError(f"{path}: a list has items of one type: write tuple[X, ...]")
     return arguments[0]
-
-
-def _has_default(default: Any) -> bool:
-    """Report whether the schema publishes `default`, a field's default: a non-empty string, a number or a boolean.
-
-    The default "" is not published, since it means the same as no value.
-    """
-    return isinstance(default, str | int | float) and default != ""
 
 
 def _unfitting(annotation: Any, path: str) -> SchemaTypeError:

@@ -178,44 +178,24 @@ def _min_length(bound: int, value: Any) -> str | None:
     return "must not be empty" if bound == 1 else f"must have at least {bound} characters"
 
 
-def _max_length(bound: int, value: Any) -> str | None:
-    return f"must have at most {bound} characters, not {len(value)}" if len(value) > bound else None
-
-
-def _pattern(bound: str, value: Any) -> str | None:
-    return None if matches(bound, value) else mismatch_message(bound, value)
-
-
-def _enum(bound: Sequence[str], value: Any) -> str | None:
-    return None if value in bound else f"must be one of {', '.join(bound)}"
-
-
-def _minimum(bound: int, value: Any) -> str | None:
-    return f"must be at least {bound}" if value < bound else None
-
-
-def _maximum(bound: int, value: Any) -> str | None:
-    return f"must be at most {bound}" if value > bound else None
-
-
-def _max_items(bound: int, value: Any) -> str | None:
-    return f"must have at most {bound} items, not {len(value)}" if len(value) > bound else None
-
-
 def _format(bound: str, value: Any) -> str | None:
     if bound != "date-time" or _is_date_time(value):
         return None
     return "must be an RFC 3339 time such as 2030-01-31T12:00:00Z"
 
 
+def _too_many(bound: int, value: Any, of: str) -> str | None:
+    return f"must have at most {bound} {of}, not {len(value)}" if len(value) > bound else None
+
+
 _TESTS: Final[Mapping[str, Callable[[Any, Any], str | None]]] = {
     "minLength": _min_length,
-    "maxLength": _max_length,
-    "pattern": _pattern,
-    "enum": _enum,
-    "minimum": _minimum,
-    "maximum": _maximum,
-    "maxItems": _max_items,
+    "maxLength": partial(_too_many, of="characters"),
+    "pattern": lambda bound, value: None if matches(bound, value) else mismatch_message(bound, value),
+    "enum": lambda bound, value: None if value in bound else f"must be one of {', '.join(bound)}",
+    "minimum": lambda bound, value: f"must be at least {bound}" if value < bound else None,
+    "maximum": lambda bound, value: f"must be at most {bound}" if value > bound else None,
+    "maxItems": partial(_too_many, of="items"),
     "format": _format,
 }
 

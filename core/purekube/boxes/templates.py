@@ -282,7 +282,10 @@ def renders(raw: Any, path: Sequence[str]) -> bool:
     """
     for step in path:
         if isinstance(raw, str):
-            return _is_single_expression(raw)
+            try:
+                return whole_expression(raw) is not None
+            except CelSyntaxError:
+                return False
         if isinstance(raw, Mapping):
             if step not in raw:
                 return False
@@ -290,10 +293,3 @@ def renders(raw: Any, path: Sequence[str]) -> bool:
         else:
             return isinstance(raw, list | tuple)  # items are identified by their content, not by their index
     return True
-
-
-def _is_single_expression(text: str) -> bool:
-    try:
-        return whole_expression(text) is not None
-    except CelSyntaxError:
-        return False

@@ -309,7 +309,8 @@ def normal(schema: Mapping[str, Any]) -> dict[str, Any]:
     branches of an int-or-string.
     """
     kept = {key: _normal(key, value) for key, value in schema.items() if value is not None}
-    kept = {key: value for key, value in kept.items() if key in _KEPT or not _says_nothing(value)}
+    says = [key for key, value in kept.items() if key in _KEPT or (value is not False and value not in ("", [], {}))]
+    kept = {key: kept[key] for key in says}
     if kept.get("additionalProperties") is True:
         kept = {FREE: True, **{key: value for key, value in kept.items() if key != "additionalProperties"}}
     if kept.get(INT_OR_STRING) and kept.get("anyOf") in _INT_OR_STRING_BRANCHES:
@@ -318,10 +319,6 @@ def normal(schema: Mapping[str, Any]) -> dict[str, Any]:
         children = kept.get("properties", {})
         kept["required"] = [key for key in kept["required"] if "default" not in children.get(key, {})]
     return kept
-
-
-def _says_nothing(value: Any) -> bool:
-    return value is False or value in ("", [], {})
 
 
 def _normal(key: str, value: Any) -> Any:

@@ -108,7 +108,7 @@ def _is_hostname(value: str) -> bool:
     if not labels:
         head, rest = last[:1], last[1:].removeprefix("-")
         return head != "" and len(rest) <= 62 and all(map(_in_hostname, head + rest))
-    top = len(last) >= 2 and all(map(_is_letter, last))
+    top = len(last) >= 2 and all(unicodedata.category(character)[0] == "L" for character in last)
     return top and all(map(_is_host_label, labels))
 
 
@@ -123,10 +123,6 @@ def _is_host_label(label: str) -> bool:
 
 def _in_hostname(character: str) -> bool:
     return character in "0123456789" or unicodedata.category(character)[0] in "LS"
-
-
-def _is_letter(character: str) -> bool:
-    return unicodedata.category(character)[0] == "L"
 
 
 def _is_base64(value: str) -> bool:
@@ -153,14 +149,6 @@ def _strict_address(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address
         return ipaddress.ip_address(value)
     except ValueError:
         return None
-
-
-def _is_ipv4(value: str) -> bool:
-    return "." in value and _address(value) is not None  # also IPv6 that ends in the form of IPv4
-
-
-def _is_ipv6(value: str) -> bool:
-    return ":" in value and "%" not in value and _strict_address(value) is not None
 
 
 def _is_cidr(value: str) -> bool:
@@ -225,8 +213,8 @@ _FORMATS: Final[Mapping[str, Callable[[str], bool]]] = {
     "microtime": _is_micro_time,
     "hexcolor": _like(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})"),
     "hostname": _is_hostname,
-    "ipv4": _is_ipv4,
-    "ipv6": _is_ipv6,
+    "ipv4": lambda value: "." in value and _address(value) is not None,  # also IPv6 that ends in the form of IPv4
+    "ipv6": lambda value: ":" in value and "%" not in value and _strict_address(value) is not None,
     "isbn": lambda value: _is_isbn(value, 10) or _is_isbn(value, 13),
     "isbn10": lambda value: _is_isbn(value, 10),
     "isbn13": lambda value: _is_isbn(value, 13),

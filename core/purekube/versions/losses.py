@@ -1,6 +1,6 @@
 """The check of a conversion on examples: a round trip to another version and back may lose nothing (PH-8)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -76,9 +76,6 @@ def _same(converter: Converter, spoke: str, before: Manifest, after: Manifest) -
 
 def _of_metadata(before: Manifest, after: Manifest) -> tuple[str, tuple[str, str]]:
     one, other = before["metadata"], after["metadata"]
-    key = next(key for key in {**one, **other} if not _equal(one, other, key))
+    equal = {key for key in one.keys() & other.keys() if same_json(one[key], other[key])}
+    key = next(key for key in {**one, **other} if key not in equal)
     return f"metadata.{key}", (repr(one.get(key)), repr(other.get(key)))
-
-
-def _equal(one: Mapping[str, Any], other: Mapping[str, Any], key: str) -> bool:
-    return key in one and key in other and same_json(one[key], other[key])

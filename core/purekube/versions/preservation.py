@@ -104,12 +104,9 @@ def _keyed(was: Any, became: Any, schema: Schema | None) -> tuple[dict[Any, Any]
 def _by_keys(items: Any, keys: Sequence[str]) -> dict[Any, Any] | None:
     if not isinstance(items, list) or not all(isinstance(item, Mapping) for item in items):
         return None
-    named = {tuple(item.get(key) for key in keys): item for item in items if _are_plain(item, keys)}
+    plain = [item for item in items if all(isinstance(item.get(key), str | int | bool) for key in keys)]
+    named = {tuple(item.get(key) for key in keys): item for item in plain}
     return named if len(named) == len(items) else None
-
-
-def _are_plain(item: Mapping[str, Any], keys: Sequence[str]) -> bool:
-    return all(isinstance(item.get(key), str | int | bool) for key in keys)
 
 
 def put_back(value: Manifest, lost: Sequence[Loss], schema: Schema | None = None) -> dict[str, Any]:

@@ -14,10 +14,11 @@ from typing import Any, Final
 import attrs
 import msgspec
 
-from purekube.apimachinery.manifest import Json, Manifest, ObjectRef, canonical_json, content_hash, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef, canonical_json, content_hash, get_path, metadata
 from purekube.apimachinery.resources import SECRET
 from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.timestamps import format_time, time_or_none
+from purekube.controller.managed_fields import entries
 from vworkspace_core.api.installation import APPROVAL_KEY, CREDENTIALS_SECRET
 
 ROTATION_REQUESTED: Final = "vworkspace.io/rotation-requested"
@@ -229,11 +230,6 @@ def token_since(secret: Manifest) -> datetime | None:
     That is the last write of the field manager that owns the key `token`, or else the Secret's creation. The API server
     keeps one time for all fields of a manager, so the token may be older than the result.
     """
-    entries = get_path(secret, "metadata", "managedFields")
-    owned = [entry for entry in entries if _holds_token(entry)] if isinstance(entries, list) else []
+    owned = (entry for _, entry in entries(secret) if get_path(entry, "fieldsV1", "f:data", "f:token") is not None)
     times = [moment for entry in owned if (moment := time_or_none(get_path(entry, "time"))) is not None]
     return max(times, default=None) or time_or_none(get_path(secret, "metadata", "creationTimestamp"))
-
-
-def _holds_token(entry: Json) -> bool:
-    return get_path(entry, "fieldsV1", "f:data", "f:token") is not None

@@ -233,26 +233,22 @@ def _with_open_jobs(state: AgentState, job: JobState, seen: Inspection) -> Inspe
     The job store did not have these at the time of the read. They belong to other open jobs that had their effect, and
     to jobs that were closed during the read.
     """
-    known = [*_tombstones(_others(state, job)), *_tombstones_of(job, job.missed_tombstones)]
+    missed = [
+        tombstone
+        for tombstone in job.missed_tombstones
+        if job.ref is not None and generation_in(tombstone.idempotency_key, job.ref) is not None
+    ]
+    known = [*_tombstones(_others(state, job)), *missed, *filter(None, (seen.newest,))]
     twins = (other for other in state.jobs.values() if other.key == job.key and other.id != job.id)
     same_key = (*_tombstones(twins), *job.missed_tombstones)
     own = next((tombstone for tombstone in same_key if tombstone.idempotency_key == job.key), None)
-    numbered = (tombstone for tombstone in (*known, *_some(seen.newest)) if tombstone.generation)
+    numbered = (tombstone for tombstone in known if tombstone.generation)
     newest = max(numbered, key=lambda tombstone: tombstone.generation, default=None)
     return attrs.evolve(seen, tombstone=seen.tombstone or own, newest=newest)
 
 
 def _tombstones(jobs: Iterable[JobState]) -> Iterator[Tombstone]:
     return (tombstone for job in jobs if (tombstone := tombstone_of(job)) is not None)
-
-
-def _tombstones_of(job: JobState, tombstones: Iterable[Tombstone]) -> Iterator[Tombstone]:
-    """Yield those of `tombstones` (records of what closed jobs have done) that are about the object of `job`."""
-    return (
-        tombstone
-        for tombstone in tombstones
-        if job.ref is not None and generation_in(tombstone.idempotency_key, job.ref) is not None
-    )
 
 
 def _closed(state: AgentState, job: JobState) -> AgentState:
@@ -342,7 +338,8 @@ def _give_slots(state: AgentState) -> MachineStep:
     first = _first_arrivals(state)
     effects: list[m.JobEffect] = []
     for job in ready:
-        if job.intent is None and first.get(_waits_for(job), job.arrival) < job.arrival:
+        other_side = (job.target is None, job.target or job.ref)
+        if job.intent is None and first.get(other_side, job.arrival) < job.arrival:
             continue  # an earlier request on the same application has not had its effect
         if job.ref in taken or job.key in keys or begun.get(job.ref, job.id) != job.id:
             continue
@@ -372,10 +369,6 @@ def _first_arrivals(state: AgentState) -> dict[_Side, int]:
     return first_arrivals
 
 
-def _waits_for(job: JobState) -> _Side:
-    return (job.target is None, job.target or job.ref)
-
-
 _BEFORE_THE_EFFECT = frozenset({JobStage.RECORDING, JobStage.ACKING, JobStage.READY, JobStage.WAITING_DELETED, *BUSY})
 
 
@@ -397,10 +390,6 @@ def _with(state: AgentState, job: JobState) -> AgentState:
 
 def _without(state: AgentState, job_id: str) -> AgentState:
     return attrs.evolve(state, jobs={name: job for name, job in state.jobs.items() if name != job_id})
-
-
-def _some(tombstone: Tombstone | None) -> tuple[Tombstone, ...]:
-    return () if tombstone is None else (tombstone,)
 
 
 def job_lag(state: AgentState, now: datetime) -> float:

@@ -19,6 +19,13 @@ from vworkspace_core.jobs.plan import Inspection
 
 
 @attrs.frozen
+class OfJob:
+    """The base class of events and effects of one job of the control plane, which `job_id` identifies."""
+
+    job_id: str
+
+
+@attrs.frozen
 class Offered:
     """The event that the control plane offers a job (a request to the operator), for the first time or again."""
 
@@ -50,142 +57,117 @@ class SecurityChanged:
 
 
 @attrs.frozen
-class Recorded:
+class Recorded(OfJob):
     """The event that the record of a control plane's job was written to a Secret of the job store: the answer to
     PutRecord.
     """
 
-    job_id: str
-
 
 @attrs.frozen
-class RecordRefused:
+class RecordRefused(OfJob):
     """The event that the record of a control plane's job is too large ever to be written to the job store.
 
     It is an answer to PutRecord.
     """
 
-    job_id: str
     message: str
 
 
 @attrs.frozen
-class Acked:
+class Acked(OfJob):
     """The event that the control plane confirmed the ack (receipt) of its job: the answer to SendAck."""
-
-    job_id: str
 
 
 @attrs.frozen
-class AckLost:
+class AckLost(OfJob):
     """The event that the ack (receipt) of a control plane's job was sent but not answered.
 
     It may have arrived, and is being sent again.
     """
 
-    job_id: str
-
 
 @attrs.frozen
-class JobGone:
+class JobGone(OfJob):
     """The event that the control plane does not know the job (404 on ack)."""
 
-    job_id: str
-
 
 @attrs.frozen
-class JobAlreadyClosed:
+class JobAlreadyClosed(OfJob):
     """The event that the control plane has closed the job (409 on ack)."""
 
-    job_id: str
-
 
 @attrs.frozen
-class Inspected:
+class Inspected(OfJob):
     """The answer to an Inspect effect: the object, its namespace and its tombstones (records of closed jobs)."""
 
-    job_id: str
     seen: Inspection = attrs.field(repr=False)
 
 
 @attrs.frozen
-class Applied:
+class Applied(OfJob):
     """The event that an apply for a control plane's job succeeded; `live` is the object afterwards."""
 
-    job_id: str
     live: Manifest = attrs.field(repr=False)
 
 
 @attrs.frozen
-class DeleteSent:
+class DeleteSent(OfJob):
     """The event that a delete for a control plane's job was accepted, or that the object was already absent."""
-
-    job_id: str
 
 
 @attrs.frozen
-class Conflicted:
+class Conflicted(OfJob):
     """The event that an apply for a control plane's job failed, because other field managers own fields that it sets.
 
     Nothing was changed. `conflicts` has these fields and their managers.
     """
 
-    job_id: str
     conflicts: tuple[FieldConflict, ...]
 
 
 @attrs.frozen
-class PreconditionFailed:
+class PreconditionFailed(OfJob):
     """The event that a write for a control plane's job was refused, because its object has changed in the meantime.
 
     The object's uid or resourceVersion differs from that of the inspected object.
     """
 
-    job_id: str
     message: str
 
 
 @attrs.frozen
-class EffectRefused:
+class EffectRefused(OfJob):
     """The event that a write of a control plane's job was refused for a reason that a retry cannot change."""
 
-    job_id: str
     reason: str
     message: str
 
 
 @attrs.frozen
-class StepFailed:
+class StepFailed(OfJob):
     """The event that a call to the API server or the job store got no answer. It may have succeeded nevertheless."""
 
-    job_id: str
     message: str
 
 
 @attrs.frozen
-class Rotated:
+class Rotated(OfJob):
     """The event that a new credential for the control plane is in use: the answer to RotateCredential."""
-
-    job_id: str
 
 
 @attrs.frozen
-class ResultAccepted:
+class ResultAccepted(OfJob):
     """The event that the control plane has accepted the job's result, or no longer needs it: the answer
     to PostResult.
     """
 
-    job_id: str
-
 
 @attrs.frozen
-class RecordClosed:
+class RecordClosed(OfJob):
     """The event that a control plane's job is closed in the job store: the answer to CloseRecord.
 
     Its record was removed, and its tombstone (record of what the job has done) stored, if it has one.
     """
-
-    job_id: str
 
 
 @attrs.frozen
@@ -222,117 +204,106 @@ JobEvent: TypeAlias = Offered | Resumed | ServerTime | SecurityChanged | OpenJob
 
 
 @attrs.frozen
-class PutRecord:
+class PutRecord(OfJob):
     """The effect that writes the record of a control plane's job to a Secret of the job store.
 
     From the record, the job can be resumed after a restart. The answer is Recorded, RecordRefused or StepFailed.
     """
 
-    job_id: str
     record: JobRecord = attrs.field(repr=False)
 
 
 @attrs.frozen
-class SendAck:
+class SendAck(OfJob):
     """The effect that confirms the receipt of a job to the control plane (an ack), repeated until there is an answer.
 
     The answer is Acked, JobGone or JobAlreadyClosed. Each unanswered try gives an AckLost.
     """
 
-    job_id: str
-
 
 @attrs.frozen
-class Inspect:
+class Inspect(OfJob):
     """The effect that reads the live object of a control plane's job, its namespace and its tombstones.
 
     Tombstones are records of closed jobs. The answer is Inspected or StepFailed. `ref` is None for a job that concerns
     no object. `object_key` (`<kind>/<namespace>/<name>`) finds the newest tombstone of the object.
     """
 
-    job_id: str
     ref: ObjectRef | None
     key: str
     object_key: str
 
 
 @attrs.frozen
-class ApplyForJob:
+class ApplyForJob(OfJob):
     """The effect that sends a server-side apply for a control plane's job.
 
     The answer is Applied, Conflicted, PreconditionFailed, EffectRefused or StepFailed.
     """
 
-    job_id: str
     ref: ObjectRef
     manifest: Manifest = attrs.field(repr=False)
     force: bool = False
 
 
 @attrs.frozen
-class CancelOperation:
+class CancelOperation(OfJob):
     """The effect that requests the cancellation of exactly this resourceVersion of an Operation.
 
     An Operation that has started in the meantime has another version and is not cancelled. The answer is Applied,
     PreconditionFailed, EffectRefused or StepFailed.
     """
 
-    job_id: str
     ref: ObjectRef
     uid: str
     version: str
 
 
 @attrs.frozen
-class DeleteForJob:
+class DeleteForJob(OfJob):
     """The effect that deletes the object with this uid for a control plane's job.
 
     The answer is DeleteSent (even if the object is absent), PreconditionFailed, EffectRefused or StepFailed.
     """
 
-    job_id: str
     ref: ObjectRef
     uid: str
 
 
 @attrs.frozen
-class RotateCredential:
+class RotateCredential(OfJob):
     """The effect that rotates the operator's credential for the control plane, once for each `key`.
 
     `key` is the idempotency key of the job that requests it. The answer is Rotated, EffectRefused or StepFailed.
     """
 
-    job_id: str
     key: str = ""
 
 
 @attrs.frozen
-class PostStatus:
+class PostStatus(OfJob):
     """The effect that sends a status report of a job to the control plane, with best effort.
 
     A newer report of the same job replaces it.
     """
 
-    job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
 
 
 @attrs.frozen
-class PostResult:
+class PostResult(OfJob):
     """The effect that posts a job's result to the control plane until the answer is ResultAccepted."""
 
-    job_id: str
     body: Mapping[str, Any] = attrs.field(repr=False)
 
 
 @attrs.frozen
-class CloseRecord:
+class CloseRecord(OfJob):
     """The effect that removes the record of a control plane's job from the job store.
 
     The tombstone (record of what the job has done), if any, is stored. The answer is RecordClosed or StepFailed.
     """
 
-    job_id: str
     tombstone: Tombstone | None
 
 

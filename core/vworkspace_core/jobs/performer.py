@@ -129,15 +129,13 @@ def _refusal(effect: ClusterEffect, error: OperatorError) -> m.JobEvent:
             return m.Conflicted(job_id, conflicts)
         case ((m.ApplyForJob() | m.CancelOperation() | m.DeleteForJob()), Stale() | NotFound()):
             return m.PreconditionFailed(job_id, error.message)
-        case ((m.ApplyForJob() | m.CancelOperation()), Invalid()) if _is_another(error):
+        case ((m.ApplyForJob() | m.CancelOperation()), Invalid(causes=causes)) if any(
+            cause.field == "metadata.uid" for cause in causes
+        ):
             # The server's answer if another object has that name (S-09).
             return m.PreconditionFailed(job_id, error.message)
         case _:
             return m.EffectRefused(job_id, _reason(error), error.message)
-
-
-def _is_another(error: OperatorError) -> bool:
-    return isinstance(error, Invalid) and any(cause.field == "metadata.uid" for cause in error.causes)
 
 
 def _reason(error: OperatorError) -> Reason:

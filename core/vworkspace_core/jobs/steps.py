@@ -76,19 +76,10 @@ def result_body(result: JobResult, applied: AppliedRef | None, now: datetime, pa
     if result.error:
         body["error"] = result.error
     if applied is not None:
-        body["appliedRef"] = _applied_ref(applied)
+        kind, where = applied.ref.kind, {"namespace": applied.ref.namespace, "name": applied.ref.name}
+        named = {"apiVersion": kind.api_version, "kind": kind.kind, **where}
+        body["appliedRef"] = {**named, "uid": applied.uid, "generation": applied.generation}
     return {**body, "pageUrl": page} if page else body
-
-
-def _applied_ref(applied: AppliedRef) -> dict[str, Any]:
-    return {
-        "apiVersion": applied.ref.kind.api_version,
-        "kind": applied.ref.kind.kind,
-        "namespace": applied.ref.namespace,
-        "name": applied.ref.name,
-        "uid": applied.uid,
-        "generation": applied.generation,
-    }
 
 
 _BACKOFF: Final = Backoff(0.25, LONGEST_RETRY)

@@ -11,7 +11,7 @@ from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.names import bounded_name, engine_object_name
 from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import JOB, REPLICATION_DESTINATION, REPLICATION_SOURCE, WORKFLOW
-from purekube.controller.ownership import is_locked
+from purekube.controller.ownership import is_locked, owner_reference
 from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import (
@@ -85,16 +85,7 @@ def engine_manifest(
     if namespace not in (None, meta.namespace):
         manifest["metadata"]["labels"][APPLICATION_NAMESPACE] = bounded_name(meta.namespace)
     if not holds_data and namespace in (None, meta.namespace):
-        manifest["metadata"]["ownerReferences"] = [
-            {
-                "apiVersion": OPERATION.api_version,
-                "kind": OPERATION.kind,
-                "name": meta.name,
-                "uid": meta.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ]
+        manifest["metadata"]["ownerReferences"] = [owner_reference(OPERATION, meta)]
     return manifest
 
 

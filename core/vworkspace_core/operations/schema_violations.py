@@ -37,7 +37,7 @@ def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
     """Yield the problems in `error`, a validation error of jsonschema. `where` is the path of the invalid value."""
     rule: Any = error.validator_value
     instance: Any = error.instance
-    if _concerns_key(error):
+    if "propertyNames" in error.absolute_schema_path and isinstance(instance, str):
         yield Problem(
             where, f"the key {quoted(instance)} {_error_message(error)}".removesuffix(f", not {quoted(instance)}")
         )
@@ -52,10 +52,6 @@ def problem_messages(error: ValidationError, where: str) -> Iterator[Problem]:
             yield from (Problem(join(where, name), message) for name in unknown)
         case _:
             yield Problem(where, _error_message(error))
-
-
-def _concerns_key(error: ValidationError) -> bool:
-    return "propertyNames" in error.absolute_schema_path and isinstance(error.instance, str)
 
 
 def _properties(error: ValidationError) -> Mapping[str, Any]:

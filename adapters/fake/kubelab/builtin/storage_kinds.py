@@ -19,8 +19,10 @@ _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadW
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 
 
-def _read_claim(manifest: Manifest) -> Manifest:
-    return filled({**manifest, "spec": filled(manifest.get("spec") or {}, volumeMode="Filesystem")}, status={})
+def _read_volume(manifest: Manifest, **defaults: str) -> Manifest:
+    """Return a volume or claim with defaults in its spec."""
+    spec = filled(manifest.get("spec") or {}, **defaults, volumeMode="Filesystem")
+    return filled({**manifest, "spec": spec}, status={})
 
 
 def _create_claim(manifest: Manifest) -> Manifest:
@@ -76,7 +78,7 @@ STORAGE: Final = (
         schemas.PERSISTENT_VOLUME_CLAIM,
         Behaviour(
             skeleton={"spec": {"resources": {}}, "status": {}},
-            read=_read_claim,
+            read=_read_volume,
             on_create=_create_claim,
             check=_check_claim,
             check_update=_check_claim_update,
@@ -87,15 +89,7 @@ STORAGE: Final = (
         schemas.PERSISTENT_VOLUME,
         Behaviour(
             skeleton={"spec": {}, "status": {}},
-            read=lambda manifest: filled(
-                {
-                    **manifest,
-                    "spec": filled(
-                        manifest.get("spec") or {}, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"
-                    ),
-                },
-                status={},
-            ),
+            read=lambda manifest: _read_volume(manifest, persistentVolumeReclaimPolicy="Retain"),
             on_create=lambda manifest: {**manifest, "status": {"phase": "Pending"}},
         ),
         short_names=("pv",),

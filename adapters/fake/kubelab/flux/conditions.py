@@ -74,10 +74,6 @@ def _order(item: FluxCondition) -> tuple[int, int, int, str]:
     return (1, 0, -int(item.get("observedGeneration", 0)), type_)
 
 
-def _same_state(left: FluxCondition, right: FluxCondition) -> bool:
-    return all(left.get(key) == right.get(key) for key in ("type", "status", "reason", "message"))
-
-
 def with_condition(
     conditions: Sequence[FluxCondition], new: FluxCondition, *, generation: int, now: datetime
 ) -> list[FluxCondition]:
@@ -90,7 +86,7 @@ def with_condition(
     old = next((item for item in conditions if item["type"] == new["type"]), None)
     # The time changes with the reason and the message, too, contrary to the API conventions (conditions/setter.go,
     # hasSameState).
-    moved = now if old is None or not _same_state(old, new) else None
+    moved = now if old is None or any(old.get(key) != new.get(key) for key in ("status", "reason", "message")) else None
     changed = format_time(moved) if moved is not None else (old or {})["lastTransitionTime"]
     if old is None and new.get("lastTransitionTime"):
         changed = new["lastTransitionTime"]

@@ -166,7 +166,10 @@ def release_from_secret(secret: Manifest) -> StoredRelease:
         last_deployed=datetime.fromisoformat(info["last_deployed"]),
         deleted=None if deleted is None else datetime.fromisoformat(deleted),
         description=info.get("description", ""),
-        hooks=tuple(_hook_from(hook) for hook in document.get("hooks", ())),
+        hooks=tuple(
+            ChartHook(hook["name"], hook["kind"], hook.get("manifest", ""), tuple(hook.get("events", ())))
+            for hook in document.get("hooks", ())
+        ),
     )
 
 
@@ -178,10 +181,6 @@ def readable_releases(secrets: Iterable[Manifest]) -> Iterator[StoredRelease]:
             ValueError, LookupError, TypeError, AttributeError, OSError, EOFError, zlib.error, RecursionError
         ):
             yield release_from_secret(secret)
-
-
-def _hook_from(hook: Mapping[str, Any]) -> ChartHook:
-    return ChartHook(hook["name"], hook["kind"], hook.get("manifest", ""), tuple(hook.get("events", ())))
 
 
 # Go escapes these for HTML by default (encoding/json, Marshal); without it the digest in the history would differ.

@@ -188,7 +188,8 @@ class Collector:
                 if propagation == "Foreground" and self._in_circle(record):
                     # attemptToDeleteItem does this on the same suspicion, which has false positives: a dependent in
                     # foreground deletion need not lead back to the object.
-                    self._merge(node, record, _unblocked(references))
+                    unblocked = [{**ref, "blockOwnerDeletion": False} for ref in references]
+                    self._merge(node, record, {"ownerReferences": unblocked})
                     record = self._store.get(*node) or record
                 self._delete(node, record, propagation)
             case None:
@@ -280,10 +281,6 @@ class Collector:
 
 def _without_owner(references: list[Mapping[str, Any]], uids: frozenset[str]) -> dict[str, Any]:
     return {"ownerReferences": [ref for ref in references if ref["uid"] not in uids] or None}
-
-
-def _unblocked(references: list[Mapping[str, Any]]) -> dict[str, Any]:
-    return {"ownerReferences": [{**ref, "blockOwnerDeletion": False} for ref in references]}
 
 
 def _finalizers_without(record: Record, finalizer: str) -> dict[str, Any]:

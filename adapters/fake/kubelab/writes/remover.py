@@ -20,7 +20,6 @@ from kubelab.model.calls import (
 )
 from kubelab.model.failure import not_found
 from kubelab.model.records import Record, encode
-from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import Selection
 from kubelab.storage.store import Store
 from kubelab.writes.deletion import check_preconditions, finalizers_for, marked
@@ -45,13 +44,15 @@ class Remover:
         refusal = undeletable(target)
         if refusal is not None:
             raise refusal
-        stored = _in_storage(resource, record)
+        # An object that cannot be converted cannot be deleted either, as on kube-apiserver.
+        stored = resource.to_stored(resource.live(record)) if resource.converts else record.object()
         check_preconditions(stored, options, resource)
         # A deleted CRD stays until its objects are gone: kube-apiserver gives it a finalizer at this moment.
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, terminating_crd(stored, self._now()), options)
         finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
-        if finalizers or _held_by_spec(target, stored):
+        is_held_by_spec = resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
+        if finalizers or is_held_by_spec:
             reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
             return attrs.evolve(reply, warnings=_warnings(target, options))
         if not options.dry_run:
@@ -87,14 +88,6 @@ class Remover:
         return Reply(200, resource.render(self._store.put(resource.storage, manifest)))
 
 
-def _in_storage(resource: ServedResource, record: Record) -> Mapping[str, Any]:
-    """Return the object in its storage version.
-
-    An object that cannot be converted cannot be deleted either, as on kube-apiserver.
-    """
-    return resource.to_stored(resource.live(record)) if resource.converts else record.object()
-
-
 def _usual(target: RequestTarget, record: Record) -> str:
     """Return the propagation policy of a DELETE that names none: `Orphan` for kinds that orphan by default.
 
@@ -113,11 +106,6 @@ def _warnings(target: RequestTarget, options: DeleteOptions) -> tuple[str, ...]:
         "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
         "or set propagationPolicy=Orphan to suppress this warning",
     )
-
-
-def _held_by_spec(target: RequestTarget, stored: Mapping[str, Any]) -> bool:
-    """Report whether `stored`, the object to delete, is a namespace with finalizers in its `spec`."""
-    return target.resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
 
 
 def _ending(target: RequestTarget, manifest: Mapping[str, Any]) -> Mapping[str, Any]:

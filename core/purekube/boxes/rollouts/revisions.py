@@ -18,6 +18,7 @@ from purekube.apimachinery.meta import ObjectMeta
 from purekube.apimachinery.timestamps import format_time, time_or_none
 from purekube.boxes.rollouts.reasons import BoxReason
 from purekube.controller.decision import MergePatch
+from purekube.controller.ownership import owner_reference
 
 CONTROLLER_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 
@@ -139,14 +140,7 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
     The ControllerRevision is in `namespace`. It is owned by the box, and so deleted with the box.
     """
     manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
-    owner = {
-        "apiVersion": OPERATOR_BOX.api_version,
-        "kind": OPERATOR_BOX.kind,
-        "name": box.name,
-        "uid": box.uid,
-        "controller": True,
-        "blockOwnerDeletion": False,
-    }
+    owner = {**owner_reference(OPERATOR_BOX, box), "blockOwnerDeletion": False}
     manifest["metadata"] |= {"labels": {BOX_NAME: box.name}, "ownerReferences": [owner]}
     return {**manifest, "data": {"spec": definition}, "revision": number}
 
