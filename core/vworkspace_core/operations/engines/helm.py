@@ -47,44 +47,32 @@ If chart or values in the target's spec change later, they replace what the Oper
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
 
-def _shows(*conditions: tuple[str, str, str], **override: str) -> dict[str, Any]:
-    """Return a sample of the target's status while the Operation's change of the release (its override) is in force.
+def _when(condition: str, progress: Progress, reason: str, meaning: str, shown: str = "") -> Row:
+    """Return the row for a condition of the target while the Operation's change of the release (override) is in force.
 
-    Each of `conditions` is a tuple of type, status and reason; `override` has further fields of the override.
+    `condition` is `type=status`, followed by a reason if the row holds only for that one; `shown` is the reason in the
+    sample otherwise.
     """
+    kind, _, rest = condition.partition("=")
+    status, _, only = rest.partition(" ")
     moment = {"message": "", "lastTransitionTime": "2026-06-01T12:00:00Z", "observedGeneration": 1}
-    given = [{"type": kind, "status": status, "reason": reason, **moment} for kind, status, reason in conditions]
-    held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)", **override}
-    return {"status": {"releaseOverride": held, "conditions": given}}
+    conditions = [{"type": kind, "status": status, "reason": only or shown, **moment}]
+    held = {"operation": "(name of the Operation)", "uid": OPERATION_UID, "specHash": "(hash of its spec)"}
+    return Row(condition, progress, reason, meaning, {"status": {"releaseOverride": held, "conditions": conditions}})
 
 
-_READY: Final = Row(
-    "Ready=True",
-    _SUCCEEDED,
-    "HelmReleaseReady",
-    "Flux confirmed that very release",
-    _shows(("Ready", "True", "HelmReleaseReady")),
+_READY: Final = _when(
+    "Ready=True", _SUCCEEDED, "HelmReleaseReady", "Flux confirmed that very release", "HelmReleaseReady"
 )
-_FAILED_ROW: Final = Row(
-    "Ready=False HelmReleaseFailed",
-    _FAILED,
-    "UpgradeFailed",
-    "the override lapses",
-    _shows(("Ready", "False", "HelmReleaseFailed")),
+_FAILED_ROW: Final = _when("Ready=False HelmReleaseFailed", _FAILED, "UpgradeFailed", "the override lapses")
+_ROLLED_BACK: Final = _when(
+    "Ready=False RolledBack", _FAILED, "UpgradeFailed", "Flux has gone back; the override lapses"
 )
-_ROLLED_BACK: Final = Row(
-    "Ready=False RolledBack",
-    _FAILED,
-    "UpgradeFailed",
-    "Flux has gone back; the override lapses",
-    _shows(("Ready", "False", "RolledBack")),
-)
-_FORBIDDEN: Final = Row(
+_FORBIDDEN: Final = _when(
     "Degraded=True ForbiddenVersionOverride",
     _FAILED,
     "ForbiddenVersion",
     "the cluster's policy forbids that version",
-    _shows(("Degraded", "True", "ForbiddenVersionOverride")),
 )
 _DELETED: Final = Row(
     "deleted, or being deleted",
@@ -100,19 +88,11 @@ _NEW_INTENT: Final = Row(
     "new intent wins over the upgrade",
     {"spec": {"values": {"source": "inline", "inline": {"changed": True}}}},
 )
-_SUSPENDED: Final = Row(
-    "Suspended=True",
-    _RUNNING,
-    "HelmReleaseSuspended",
-    "the release was suspended meanwhile",
-    _shows(("Suspended", "True", "ManuallySuspended")),
+_SUSPENDED: Final = _when(
+    "Suspended=True", _RUNNING, "HelmReleaseSuspended", "the release was suspended meanwhile", "ManuallySuspended"
 )
-_BLOCKED: Final = Row(
-    "Blocked=True",
-    _RUNNING,
-    "TargetBlocked",
-    "the target says what is in its way",
-    _shows(("Blocked", "True", "FieldConflict")),
+_BLOCKED: Final = _when(
+    "Blocked=True", _RUNNING, "TargetBlocked", "the target says what is in its way", "FieldConflict"
 )
 _WAITING: Final = Row(
     "",
