@@ -139,3 +139,29 @@ def names_in(manifest: Manifest | None, annotation: str) -> frozenset[str]:
     """Return the comma-separated names in an annotation. The result is empty if the object lacks the annotation."""
     text = get_path(manifest, "metadata", "annotations", annotation)
     return frozenset(part.strip() for part in text.split(",") if part.strip()) if isinstance(text, str) else frozenset()
+
+
+def selects_labels(selector: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    """Report whether a LabelSelector (`matchLabels` and `matchExpressions`) matches these labels.
+
+    An empty selector matches all labels, and an expression with an unknown operator none.
+    """
+    match_labels, asked = selector.get("matchLabels") or {}, selector.get("matchExpressions") or ()
+    return all(labels.get(key) == value for key, value in match_labels.items()) and all(
+        _holds(match_expression, labels) for match_expression in asked
+    )
+
+
+def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
+    key, values = str(asked.get("key")), asked.get("values") or ()
+    match asked.get("operator"):
+        case "In":
+            return labels.get(key) in values
+        case "NotIn":
+            return labels.get(key) not in values
+        case "Exists":
+            return key in labels
+        case "DoesNotExist":
+            return key not in labels
+        case _:
+            return False

@@ -7,6 +7,7 @@ from typing import Any
 
 from purekube.apimachinery.errors import Forbidden, KindMissing
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
+from purekube.apimachinery.meta import selects_labels
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.composites.composite import Composite, wants_metadata
 from purekube.composites.parent import Parent
@@ -16,33 +17,11 @@ from purekube.ports import KubeApi
 
 
 def selects(selector: Mapping[str, Any] | None, manifest: Manifest | None) -> bool:
-    """Report whether the label selector (`matchLabels` and `matchExpressions`) matches the labels of an object.
+    """Report whether the label selector matches the labels of an object.
 
     A selector that is None or empty matches every object. An object that is None counts as one without labels.
     """
-    if not selector:
-        return True
-    labels = get_path(manifest, "metadata", "labels") or {}
-    match_labels = selector.get("matchLabels") or {}
-    asked = selector.get("matchExpressions") or ()
-    return all(labels.get(key) == value for key, value in match_labels.items()) and all(
-        _holds(match_expression, labels) for match_expression in asked
-    )
-
-
-def _holds(asked: Mapping[str, Any], labels: Mapping[str, Any]) -> bool:
-    key, values = str(asked.get("key")), asked.get("values") or ()
-    match asked.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-        case "DoesNotExist":
-            return key not in labels
-        case _:
-            return False
+    return selects_labels(selector or {}, get_path(manifest, "metadata", "labels") or {})
 
 
 async def add_children(reading: LiveReads, composite: Composite, parent: Parent, kind: Kind) -> None:

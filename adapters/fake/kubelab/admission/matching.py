@@ -7,6 +7,7 @@ from typing import Final
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.model.failure import forbidden
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.meta import selects_labels
 from purekube.cel import DYN, FUNCTIONS, LIMITS, CelError, Environment, Limits, Program, compile_expression
 from purekube.cel.json_values import as_json
 from purekube.cel.signatures import function, table
@@ -48,8 +49,8 @@ def _selected(declared: Manifest, request: AdmissionAttributes, namespace_labels
     # apiserver: admission/plugin/webhook/predicates/namespace/matcher.go, MatchNamespaceSelector: a cluster-scoped
     # object that is no namespace has no namespace to exempt it.
     exempt = not target.resource.namespaced and target.resource.storage != ("", "namespaces")
-    return (exempt or selects(declared.get("namespaceSelector") or {}, namespace_labels)) and any(
-        selects(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
+    return (exempt or selects_labels(declared.get("namespaceSelector") or {}, namespace_labels)) and any(
+        selects_labels(declared.get("objectSelector") or {}, labels) for labels in request.labels or ({},)
     )
 
 
@@ -112,23 +113,3 @@ def _names(plural: str, subresource: str) -> Iterator[str]:
         yield from (f"{plural}/{subresource}", f"*/{subresource}")
     else:
         yield from (plural, "*")
-
-
-def selects(selector: Manifest, labels: Mapping[str, str]) -> bool:
-    """Report whether `selector`, a LabelSelector such as `{"matchLabels": {…}}`, selects these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_expression_holds(expression, labels) for expression in selector.get("matchExpressions") or ())
-
-
-def _expression_holds(expression: Manifest, labels: Mapping[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case _:
-            return value is None

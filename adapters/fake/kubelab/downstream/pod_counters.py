@@ -4,11 +4,9 @@ There are no pods: a workload's ready replicas count as healthy pods with the la
 no metrics, so it never changes the number of its target's replicas.
 """
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from kubelab.admission.matching import selects
 from kubelab.downstream.controller import (
     NOTHING,
     DownstreamController,
@@ -19,8 +17,10 @@ from kubelab.downstream.controller import (
     with_condition,
 )
 from kubelab.downstream.kinds import HORIZONTAL_POD_AUTOSCALER, POD_DISRUPTION_BUDGET
+from kubelab.downstream.workload_controllers import share_of
 from kubelab.simulation.effects import PassStep
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
+from purekube.apimachinery.meta import selects_labels
 from purekube.apimachinery.resources import DEPLOYMENT, STATEFUL_SET
 
 _COUNTED: Final = (DEPLOYMENT, STATEFUL_SET)
@@ -31,7 +31,7 @@ def _budget(view: ObjectView) -> PassStep[PassResult]:
         return NOTHING
     selector = view.spec.get("selector") or {}
     labels = ("spec", "template", "metadata", "labels")
-    counted = [live for _, live in _workloads(view) if selects(selector, get_path(live, *labels) or {})]
+    counted = [live for _, live in _workloads(view) if selects_labels(selector, get_path(live, *labels) or {})]
     expected = sum(int(get_path(live, "spec", "replicas") or 0) for live in counted)
     healthy = sum(int(get_path(live, "status", "readyReplicas") or 0) for live in counted)
     desired = _desired(view.spec, expected)
@@ -68,13 +68,8 @@ def _desired(spec: Mapping[str, Any], expected: int) -> int:
     Percentages are taken of the `expected` number of pods, and rounded up.
     """
     if (least := spec.get("minAvailable")) is not None:
-        return _count(least, expected)
-    return max(0, expected - _count(spec.get("maxUnavailable", 0), expected))
-
-
-def _count(value: Any, total: int) -> int:
-    text = str(value)
-    return math.ceil(total * float(text[:-1]) / 100) if text.endswith("%") else int(value)
+        return share_of(least, expected)
+    return max(0, expected - share_of(spec.get("maxUnavailable", 0), expected))
 
 
 def _autoscaler(view: ObjectView) -> PassStep[PassResult]:

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.admission.matching import selects
 from kubelab.model.calls import Reply, RequestTarget, WriteOptions
 from kubelab.model.failure import ApiFailure, bad_request, internal, not_found, stale
 from kubelab.model.records import Record, encode
@@ -16,6 +15,7 @@ from kubelab.writes.remover import Remover
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import get_path
+from purekube.apimachinery.meta import selects_labels
 from purekube.apimachinery.timestamps import format_time
 
 _BUDGETS: Final = ("policy", "poddisruptionbudgets")
@@ -90,7 +90,7 @@ class PodActions:
         """Take one disruption from the budget of the pod, if it has one and is healthy. Raises ApiFailure 429."""
         labels = get_path(pod, "metadata", "labels") or {}
         everywhere = (record.object() for record in self._store.scan(_BUDGETS, target.namespace))
-        budgets = [each for each in everywhere if selects(get_path(each, "spec", "selector") or {}, labels)]
+        budgets = [each for each in everywhere if selects_labels(get_path(each, "spec", "selector") or {}, labels)]
         if len(budgets) > 1:
             raise internal(
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
