@@ -93,17 +93,17 @@ class PassResult:
 NOTHING: Final = PassResult()
 """The result of a pass after which the controller remembers nothing of the object, and plans no further pass."""
 
-
 Wakes: TypeAlias = Callable[[ObjectRef, Mapping[ObjectRef, Manifest]], Iterable[ObjectRef]]
 """A function that returns the objects to reconcile after the given object changed, in addition to that object."""
 
 
 def waiting_for(
-    kinds: Sequence[Kind], subjects: Sequence[Kind], waits: Callable[[Manifest], bool] = lambda _: True
+    kinds: Sequence[Kind], subjects: Sequence[Kind], waits: Callable[[Manifest, ObjectRef], bool] = lambda *_: True
 ) -> Wakes:
     """Return a function that finds the objects of the kinds `subjects` that may wait for a change of one of `kinds`.
 
-    These are the objects in its namespace (in all namespaces if it is cluster-scoped) for which `waits` is true.
+    These are the objects in its namespace (in all namespaces if it is cluster-scoped) for which `waits`, a function of
+    an object and of the reference of the changed one, is true.
     """
 
     def wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
@@ -112,7 +112,7 @@ def waiting_for(
         return [
             other
             for other, manifest in world.items()
-            if other.kind in subjects and ref.namespace in (None, other.namespace) and waits(manifest)
+            if other.kind in subjects and ref.namespace in (None, other.namespace) and waits(manifest, ref)
         ]
 
     return wakes
@@ -222,6 +222,30 @@ def begin(view: ObjectView, used: tuple[DownstreamRule, ...], seconds: float) ->
     takes = outcome.seconds if outcome.seconds is not None else seconds
     until = None if outcome.ending is Ending.STALL else view.at(takes)
     return Attempt(outcome, view.now, until, rule, used if rule is None else (*used, rule))
+
+
+@attrs.frozen
+class Trying:
+    """A controller's memory of work on one object that is tried until it succeeds, such as providing a volume.
+
+    A failed attempt is followed by another at `retry_at`; `failures` is the number of those that have failed. `used`
+    are the rules of all attempts.
+    """
+
+    attempt: Attempt | None = None
+    used: tuple[DownstreamRule, ...] = ()
+    retry_at: datetime | None = None
+    failures: int = 0
+
+    def going_on(self, view: ObjectView, seconds: float) -> tuple["Trying", Attempt]:
+        """Return the memory with the attempt in progress, and that attempt, which takes `seconds` if it is a new one.
+
+        A new attempt begins if there is none, or if the rule that stalled the present one has been removed.
+        """
+        if self.attempt is not None and not released(view, self.attempt):
+            return self, self.attempt
+        attempt = begin(view, self.used, seconds)
+        return attrs.evolve(self, attempt=attempt, used=attempt.used, retry_at=None), attempt
 
 
 def released(view: ObjectView, attempt: Attempt) -> bool:

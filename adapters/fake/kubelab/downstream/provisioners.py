@@ -1,17 +1,15 @@
 """Simulated platforms: they provide volumes for claims, and addresses for load balancers and ingresses."""
 
-from datetime import datetime
 from typing import Any, Final
 
-import attrs
-
-from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.behaviour import Ending
 from kubelab.downstream.controller import (
     NOTHING,
     Attempt,
     DownstreamController,
     ObjectView,
     PassResult,
+    Trying,
     begin,
     change,
     released,
@@ -64,15 +62,6 @@ _BINDING: Final = {
 }
 
 
-@attrs.frozen
-class _Memory:
-    """The controller's memory of provisioning a volume for one claim. A failed attempt is retried at `retry_at`."""
-
-    attempt: Attempt | None = None
-    used: tuple[DownstreamRule, ...] = ()
-    retry_at: datetime | None = None
-
-
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None or not view.behaviour.snapshot.binds_claims:
         return NOTHING
@@ -80,7 +69,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
         return (yield from _delete(view))
     if view.status.get("phase") == "Bound":
         return NOTHING
-    memory = view.memory or _Memory()
+    memory = view.memory or Trying()
     if _waits_for_a_pod(view) or not _source_is_ready(view):
         return PassResult(memory=memory)
     return (yield from _provision(view, memory))
@@ -104,19 +93,16 @@ def _source_is_ready(view: ObjectView) -> bool:
     return get_path(snapshot, "status", "readyToUse") is True
 
 
-def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
-    attempt = memory.attempt
+def _provision(view: ObjectView, memory: Trying) -> PassStep[PassResult]:
     if memory.retry_at is not None and view.now < memory.retry_at:
         return PassResult(memory=memory, requeue_at=memory.retry_at)
-    if attempt is None or released(view, attempt):
-        attempt = begin(view, memory.used, view.behaviour.snapshot.bind_seconds)
-        memory = _Memory(attempt, attempt.used)
+    memory, attempt = memory.going_on(view, view.behaviour.snapshot.bind_seconds)
     if attempt.until is None or view.now < attempt.until:
         return PassResult(memory=memory, requeue_at=attempt.until)
     if attempt.outcome.ending is not Ending.SUCCEED:  # the claim stays Pending, and only an Event reports the failure
         retry = view.at(view.behaviour.snapshot.retry_seconds)
         text = attempt.outcome.message or "failed to provision volume"
-        return PassResult(memory=_Memory(None, memory.used, retry), requeue_at=retry, error=text)
+        return PassResult(memory=Trying(None, memory.used, retry), requeue_at=retry, error=text)
     yield from _bind(view)
     return NOTHING
 
@@ -177,7 +163,7 @@ VOLUME_PROVISIONER: Final = DownstreamController(
     wakes=waiting_for(
         (VOLUME_SNAPSHOT, STORAGE_CLASS),
         (PERSISTENT_VOLUME_CLAIM,),
-        lambda claim: get_path(claim, "status", "phase") != "Bound",
+        lambda claim, _: get_path(claim, "status", "phase") != "Bound",
     ),
 )
 """The volume provisioner; its name is the field manager of its writes."""

@@ -5,21 +5,18 @@ status only until a later attempt succeeds. Functions in comments are in its
 `pkg/common-controller/snapshot_controller.go`; the statuses were recorded of 8.7.0 (tests/conformance/engines).
 """
 
-from datetime import datetime
 from typing import Any, Final
 
 import attrs
 
-from kubelab.downstream.behaviour import DownstreamRule, Ending
+from kubelab.downstream.behaviour import Ending
 from kubelab.downstream.controller import (
     NOTHING,
-    Attempt,
     DownstreamController,
     ObjectView,
     PassResult,
-    begin,
+    Trying,
     change,
-    released,
     uid_of,
     waiting_for,
     with_finalizers,
@@ -126,19 +123,6 @@ BOUND_PROTECTION: Final = "snapshot.storage.kubernetes.io/volumesnapshot-bound-p
 _DEFAULT_CLASS: Final = "snapshot.storage.kubernetes.io/is-default-class"
 
 
-@attrs.frozen
-class _Memory:
-    """The controller's memory of taking one snapshot.
-
-    A failed attempt is retried at `retry_at`; the delay grows with the number of `failures`.
-    """
-
-    attempt: Attempt | None = None
-    used: tuple[DownstreamRule, ...] = ()
-    retry_at: datetime | None = None
-    failures: int = 0
-
-
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     if view.live is None:
         return NOTHING
@@ -147,7 +131,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     # A ready snapshot is left alone; the real controller takes it again when its content is deleted (docs/flux.md).
     if view.status.get("readyToUse") is True:
         return NOTHING
-    memory = view.memory or _Memory()
+    memory = view.memory or Trying()
     if memory.retry_at is not None and view.now < memory.retry_at:
         return PassResult(memory=memory, requeue_at=memory.retry_at)
     provided = get_path(view.spec, "source", "volumeSnapshotContentName")
@@ -156,7 +140,7 @@ def _reconcile(view: ObjectView) -> PassStep[PassResult]:
     return (yield from _provision(view, memory))
 
 
-def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
+def _fail(view: ObjectView, memory: Trying, message: str, *, is_ready_told: bool = True) -> PassStep[PassResult]:
     """Write an error into the snapshot's status, and schedule the next attempt.
 
     With `is_ready_told` the status also gets `readyToUse: false`. Callers turn that off for a missing snapshot class,
@@ -174,7 +158,7 @@ def _fail(view: ObjectView, memory: _Memory, message: str, *, is_ready_told: boo
     return PassResult(memory=next_memory, requeue_at=retry, error=message)
 
 
-def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
+def _provision(view: ObjectView, memory: Trying) -> PassStep[PassResult]:
     snapshot_class = _class(view)
     if isinstance(snapshot_class, str):
         return (yield from _fail(view, memory, snapshot_class, is_ready_told=False))
@@ -183,10 +167,7 @@ def _provision(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     claim = _claim(view)
     if isinstance(claim, str):
         return (yield from _fail(view, memory, claim))
-    attempt = memory.attempt
-    if attempt is None or released(view, attempt):
-        attempt = begin(view, memory.used, view.behaviour.snapshot.cut_seconds)
-        memory = attrs.evolve(memory, attempt=attempt, used=attempt.used, retry_at=None)
+    memory, attempt = memory.going_on(view, view.behaviour.snapshot.cut_seconds)
     if view.status.get("boundVolumeSnapshotContentName") is None:
         yield from _bind(view, snapshot_class)
         return PassResult(memory=memory, requeue_at=attempt.until)
@@ -269,7 +250,7 @@ def _ready(view: ObjectView, size: str, content: str) -> PassStep[None]:
     yield from change(view, {"status": status}, subresource="status")
 
 
-def _bind_provided(view: ObjectView, memory: _Memory, name: str) -> PassStep[PassResult]:
+def _bind_provided(view: ObjectView, memory: Trying, name: str) -> PassStep[PassResult]:
     """Bind the snapshot to `name`, a VolumeSnapshotContent that a user created.
 
     If it does not exist, or refers to another snapshot, write that error into the snapshot's status.
@@ -317,7 +298,7 @@ SNAPSHOT_CONTROLLER: Final = DownstreamController(
     _reconcile,
     watches=_AWAITED,
     wakes=waiting_for(
-        _AWAITED, (VOLUME_SNAPSHOT,), lambda snapshot: get_path(snapshot, "status", "readyToUse") is not True
+        _AWAITED, (VOLUME_SNAPSHOT,), lambda snapshot, _: get_path(snapshot, "status", "readyToUse") is not True
     ),
 )
 """The snapshot controller; its name is the field manager of its writes."""

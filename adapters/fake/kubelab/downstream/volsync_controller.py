@@ -5,7 +5,6 @@ ends, not when it begins (`statemachine/machine.go`, transitionToCleaningUp). A 
 while Synchronizing stays True.
 """
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from kubelab.downstream.controller import (
     begin,
     change,
     released,
+    waiting_for,
     with_condition,
 )
 from kubelab.simulation.effects import PassStep
@@ -283,29 +283,16 @@ def _clean_up(view: ObjectView, memory: _Memory) -> PassStep[PassResult]:
     return (yield from _wait(view, attrs.evolve(memory, wait=None)))
 
 
-def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the ReplicationSources and ReplicationDestinations that refer to the changed claim or Secret `ref`."""
-    if ref.kind not in (PERSISTENT_VOLUME_CLAIM, SECRET):
-        return []
-    kinds = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
-    return [
-        other
-        for other, manifest in world.items()
-        if other.kind in kinds and other.namespace == ref.namespace and _names(manifest, ref.name)
-    ]
-
-
-def _names(manifest: Manifest, name: str) -> bool:
-    spec = manifest.get("spec") or {}
+def _names(replication: Manifest, used: ObjectRef) -> bool:
+    """Report whether a ReplicationSource or ReplicationDestination refers to a claim or Secret of this name."""
+    spec = replication.get("spec") or {}
     mover = next((spec[key] for key in _MOVERS if key in spec), None)
-    return name in (spec.get("sourcePVC"), get_path(mover, "destinationPVC"), get_path(mover, "repository"))
+    return used.name in (spec.get("sourcePVC"), get_path(mover, "destinationPVC"), get_path(mover, "repository"))
 
 
+_AWAITED: Final = (PERSISTENT_VOLUME_CLAIM, SECRET)
+_SUBJECTS: Final = (REPLICATION_SOURCE, REPLICATION_DESTINATION)
 VOLSYNC: Final = DownstreamController(
-    "volsync-manager",
-    (REPLICATION_SOURCE, REPLICATION_DESTINATION),
-    _reconcile,
-    watches=(PERSISTENT_VOLUME_CLAIM, SECRET),
-    wakes=_wakes,
+    "volsync-manager", _SUBJECTS, _reconcile, watches=_AWAITED, wakes=waiting_for(_AWAITED, _SUBJECTS, _names)
 )
 """VolSync; its name is the field manager of its writes."""

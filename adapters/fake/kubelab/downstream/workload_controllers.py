@@ -94,7 +94,6 @@ _DAEMON_COUNTS: Final = frozenset(
 _LATE: Final = 600.0
 """The default of `progressDeadlineSeconds`, after which a Deployment without progress reports the missed deadline."""
 
-
 StatusOf: TypeAlias = Callable[[ObjectView, Rollout, Pods], dict[str, Any]]
 
 
@@ -241,14 +240,15 @@ def _most_unavailable(strategy: Mapping[str, Any], want: int) -> int:
     if strategy.get("type", "RollingUpdate") != "RollingUpdate" or not want:
         return 0
     update = strategy.get("rollingUpdate") or {}
-    surge = _share(update.get("maxSurge", "25%"), want, math.ceil)
-    unavailable = _share(update.get("maxUnavailable", "25%"), want, math.floor)
+    surge = share_of(update.get("maxSurge", "25%"), want, math.ceil)
+    unavailable = share_of(update.get("maxUnavailable", "25%"), want, math.floor)
     return min(want, unavailable or (0 if surge else 1))
 
 
-def _share(value: Any, want: int, rounded: Callable[[float], int]) -> int:
+def share_of(value: Any, pods: int, rounded: Callable[[float], int] = math.ceil) -> int:
+    """Return a number of pods that is given as such or as a percentage of all `pods`."""
     text = str(value)
-    return rounded(want * float(text[:-1]) / 100) if text.endswith("%") else int(value)
+    return rounded(pods * float(text[:-1]) / 100) if text.endswith("%") else int(value)
 
 
 def _progressing(view: ObjectView, memory: Rollout, pods: Pods) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The simulated Velero as one controller of backups, restores, requests to delete a backup, and storage locations."""
 
-from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from kubelab.downstream.controller import (
     WipeMemories,
     change,
     uid_of,
+    waiting_for,
 )
 from kubelab.downstream.kinds import BACKUP_STORAGE_LOCATION, DELETE_BACKUP_REQUEST
 from kubelab.downstream.velero.velero_backup import reconcile_backup
@@ -86,32 +86,19 @@ def _reconcile_location(view: ObjectView) -> PassStep[PassResult]:
     return PassResult(requeue_at=view.at(_VALIDATION_SECONDS), interval=True)
 
 
-def _wakes(ref: ObjectRef, world: Mapping[ObjectRef, Manifest]) -> list[ObjectRef]:
-    """Return the objects to reconcile after the Backup `ref` changed, because they may wait for it.
-
-    These are the queued Backups and the DeleteBackupRequests in progress in its namespace. If `ref` is of any other
-    kind, the result is empty.
-    """
-    if ref.kind != VELERO_BACKUP:
-        return []
-    queued = ("Queued", "ReadyToStart", "New", "", None)
-    return [
-        other
-        for other, manifest in world.items()
-        if other != ref
-        and other.namespace == ref.namespace
-        and (
-            (other.kind == VELERO_BACKUP and get_path(manifest, "status", "phase") in queued)
-            or (other.kind == DELETE_BACKUP_REQUEST and get_path(manifest, "status", "phase") == "InProgress")
-        )
-    ]
+def _waits(manifest: Manifest, _: ObjectRef) -> bool:
+    """Report whether a Backup is queued, or a DeleteBackupRequest in progress: each may wait for another Backup."""
+    phase = get_path(manifest, "status", "phase")
+    if manifest.get("kind") == DELETE_BACKUP_REQUEST.kind:
+        return bool(phase == "InProgress")
+    return phase in ("Queued", "ReadyToStart", "New", "", None)
 
 
 VELERO: Final = DownstreamController(
     "velero-server",
     (VELERO_BACKUP, VELERO_RESTORE, DELETE_BACKUP_REQUEST, BACKUP_STORAGE_LOCATION),
     _reconcile,
-    wakes=_wakes,
+    wakes=waiting_for((VELERO_BACKUP,), (VELERO_BACKUP, DELETE_BACKUP_REQUEST), _waits),
     restarted=restarted,
 )
 """Velero; its name is the field manager of its writes."""
