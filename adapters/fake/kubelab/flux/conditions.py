@@ -132,17 +132,8 @@ def merge_conditions(
 
 def _priority(item: FluxCondition, negative: frozenset[str]) -> int:
     # conditions/merge.go, mergePriority.
-    match item["status"], item["type"] in negative:
-        case "True", True:
-            return 0
-        case "False", False:
-            return 1
-        case "True", False:
-            return 2
-        case "False", True:
-            return 3
-        case _:
-            return 4
+    ranks = {("True", True): 0, ("False", False): 1, ("True", False): 2, ("False", True): 3}
+    return ranks.get((item["status"], item["type"] in negative), 4)
 
 
 def summarize(

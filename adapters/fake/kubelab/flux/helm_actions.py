@@ -131,9 +131,9 @@ def _take_inventory(request: HelmRequest) -> None:
     }
 
 
-def count_failure(request: HelmRequest) -> None:
-    """Increment `status.failures` of the request's HelmRelease, which counts its failed actions of every type."""
-    request.draft.status["failures"] = int(request.draft.status.get("failures", 0)) + 1
+def count_failure(draft: Draft) -> None:
+    """Increment `status.failures` of the HelmRelease, which counts its failed actions of every type."""
+    draft.status["failures"] = int(draft.status.get("failures", 0)) + 1
 
 
 def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> None:
@@ -151,7 +151,7 @@ def _conclude(request: HelmRequest, action: Action, outcome: ActionAnswer) -> No
                 draft.status.pop(counter, None)
         _await_tests(request)
         return
-    count_failure(request)
+    count_failure(request.draft)
     place = f"{request.spec.release_namespace}/{request.spec.release_name}"
     chart = f"{request.chart.name}@{request.chart.version}"
     text = f"Helm {action.value} failed for release {place} with chart {chart}: {outcome.error}"
@@ -187,7 +187,7 @@ def run_test(request: HelmRequest) -> PassStep[str]:
         hooks = {f"{entry['name']}-test": {**times, "phase": "Failed"}}
     request.set_history([{**entry, "testHooks": hooks}, *request.history[1:]])
     if outcome.error:
-        count_failure(request)
+        count_failure(request.draft)
         draft.report(TEST_SUCCESS, "False", "TestFailed", f"Helm test failed for {what}: {outcome.error}")
         _count_failed_test(request)
     else:
@@ -262,7 +262,7 @@ def _rolled_back(
 def _tell_rollback(request: HelmRequest, outcome: ActionAnswer, what: str) -> None:
     text = f"Helm rollback to previous release {what}"
     if outcome.error:
-        count_failure(request)
+        count_failure(request.draft)
         # False, although Flux's page on HelmReleases says that Remediated is True with this reason
         # (reconcile/rollback_remediation.go, failure).
         request.draft.report(REMEDIATED, "False", "RollbackFailed", f"{text} failed: {outcome.error}")
@@ -292,7 +292,7 @@ def uninstall(draft: Draft, spec: HelmSpec) -> PassStep[str]:
     entry = draft.status["history"][0]
     what = f"for release {full_name(entry)} with chart {versioned_chart(entry)}"
     if answer.error:
-        draft.status["failures"] = int(draft.status.get("failures", 0)) + 1
+        count_failure(draft)
         draft.report(RELEASED, "False", "UninstallFailed", f"Helm uninstall failed {what}: {answer.error}")
     else:
         draft.status.pop("inventory", None)
@@ -311,7 +311,7 @@ def uninstall_remediation(request: HelmRequest) -> PassStep[str]:
     entry = request.history[0]
     what = f"Helm uninstall remediation for release {full_name(entry)} with chart {versioned_chart(entry)}"
     if answer.error:
-        count_failure(request)
+        count_failure(request.draft)
         draft.report(REMEDIATED, "False", "UninstallFailed", f"{what} failed: {answer.error}")
     else:
         draft.report(REMEDIATED, "True", "UninstallSucceeded", f"{what} succeeded")

@@ -113,8 +113,7 @@ def _retry_later(request: HelmRequest) -> ControllerResult | None:
 
 
 def _retry(request: HelmRequest, error: str) -> ControllerResult:
-    later = _retry_later(request)
-    if later is not None:
+    if (later := _retry_later(request)) is not None:
         return later
     if is_ready(request.draft.object):
         # Only a Ready=True that is left over becomes this error: otherwise Ready has the action's own failure.
@@ -130,8 +129,7 @@ def _go_on(request: HelmRequest) -> ControllerResult:
 
 def _pause(request: HelmRequest) -> ControllerResult:
     """Return the result of a pass that must end, because its next Helm action would be one that it has run already."""
-    later = _retry_later(request)
-    if later is not None:
+    if (later := _retry_later(request)) is not None:
         return later
     remediation = active_remediation(request.spec, request.draft.status)
     if remediation is None or not remediation.exhausted(request.draft.status):
@@ -141,8 +139,7 @@ def _pause(request: HelmRequest) -> ControllerResult:
 
 
 def _after_remediation(request: HelmRequest) -> ControllerResult:
-    later = _retry_later(request)
-    if later is not None:
+    if (later := _retry_later(request)) is not None:
         return later
     draft = request.draft
     remediation = active_remediation(request.spec, draft.status)
