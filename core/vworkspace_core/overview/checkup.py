@@ -69,6 +69,9 @@ class CheckResult(StrEnum):
     """The state is unknown, for example because the user who runs the check lacks a right."""
 
 
+_OK, _WARNING, _FAILED, _OPTIONAL, _UNKNOWN = CheckResult
+
+
 @attrs.frozen
 class CheckFinding:
     """The result of one check of `vworkspace-operator check`, with a message.
@@ -98,11 +101,11 @@ def api_server(version: str) -> CheckFinding:
     """
     match = _VERSION.match(version)
     if match is None:
-        return CheckFinding("API server", CheckResult.UNKNOWN, f"it calls its version {version[:40]!r}")
+        return CheckFinding("API server", _UNKNOWN, f"it calls its version {version[:40]!r}")
     lacking = [told for needed, told in _NEEDED if (int(match[1]), int(match[2])) < needed]
     if not lacking:
-        return CheckFinding("API server", CheckResult.OK, version)
-    return CheckFinding("API server", CheckResult.WARNING, f"{version}: {'; '.join(lacking)}")
+        return CheckFinding("API server", _OK, version)
+    return CheckFinding("API server", _WARNING, f"{version}: {'; '.join(lacking)}")
 
 
 Definitions = Mapping[str, Manifest | None]
@@ -119,12 +122,12 @@ def own_definitions(definitions: Definitions, installation: Installation = PRINT
         name, kind = str(crd_manifest["metadata"]["name"]), str(crd_manifest["spec"]["names"]["kind"])
         live = definitions.get(name)
         if live is None:
-            yield CheckFinding(f"CRD {kind}", CheckResult.FAILED, f"{name} is not installed", crds_remedy(installation))
+            yield CheckFinding(f"CRD {kind}", _FAILED, f"{name} is not installed", crds_remedy(installation))
         elif _schema(live) != _schema(crd_manifest):
             told = f"{name} is of another version than this command"
-            yield CheckFinding(f"CRD {kind}", CheckResult.WARNING, told, crds_remedy(installation))
+            yield CheckFinding(f"CRD {kind}", _WARNING, told, crds_remedy(installation))
         else:
-            yield CheckFinding(f"CRD {kind}", CheckResult.OK)
+            yield CheckFinding(f"CRD {kind}", _OK)
 
 
 def _schema(definition: Manifest) -> bytes:
@@ -140,15 +143,13 @@ def controllers(definitions: Definitions) -> Iterator[CheckFinding]:
     """
     missing = [kind.crd_name for kind in FLUX_KINDS if not is_served(definitions, kind)]
     told = f"not installed in this cluster: {', '.join(missing)}"
-    yield CheckFinding("Flux", CheckResult.FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
+    yield CheckFinding("Flux", _FAILED, told, f"install {FLUX}") if missing else _ok("Flux")
     for engine, controller in ENGINE_CONTROLLERS.items():
         kinds = (*controller.definitions, *controller.read_later)
         absent = [kind.crd_name for kind in kinds if not is_served(definitions, kind)]
         told = f"not installed, and only Operations that name it ask for it: {', '.join(absent)}"
         point = f"engine {engine}"
-        yield (
-            CheckFinding(point, CheckResult.OPTIONAL, told, f"install {controller.install}") if absent else _ok(point)
-        )
+        yield (CheckFinding(point, _OPTIONAL, told, f"install {controller.install}") if absent else _ok(point))
 
 
 def gitops(definitions: Definitions) -> CheckFinding:
@@ -159,9 +160,7 @@ def gitops(definitions: Definitions) -> CheckFinding:
     point = "kustomize-controller"
     told = f"not installed, and only files that Flux applies from Git ask for it: {KUSTOMIZATION.crd_name}"
     return (
-        _ok(point)
-        if is_served(definitions, KUSTOMIZATION)
-        else CheckFinding(point, CheckResult.OPTIONAL, told, f"install {FLUX}")
+        _ok(point) if is_served(definitions, KUSTOMIZATION) else CheckFinding(point, _OPTIONAL, told, f"install {FLUX}")
     )
 
 
@@ -177,7 +176,7 @@ def velero_is_absent(point: str, namespace: str) -> CheckFinding:
     Velero must be installed before rights in its namespace can be granted.
     """
     told, _, help_ = velero_is_elsewhere(namespace).partition(". To fix: ")
-    return CheckFinding(point, CheckResult.FAILED, told, help_)
+    return CheckFinding(point, _FAILED, told, help_)
 
 
 def rights(
@@ -190,14 +189,12 @@ def rights(
     """
     if missing is None:
         told = "you may not ask for the rights of others (create subjectaccessreviews)"
-        return CheckFinding(point, CheckResult.UNKNOWN, told, "ask an administrator to run this")
+        return CheckFinding(point, _UNKNOWN, told, "ask an administrator to run this")
     if not missing:
-        return CheckFinding(point, CheckResult.OK, f"{asked} rights")
+        return CheckFinding(point, _OK, f"{asked} rights")
     named = ", ".join(str(right) for right in missing[:_MOST_NAMED])
     more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
-    return CheckFinding(
-        point, CheckResult.FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation)
-    )
+    return CheckFinding(point, _FAILED, f"the operator may not {named}{more}", remedy(missing[0], installation))
 
 
 def accounts(namespace: str, missing: Sequence[str], installation: Installation = PRINTED) -> CheckFinding:
@@ -211,8 +208,8 @@ def accounts(namespace: str, missing: Sequence[str], installation: Installation 
         return _ok(point)
     told = f"no service account {' and '.join(missing)}"
     if len(missing) > 1:
-        return CheckFinding(point, CheckResult.FAILED, told, tenant_remedy(namespace, missing[0], installation))
-    return CheckFinding(point, CheckResult.FAILED, told, account_remedy(namespace, missing[0], installation))
+        return CheckFinding(point, _FAILED, told, tenant_remedy(namespace, missing[0], installation))
+    return CheckFinding(point, _FAILED, told, account_remedy(namespace, missing[0], installation))
 
 
 def managed_namespaces(namespaces: Sequence[str]) -> CheckFinding:
@@ -221,9 +218,9 @@ def managed_namespaces(namespaces: Sequence[str]) -> CheckFinding:
     `namespaces` are the names of the managed namespaces.
     """
     if namespaces:
-        return CheckFinding("namespaces", CheckResult.OK, f"{len(namespaces)} open to the operator")
+        return CheckFinding("namespaces", _OK, f"{len(namespaces)} open to the operator")
     told = "none is open to the operator, so it acts in none"
-    return CheckFinding("namespaces", CheckResult.WARNING, told, "label those it is to act in: managed-by=vworkspace")
+    return CheckFinding("namespaces", _WARNING, told, "label those it is to act in: managed-by=vworkspace")
 
 
 def operator(
@@ -241,24 +238,22 @@ def operator(
     own namespace.
     """
     if not shards and deployment is None and has_heartbeat:
-        return CheckFinding("operator", CheckResult.OK, "a replica is at work, without a Lease")
+        return CheckFinding("operator", _OK, "a replica is at work, without a Lease")
     why = f"kubectl describe deployments,replicasets,pods -n {namespace} -l app.kubernetes.io/name={FIELD_MANAGER}"
     idle = [str(each.shard) for each in shards if not each.holder]
     available = get_path(deployment, "status", "availableReplicas")
     if (shards and not idle) or (len(shards) < 2 and isinstance(available, int) and available > 0):
         told = f"{len(shards)} shards are at work" if len(shards) > 1 else "a replica is at work"
-        return CheckFinding("operator", CheckResult.OK, told)
+        return CheckFinding("operator", _OK, told)
     if len(shards) > 1:
         told = f"no replica works on shard {', '.join(idle)}: its namespaces wait"
-        return CheckFinding("operator", CheckResult.FAILED, told, why)
+        return CheckFinding("operator", _FAILED, told, why)
     if deployment is None:
-        return CheckFinding(
-            "operator", CheckResult.FAILED, "it is not installed, and nothing holds its Lease", _INSTALL
-        )
+        return CheckFinding("operator", _FAILED, "it is not installed, and nothing holds its Lease", _INSTALL)
     told = "it is installed, and none of its replicas is at work"
     if not shards and has_heartbeat:
-        return CheckFinding("operator", CheckResult.WARNING, f"{told}; another one is, without a Lease", why)
-    return CheckFinding("operator", CheckResult.FAILED, told, why)
+        return CheckFinding("operator", _WARNING, f"{told}; another one is, without a Lease", why)
+    return CheckFinding("operator", _FAILED, told, why)
 
 
 def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_alive: bool) -> bool:
@@ -276,10 +271,10 @@ def runs_an_agent(deployment: Manifest | None, cluster: Manifest | None, *, is_a
 
 
 _ABOUT_THE_CONNECTION: Final = (
-    (ClusterConditionType.CONNECTED, "control plane", CheckResult.FAILED),
-    (ClusterConditionType.AUTHENTICATED, "token", CheckResult.FAILED),
-    (ClusterConditionType.CONTROLLERS_HEALTHY, "what the operator sees", CheckResult.WARNING),
-    (ClusterConditionType.HARDENED, "tenants", CheckResult.WARNING),
+    (ClusterConditionType.CONNECTED, "control plane", _FAILED),
+    (ClusterConditionType.AUTHENTICATED, "token", _FAILED),
+    (ClusterConditionType.CONTROLLERS_HEALTHY, "what the operator sees", _WARNING),
+    (ClusterConditionType.HARDENED, "tenants", _WARNING),
 )
 
 
@@ -292,7 +287,7 @@ def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
     """
     if cluster is None:
         told = "no Cluster object is there: the operator makes one when it first runs"
-        yield CheckFinding("control plane", CheckResult.UNKNOWN, told)
+        yield CheckFinding("control plane", _UNKNOWN, told)
         return
     by_type = conditions_by_type(cluster)
     for type_, point, verdict in _ABOUT_THE_CONNECTION:
@@ -300,18 +295,18 @@ def connection(cluster: Manifest | None) -> Iterator[CheckFinding]:
             yield _of_condition(point, condition, verdict)
     if get_path(by_type.get(ClusterConditionType.CLOCK_SKEW), "status") == "True":
         message = str(get_path(by_type[ClusterConditionType.CLOCK_SKEW], "message"))
-        yield CheckFinding("clocks", CheckResult.FAILED, message, "set the clock of the one that is wrong")
+        yield CheckFinding("clocks", _FAILED, message, "set the clock of the one that is wrong")
     else:
         yield _ok("clocks")
     jobs = by_type.get(ClusterConditionType.JOBS_BLOCKED)
     if get_path(jobs, "status") == "True":
-        yield _trouble("jobs", jobs, CheckResult.FAILED)
+        yield _trouble("jobs", jobs, _FAILED)
 
 
 def _of_condition(point: str, condition: Manifest, verdict: CheckResult) -> CheckFinding:
     reason, message = (str(get_path(condition, field) or "") for field in ("reason", "message"))
     if get_path(condition, "status") == "True" or reason == "NoAgent":
-        return CheckFinding(point, CheckResult.OK, message if reason == "NoAgent" else "")
+        return CheckFinding(point, _OK, message if reason == "NoAgent" else "")
     return _trouble(point, condition, verdict)
 
 
@@ -332,16 +327,14 @@ def credential(secret: Manifest | None) -> CheckFinding:
     """
     if secret is None:
         told = f"no Secret {CREDENTIALS_SECRET}: without one only `run --no-agent` does anything"
-        return CheckFinding("credentials", CheckResult.FAILED, told, _REGISTER)
+        return CheckFinding("credentials", _FAILED, told, _REGISTER)
     needed = (CredentialKey.URL, CredentialKey.CLUSTER_ID, CredentialKey.TOKEN)
     data: Any = get_path(secret, "data") or {}
     if absent := [key.value for key in needed if not data.get(key)]:
-        return CheckFinding(
-            "credentials", CheckResult.FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER
-        )
+        return CheckFinding("credentials", _FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER)
     if not data.get(CredentialKey.SIGNING_KEY):
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
-        return CheckFinding("credentials", CheckResult.WARNING, told)
+        return CheckFinding("credentials", _WARNING, told)
     return _ok("credentials")
 
 
@@ -384,10 +377,8 @@ def may_install(missing: Sequence[Right]) -> CheckFinding:
     if not missing:
         return _ok("your rights")
     named = ", ".join(map(str, missing[:_MOST_NAMED]))
-    return CheckFinding(
-        "your rights", CheckResult.FAILED, f"you may not {named}", "use the kubeconfig of an administrator"
-    )
+    return CheckFinding("your rights", _FAILED, f"you may not {named}", "use the kubeconfig of an administrator")
 
 
 def _ok(point: str) -> CheckFinding:
-    return CheckFinding(point, CheckResult.OK)
+    return CheckFinding(point, _OK)
