@@ -24,7 +24,6 @@ MAX_AGE = 60.0
 client-go waits as long (`transport/token_source.go`, `period`).
 """
 
-
 PLUGIN_LIMIT = 60.0
 """The seconds after which a credential plugin is stopped."""
 

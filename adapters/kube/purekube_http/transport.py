@@ -33,7 +33,6 @@ _IDLE_SECONDS = 30.0
 # Without this limit Linux retransmits to a vanished peer for some fifteen minutes before it reports an error.
 _UNACKNOWLEDGED_MILLISECONDS = 35_000
 
-
 _log = logging.getLogger("vworkspace.requests")
 
 

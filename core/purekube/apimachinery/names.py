@@ -9,19 +9,14 @@ from purekube.apimachinery.formats import LABEL_VALUE
 LONGEST_LABEL: Final = 63
 """The longest label value or DNS label, in characters."""
 
-
 LABEL_RULE: Final = f"at most {LONGEST_LABEL} letters, digits, -, _ and ., first and last a letter or digit"
 """The rule for a label value, in words for messages."""
 
-
 _HASH_DIGITS: Final = 10
-
 
 _LABEL_VALUE: Final = re.compile(LABEL_VALUE)
 
-
 _TRAILING: Final = re.compile(r"(?<![^A-Za-z0-9])[^A-Za-z0-9]+\Z")
-
 
 _UID_HEAD: Final = re.compile(r"[0-9a-f]{8}(?=-|\Z)")
 

@@ -66,7 +66,6 @@ _Steps = tuple[Any, str | int] | None
 it as text.
 """
 
-
 LONGEST_MESSAGE = 1024
 """The largest part of a message from another controller that is kept, in bytes.
 

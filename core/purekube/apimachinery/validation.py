@@ -199,7 +199,6 @@ _TESTS: Final[Mapping[str, Callable[[Any, Any], str | None]]] = {
     "format": _format,
 }
 
-
 _TIME: Final = re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d+)?(z|[+-]\d{2}:\d{2})", re.IGNORECASE | re.ASCII)
 
 

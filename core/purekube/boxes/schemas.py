@@ -19,7 +19,6 @@ from purekube.schema.objectmeta import OBJECT_META, with_type_meta
 CRD: Final = "CustomResourceDefinition"
 _STORED: Final = ("name", "uid", "generation", "resourceVersion", "creationTimestamp")
 
-
 _UNKNOWN: Final = with_type_meta(Schema(type=JsonType.OBJECT, preserve_unknown=True, free=True))
 """The schema of objects of which only the metadata is known."""
 

@@ -12,7 +12,6 @@ from purekube.cel.values import Duration, Timestamp, type_name
 _EXACT: Final = 2.0**53
 """The number below which a double holds every integer exactly."""
 
-
 _PARTS_A_STEP: Final = 16
 _CHARACTERS_A_PART: Final = 64
 

@@ -26,7 +26,6 @@ _FROM: Final = {
     "purekube.reconcilers": {"Column", "Object", "resource", "rule", "schema_field"},
 }
 
-
 _OUR_COLUMNS: Final = {column.name: column.json_path for column in standard_columns(())}
 
 

@@ -95,10 +95,8 @@ def chart_unreachable(running: str = "") -> Advice:
 CHART_UNREACHABLE: Final = chart_unreachable()
 """The remedy for a chart that Flux cannot fetch, before it is known which version is deployed."""
 
-
 VALUES_MISSING: Final = values_missing()
 """The remedy for missing values, before it is known which object lacks them."""
-
 
 GIVEN_UP: Final = given_up()
 """The remedy for Stalled=True, even if its reason comes from Flux and has no entry in `ADVICE`."""

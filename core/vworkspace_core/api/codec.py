@@ -31,7 +31,6 @@ _LONGEST_REMEMBERED: Final = 8 * 1024
 Parsing a larger spec takes only a small part of its reconcile pass.
 """
 
-
 _read_spec = FAST.get_structure_hook(ApplicationInstanceSpec)
 _SHARED: dict[int, "ref[ApplicationInstanceSpec]"] = {}
 """The shared specs by `id()`. The references are weak, since Python reuses the id of an object that is gone."""

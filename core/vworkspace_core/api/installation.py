@@ -17,29 +17,21 @@ from vworkspace_core.api.labels import (
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 """The name of the Secret, in the operator's namespace, with all secrets that the operator shares with other systems."""
 
-
 APPROVAL_KEY: Final = "approval-secret"
 """The key in the data of the credentials Secret whose value is the secret by which approvals are verified."""
-
 
 RELEASE_ACCOUNT: Final = "vworkspace-release"
 """The default name of the service account that Flux impersonates for the releases in a managed namespace."""
 
-
 _ACCOUNT: Final = re.compile(rf"system:serviceaccount:([^:]+):{re.escape(FIELD_MANAGER)}")
-
 
 _HELM: Final = "meta.helm.sh/release-name"
 
-
 _HELM_NAMESPACE: Final = "meta.helm.sh/release-namespace"
-
 
 _TRACKING: Final = "argocd.argoproj.io/tracking-id"
 
-
 _ARGO_LABEL: Final = "argocd.argoproj.io/instance"
-
 
 _INSTANCE: Final = "app.kubernetes.io/instance"
 """The label that Argo CD sets by default. People set it too, but not on the operator's own service account."""

@@ -193,7 +193,6 @@ The first of them that an object has explains its state.
 Running is before Succeeded, because a recurring Operation that has succeeded still runs.
 """
 
-
 BEFORE_RECONCILING: Final = frozenset({InstanceReason.WAITING_FOR_SECRET})
 """Reasons of Ready=False that explain an instance's state better than Reconciling=True.
 

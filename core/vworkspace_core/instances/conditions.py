@@ -22,7 +22,6 @@ _LONGEST_REFUSAL = 4096
 It may end with a command, which is of no use when it is cut off.
 """
 
-
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 _NOT_YET = (Reason.INSTALLING, Reason.RECONCILING, Reason.NOT_DEPLOYED)
 _OF_A_PASS = (Reason.FORBIDDEN, Reason.INTERNAL_ERROR)

@@ -35,7 +35,6 @@ A slightly old answer is enough, since Helm could also change the records just a
 
 _WHOSE: Final = ("name", "namespace", "labels", "ownerReferences")
 
-
 RecordReader: TypeAlias = Callable[[str, str], Awaitable[Iterable[Manifest]]]
 """A function that reads the metadata of the Secrets in which Helm stores a release, by its namespace and name."""
 

@@ -103,7 +103,6 @@ _TERMINAL_BLOCKS: Final = frozenset(
 )
 """Reasons of Blocked=True that only another spec or another actor can lift, so the job does not wait."""
 
-
 _LEFT_BEHIND: Final[Mapping[str, str]] = {
     "NameTaken": "; the ApplicationInstance stays and takes the name once it is free: delete it if you do not want that"
 }

@@ -8,13 +8,10 @@ from vworkspace_core.api.operation import LONGEST_TIMEOUT
 
 ParameterSchema: TypeAlias = dict[str, Any]
 
-
 LABEL: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 63, "pattern": DNS_LABEL}
-
 
 NAME: Final[ParameterSchema] = {"type": "string", "minLength": 1, "maxLength": 253, "pattern": DNS_SUBDOMAIN}
 """The schema of a Kubernetes object's name."""
-
 
 RESOURCE: Final[ParameterSchema] = {
     "type": "string",
@@ -22,13 +19,11 @@ RESOURCE: Final[ParameterSchema] = {
     "pattern": r"^(\*|[a-z][-a-z0-9]*(\.[a-z0-9][-a-z0-9.]*)?)$",
 }
 
-
 DURATION: Final[ParameterSchema] = {
     "type": "string",
     "maxLength": 32,
     "pattern": "^(?=.)([0-9]{1,5}d)?([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$",
 }
-
 
 QUANTITY: Final[ParameterSchema] = {
     "type": "string",
@@ -36,9 +31,7 @@ QUANTITY: Final[ParameterSchema] = {
     "pattern": r"^[1-9][0-9]{0,8}(\.[0-9]{1,3})?([KMGTPE]i?|k)?$",
 }
 
-
 SECONDS: Final[ParameterSchema] = {"type": "integer", "minimum": 1, "maximum": LONGEST_TIMEOUT}
-
 
 SEMVER: Final[ParameterSchema] = {"type": "string", "maxLength": 128, "pattern": EXACT_SEMVER}
 
@@ -55,7 +48,6 @@ CRON: Final[ParameterSchema] = {
     "pattern": rf"^(@(annually|yearly|monthly|weekly|daily|hourly)|{_CRON_FIELDS})$",
 }
 
-
 IMAGE: Final[ParameterSchema] = {
     "type": "string",
     "minLength": 1,
@@ -63,9 +55,7 @@ IMAGE: Final[ParameterSchema] = {
     "pattern": r"^[a-z0-9][a-zA-Z0-9._/:@-]*$",
 }
 
-
 TEXT: Final[ParameterSchema] = {"type": "string", "maxLength": 32_768}
-
 
 ENV_NAME: Final[ParameterSchema] = {"type": "string", "maxLength": 253, "pattern": "^[A-Za-z_][A-Za-z0-9_]*$"}
 
@@ -76,7 +66,6 @@ ARGUMENT: Final[ParameterSchema] = {
     "maxLength": 4096,
     "pattern": r"^(?!.*\{\{)[^\x00-\x1f\x7f]*$",
 }
-
 
 ACCESS_MODES: Final[ParameterSchema] = {
     "type": "array",
@@ -110,12 +99,9 @@ def with_description(text: str, schema: ParameterSchema) -> ParameterSchema:
 
 ARGUMENT_NAME: Final[ParameterSchema] = {"maxLength": 63, "pattern": "^[A-Za-z0-9_][-A-Za-z0-9_]*$"}
 
-
 PERIOD: Final[ParameterSchema] = {"type": "string", "maxLength": 32, "pattern": "^([0-9]{1,6}[ymdh])+$"}
 
-
 COUNT: Final[ParameterSchema] = {"type": "string", "maxLength": 8, "pattern": "^[0-9]+$"}
-
 
 PARAMETER_FORMS: Final[Mapping[str, Form]] = {
     schema["pattern"]: Form(schema["pattern"], words, example, is_told)

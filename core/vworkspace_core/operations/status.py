@@ -23,7 +23,6 @@ from vworkspace_core.operations.identity import condition_of
 
 _OWN: Final = frozenset(Type)
 
-
 MOST_OUTPUTS: Final = 32
 LONGEST_OUTPUT: Final = 1024
 _LONGEST_NAME: Final = 128

@@ -47,7 +47,6 @@ def unreadable_operation(manifest: Manifest, error: ValidationProblems) -> Unrea
 
 _NO_TARGET = TargetRef(name="")
 
-
 _UNKNOWN = OperationSpec(_NO_TARGET, OperationType.RUNBOOK, EngineName.WORKFLOW)
 
 

@@ -55,7 +55,6 @@ _WITH_COMMAND: Final = frozenset({NodeState.FOREIGN, NodeState.HELD, NodeState.C
 _PLAIN: Final = frozenset({NodeState.READY, NodeState.PROGRESSING, NodeState.FAILED})
 """The node states that are not shown as a reason, since the state in the overview already says the same."""
 
-
 _DIFFERS: Final = (
     "it differs from what the file of --box says: if the file is newer than the box at work, apply its OperatorBox, or "
     "start `box run` with it"

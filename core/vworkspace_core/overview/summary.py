@@ -72,12 +72,9 @@ SETTLED: Final = frozenset(
 )
 """States in which nothing happens until the desired state changes."""
 
-
 _ENDED: Final = SETTLED - {OverviewState.SUSPENDED}
 
-
 _NOT_MANAGED: Final = "The operator leaves it alone, for it does not carry its label: label it, if it is to act on it."
-
 
 FORMER: Final = "no resource of its parent asks for it any more; it goes once the others are ready"
 """The message for a child that a former version of its parent's controller created."""

@@ -21,9 +21,7 @@ from vworkspace_core.overview.severity import Severity
 MOST: Final = 200
 """The maximum number of entries that a timeline shows."""
 
-
 _MOST_CONDITIONS: Final = 32
-
 
 _GOOD_WHEN_TRUE: Final = frozenset(
     (
@@ -40,9 +38,7 @@ _GOOD_WHEN_TRUE: Final = frozenset(
     )
 )
 
-
 _BAD_WHEN_TRUE: Final = frozenset((*BAD_WHEN_TRUE, *CLUSTER_TROUBLES))
-
 
 _WAITING_WHEN_TRUE: Final = frozenset(("Blocked",))
 

@@ -78,7 +78,6 @@ _REQUIRED_KEYS: Final = {
     "kubernetes.io/dockercfg": (".dockercfg",),
 }
 
-
 _BASIC: Final = ("username", "password")
 _NO_JSON: Final = 'Invalid value: "<secret contents redacted>": invalid character'
 

@@ -85,7 +85,6 @@ _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(
 )
 """Kinds whose DELETE answers with the deleted object instead of a Status."""
 
-
 _EVENT_FIELDS: Final = (
     "involvedObject.apiVersion",
     "involvedObject.fieldPath",

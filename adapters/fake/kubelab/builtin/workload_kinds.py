@@ -14,7 +14,6 @@ from purekube.schema.structure import equal
 
 Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _NOTHING: Final = (0, "0%")
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}

@@ -70,7 +70,6 @@ NEVER_OWNED: Final[FieldSet] = {
 }
 """Fields that belong to the system or to the identity of the object (S-24)."""
 
-
 _STATUS: Final[FieldSet] = {"f:status": {}}
 # apiextensions: registry/customresource/status_strategy.go, GetResetFields names metadata and spec only, so other
 # fields at the top level could be owned through /status.

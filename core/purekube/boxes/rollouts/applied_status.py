@@ -41,7 +41,6 @@ _FILLING_SECONDS: Final = 60.0
 _MOST_NAMED: Final = 3
 _MOST_PROBLEMS: Final = 50
 
-
 _TRUE, _FALSE, _UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 

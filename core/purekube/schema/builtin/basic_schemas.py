@@ -21,7 +21,6 @@ SERVICE_ACCOUNT: Final = BuiltIn(
     ),
 )
 
-
 _SERIES: Final = obj("count:int32 lastObservedTime:micro-time")
 _SOURCE: Final = obj("component host")
 CORE_EVENT: Final = BuiltIn(
@@ -51,7 +50,6 @@ EVENT: Final = BuiltIn(
     ),
 )
 
-
 LEASE: Final = BuiltIn(
     known.LEASE,
     obj(
@@ -61,7 +59,6 @@ LEASE: Final = BuiltIn(
         )
     ),
 )
-
 
 _RULES: Final = items(
     obj("verbs!:strings apiGroups:strings nonResourceURLs:strings resourceNames:strings resources:strings")
@@ -74,7 +71,6 @@ CLUSTER_ROLE: Final = BuiltIn(
 )
 ROLE_BINDING: Final = BuiltIn(known.ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))
 CLUSTER_ROLE_BINDING: Final = BuiltIn(known.CLUSTER_ROLE_BINDING, obj(roleRef=_ROLE_REF, subjects=_SUBJECTS))
-
 
 _NAMES: Final = obj("plural! kind! listKind singular categories:strings shortNames:strings")
 _COLUMN: Final = obj("name! type! jsonPath! description format priority:int32")

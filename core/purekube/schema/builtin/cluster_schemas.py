@@ -71,7 +71,6 @@ INGRESS_CLASS: Final = BuiltIn(
     obj(spec=obj("controller", parameters=obj("kind! name! apiGroup namespace scope"))),
 )
 
-
 PERSISTENT_VOLUME_CLAIM: Final = BuiltIn(
     Kind("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     obj(
@@ -117,7 +116,6 @@ POD_DISRUPTION_BUDGET: Final = BuiltIn(
         ),
     ),
 )
-
 
 _TARGET: Final = obj("kind! name! apiVersion")
 _METRIC: Final = obj("name! selector:selector")

@@ -69,7 +69,6 @@ _CONTAINER: Final = obj(
 )
 _EPHEMERAL: Final = obj("name! targetContainerName", **_CONTAINER["properties"])
 
-
 _KEY_TO_PATH: Final = items(obj("key! path! mode:int32"))
 _DOWNWARD_ITEMS: Final = items(obj("path! mode:int32", fieldRef=_FIELD_SELECTOR, resourceFieldRef=_RESOURCE_SELECTOR))
 CLAIM_SPEC: Final = obj(
@@ -101,7 +100,6 @@ _VOLUME: Final = obj(
     projected=obj("defaultMode:int32", sources=items(_PROJECTION)),
     secret=obj("secretName optional:bool defaultMode:int32", items=_KEY_TO_PATH),
 )
-
 
 _TOLERATION: Final = obj("effect key operator value tolerationSeconds:int64")
 _SPREAD: Final = obj(

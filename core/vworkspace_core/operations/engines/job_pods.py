@@ -80,7 +80,6 @@ _ENDS: Final = {
 }
 _MOST: Final = 50
 
-
 EVENTS_ACCESS: Final = Access(CORE_EVENT, ("list",))
 PODS_ACCESS: Final = (EVENTS_ACCESS, Access(POD, ("list",)))
 """The rights in managed namespaces to list Events and pods, which show why a Job's pods do not start (OPS-8)."""

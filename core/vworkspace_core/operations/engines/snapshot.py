@@ -104,7 +104,6 @@ CLAIM: Final = (
     ),
 )
 
-
 _OBSTACLES: Final = frozenset({"ProvisioningFailed", "FailedBinding", "WaitForFirstConsumer"})
 """The reasons of Events that say why a claim has no volume, by its CSI driver and by kube-controller-manager."""
 _LOOK_AGAIN_SECONDS: Final = 30.0

@@ -127,11 +127,9 @@ RESTORE: Final = _rows(
     NOTHING_RESTORED,
 )
 
-
 _OURS: Final = (APPLICATION_INSTANCE.crd_name, OPERATION.crd_name)
 _PATH: Final = "spec.parameters"
 LONGEST_RETENTION_DAYS: Final = 3650
-
 
 _KINDS: Final = by_type(backup=VELERO_BACKUP, restore=VELERO_RESTORE)
 

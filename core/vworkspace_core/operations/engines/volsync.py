@@ -131,7 +131,6 @@ TABLE: Final = (
 )
 """The engine's table: what VolSync's status means for the run. The first row that matches counts."""
 
-
 _POSTPONED: Final = Row(
     "", _RUNNING, SYNC_POSTPONED, "recurring: its next sync waits for another Operation on the same target"
 )
