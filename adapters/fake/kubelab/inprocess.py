@@ -151,11 +151,7 @@ class InProcessKube(KubeApi):
 
         Raises ApiFailure as the server does, without translating it into an `OperatorError`.
         """
-        params = {
-            "resourceVersion": resource_version,
-            "allowWatchBookmarks": "true",
-            "labelSelector": label_selector,
-        }
+        params = {"resourceVersion": resource_version, "allowWatchBookmarks": "true", "labelSelector": label_selector}
         return self._in_process.open_watch(KubeRequest(KubeVerb.WATCH, kind, namespace, params=params))
 
 

@@ -45,10 +45,7 @@ class _User(User, omit_defaults=True):
 
 
 def load_config(
-    kubeconfig: str | Path | None = None,
-    context: str | None = None,
-    *,
-    service_account: str | Path = SERVICE_ACCOUNT,
+    kubeconfig: str | Path | None = None, context: str | None = None, *, service_account: str | Path = SERVICE_ACCOUNT
 ) -> SingleConfig:
     """Return the configuration of one cluster.
 

@@ -89,12 +89,7 @@ def schema_field(
     type, …). `rules` become CEL rules of this field. `publish_default` writes the default into the CRD, so that the API
     server fills it in. A field without a default is required. A `secret` field is not shown in a `repr`.
     """
-    meta = {
-        "doc": doc,
-        "schema": dict(schema or {}),
-        "rules": tuple(rules),
-        "publish_default": publish_default,
-    }
+    meta = {"doc": doc, "schema": dict(schema or {}), "rules": tuple(rules), "publish_default": publish_default}
     return attrs.field(default=default, metadata=meta, repr=not secret)
 
 

@@ -313,10 +313,7 @@ class GeneratedFields:
         "type": "object",
         "additionalProperties": {
             "type": "object",
-            "properties": {
-                "length": {"type": "integer", "minimum": 1, "maximum": _LONGEST_SECRET},
-                "alphabet": _TEXT,
-            },
+            "properties": {"length": {"type": "integer", "minimum": 1, "maximum": _LONGEST_SECRET}, "alphabet": _TEXT},
         },
     }
 

@@ -234,10 +234,7 @@ def _application_instance(
     if spec.release and spec.release.namespace != meta.namespace:
         yield Problem("spec.release.namespace", f"must equal metadata.namespace ({meta.namespace})")
     if spec.chart and spec.chart.url.startswith("http://") and not settings.allow_http:
-        yield Problem(
-            "spec.chart.url",
-            _NO_HTTP,
-        )
+        yield Problem("spec.chart.url", _NO_HTTP)
     if spec.values and spec.values.inline is not None:
         too_large = _too_large(spec.values.inline, settings.max_inline_bytes, "spec.values.inline")
         yield from too_large or _inline_secrets(spec.values.inline, "spec.values.inline")

@@ -43,8 +43,7 @@ class ChartSource:
 
     source_type: SourceType = schema_field("oci or helm.")
     url: str = schema_field(
-        "Registry or repository: oci://… or https://…, without user information.",
-        schema={"maxLength": 2048},
+        "Registry or repository: oci://… or https://…, without user information.", schema={"maxLength": 2048}
     )
     name: str = schema_field("Name of the chart.", schema={"maxLength": 253}, rules=[formed(CHART_NAME)])
     version: str = schema_field(

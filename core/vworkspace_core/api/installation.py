@@ -10,9 +10,7 @@ from typing import Final
 import attrs
 
 from purekube.apimachinery.manifest import Manifest, get_path
-from vworkspace_core.api.labels import (
-    FIELD_MANAGER,
-)
+from vworkspace_core.api.labels import FIELD_MANAGER
 
 CREDENTIALS_SECRET: Final = "vworkspace-agent-credentials"
 """The name of the Secret, in the operator's namespace, with all secrets that the operator shares with other systems."""

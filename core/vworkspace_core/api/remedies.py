@@ -29,12 +29,7 @@ from vworkspace_core.api.installation import (
     namespace_of_account,
 )
 from vworkspace_core.api.kinds import OWN_KINDS
-from vworkspace_core.api.labels import (
-    CAPABILITY_PREFIX,
-    CLUSTER_ID,
-    NAMESPACE_GATE,
-    NAMESPACE_GATE_VALUE,
-)
+from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
 APPLY: Final = "| kubectl apply --server-side -f -"
 INSTALL_CRDS: Final = f"vworkspace-operator manifests --crds-only {APPLY}"

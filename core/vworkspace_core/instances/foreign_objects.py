@@ -23,15 +23,7 @@ from vworkspace_core.api.labels import (
     OPERATION_UID,
 )
 
-_KEPT: Final = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-)
+_KEPT: Final = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp")
 _LABELS: Final = (MANAGED_BY, CLUSTER_ID, APPLICATION_INSTANCE, INSTANCE_UID)
 _OWNERS: Final = 8
 _LARGEST_DATA: Final = 64 * 1024

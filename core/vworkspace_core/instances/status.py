@@ -222,11 +222,7 @@ def _fields_json(fields: StatusFields, observed_request: str | None) -> dict[str
 
 
 def _override(override: ReleaseOverride | ReplacedOverride) -> Mapping[str, Any]:
-    body: dict[str, Any] = {
-        "operation": override.operation,
-        "uid": override.uid,
-        "specHash": override.spec_hash,
-    }
+    body: dict[str, Any] = {"operation": override.operation, "uid": override.uid, "specHash": override.spec_hash}
     if override.version is not None:
         body["version"] = override.version
     if override.values_patch is not None:

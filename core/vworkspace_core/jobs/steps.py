@@ -24,14 +24,7 @@ from vworkspace_core.jobs.object_status import (
 )
 from vworkspace_core.jobs.result import JobResult, Reason
 from vworkspace_core.jobs.scope import DeleteTask, JobScope
-from vworkspace_core.jobs.state import (
-    LATER_REQUEST,
-    AppliedRef,
-    JobStage,
-    JobState,
-    may_have_had_effect,
-    tombstone_of,
-)
+from vworkspace_core.jobs.state import LATER_REQUEST, AppliedRef, JobStage, JobState, may_have_had_effect, tombstone_of
 
 _TOLD = ("type", "status", "reason", "message", "lastTransitionTime", "observedGeneration")
 

@@ -14,11 +14,7 @@ from purekube.controller.ownership import is_locked, owners_without, unlocked_fi
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating
-from vworkspace_core.api.operation import (
-    TERMINAL_PHASES,
-    Operation,
-    Phase,
-)
+from vworkspace_core.api.operation import TERMINAL_PHASES, Operation, Phase
 from vworkspace_core.api.reasons import OperationConditionType as Type
 from vworkspace_core.api.reasons import OperationReason as Reason
 from vworkspace_core.api.remedies import merge_command

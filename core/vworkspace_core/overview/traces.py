@@ -307,11 +307,7 @@ def _phase(manifest: Manifest) -> str:
 def _about(ref: ObjectRef | None) -> dict[str, Attribute]:
     if ref is None:
         return {}
-    return {
-        "k8s.object.kind": ref.kind.kind,
-        "k8s.namespace.name": ref.namespace or "",
-        "k8s.object.name": ref.name,
-    }
+    return {"k8s.object.kind": ref.kind.kind, "k8s.namespace.name": ref.namespace or "", "k8s.object.name": ref.name}
 
 
 def otlp(spans: Iterable[Span], cluster: str, version: str) -> dict[str, Any]:

@@ -14,13 +14,7 @@ import attrs
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import (
-    HELM_CHART,
-    HELM_RELEASE,
-    HELM_REPOSITORY,
-    OCI_REPOSITORY,
-    POD,
-)
+from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, POD
 from purekube.apimachinery.timestamps import format_time, time_at, time_or_none
 from purekube.controller.lease.record import holder_of, lease_name, shard_count_of
 from purekube.controller.shard import Shard

@@ -93,11 +93,7 @@ def compile_condition(expression: str, *, patches: bool = False) -> Program:
 
 def _rule_matches(rule: Manifest, request: AdmissionAttributes, version: str) -> bool:
     resource = request.target.resource
-    desired = (
-        ("operations", request.operation),
-        ("apiGroups", resource.group),
-        ("apiVersions", version),
-    )
+    desired = (("operations", request.operation), ("apiGroups", resource.group), ("apiVersions", version))
     scope = "Namespaced" if resource.namespaced else "Cluster"
     return (
         all("*" in rule.get(key, ()) or value in rule.get(key, ()) for key, value in desired)

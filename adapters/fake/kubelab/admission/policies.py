@@ -18,10 +18,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.cel import CelError
 
 PolicyKinds = tuple[GroupResource, GroupResource]
-VALIDATING: Final[PolicyKinds] = (
-    (GROUP, "validatingadmissionpolicies"),
-    (GROUP, "validatingadmissionpolicybindings"),
-)
+VALIDATING: Final[PolicyKinds] = ((GROUP, "validatingadmissionpolicies"), (GROUP, "validatingadmissionpolicybindings"))
 """The resources of policies that refuse writes, and of their bindings."""
 MUTATING: Final[PolicyKinds] = (GROUP, "mutatingadmissionpolicies"), (GROUP, "mutatingadmissionpolicybindings")
 """The resources of policies that change objects, and of their bindings."""

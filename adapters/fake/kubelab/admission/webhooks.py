@@ -44,9 +44,7 @@ class Webhook:
 
 
 def webhooks_for(
-    request: AdmissionAttributes,
-    configurations: Iterable[tuple[bool, Manifest]],
-    namespace_labels: Mapping[str, str],
+    request: AdmissionAttributes, configurations: Iterable[tuple[bool, Manifest]], namespace_labels: Mapping[str, str]
 ) -> tuple[Webhook, ...]:
     """Return the webhooks to call for a write request, in the order of calling.
 

@@ -10,16 +10,7 @@ from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.cel import CelSyntaxError
-from purekube.schema.builtin.schema_parts import (
-    BYTES,
-    STRING,
-    BuiltIn,
-    OpenApi,
-    items,
-    keyed,
-    obj,
-    unique,
-)
+from purekube.schema.builtin.schema_parts import BYTES, STRING, BuiltIn, OpenApi, items, keyed, obj, unique
 from purekube.schema.causes import invalid_value, required
 
 _CLIENT: Final = obj("url", caBundle=BYTES, service=obj("namespace! name! path port:int32"))

@@ -56,10 +56,7 @@ ADDRESSES: Final = (
 # Added by the admission plugin StorageObjectInUseProtection; only pvc-protection-controller removes it.
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 _PROVISIONER: Final = "volume.kubernetes.io/storage-provisioner"
-_BINDING: Final = {
-    "pv.kubernetes.io/bind-completed": "yes",
-    "pv.kubernetes.io/bound-by-controller": "yes",
-}
+_BINDING: Final = {"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes"}
 
 
 def _reconcile(view: ObjectView) -> PassStep[PassResult]:

@@ -82,10 +82,7 @@ def conditions_patch(latest: Manifest, before: Manifest, after: Manifest, now: d
         return None
     # Only the conditions are sent with a lock; in the rest of the status the last writer wins (patch/patch.go,
     # patchStatusConditions and patchStatus).
-    return {
-        "metadata": {"resourceVersion": metadata(latest).get("resourceVersion")},
-        "status": {"conditions": merged},
-    }
+    return {"metadata": {"resourceVersion": metadata(latest).get("resourceVersion")}, "status": {"conditions": merged}}
 
 
 def metadata_patch(before: Manifest, after: Manifest) -> dict[str, Any] | None:

@@ -73,10 +73,7 @@ class StoredRelease:
         An empty `description` and a `deleted` of None keep the present value.
         """
         return attrs.evolve(
-            self,
-            status=status,
-            description=description or self.description,
-            deleted=deleted or self.deleted,
+            self, status=status, description=description or self.description, deleted=deleted or self.deleted
         )
 
 

@@ -169,9 +169,7 @@ def _resource_in(definition: ServedKind) -> ServedResource:
     if versions is None:
         return resource_of(definition)
     return resource_of(
-        definition,
-        to_stored=versions.written,
-        to_served=lambda stored: versions.read(stored, definition.api_version),
+        definition, to_stored=versions.written, to_served=lambda stored: versions.read(stored, definition.api_version)
     )
 
 

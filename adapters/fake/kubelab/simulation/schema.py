@@ -5,16 +5,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.definitions import Column, crd_manifest
 from purekube.apimachinery.manifest import Kind
-from purekube.schema.builtin.schema_parts import (
-    INT64,
-    STRING,
-    OpenApi,
-    atomic_object,
-    choice,
-    each,
-    items,
-    obj,
-)
+from purekube.schema.builtin.schema_parts import INT64, STRING, OpenApi, atomic_object, choice, each, items, obj
 
 
 def definition(
@@ -91,10 +82,7 @@ CONDITIONS: Final = items(
 )
 _NUMBER: Final = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY_PATTERN: Final = rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$"
-INT_OR_STRING: Final[OpenApi] = {
-    "anyOf": [{"type": "integer"}, {"type": "string"}],
-    "x-kubernetes-int-or-string": True,
-}
+INT_OR_STRING: Final[OpenApi] = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 QUANTITY: Final[OpenApi] = {**INT_OR_STRING, "pattern": QUANTITY_PATTERN}
 _EXPRESSION: Final = obj("key! operator!", values=atomic(items(STRING)))
 LABEL_SELECTOR: Final = atomic_object(obj("matchLabels:string-map", matchExpressions=atomic(items(_EXPRESSION))))

@@ -189,11 +189,7 @@ def encode_managers(managers: Managers) -> list[Mapping[str, Any]]:
 def _encode(key: ManagerKey, entry: ManagedFieldsEntry) -> Mapping[str, Any]:
     if entry.wire is not None:
         return entry.wire
-    out: dict[str, Any] = {
-        "manager": key.manager,
-        "operation": key.operation.value,
-        "apiVersion": entry.api_version,
-    }
+    out: dict[str, Any] = {"manager": key.manager, "operation": key.operation.value, "apiVersion": entry.api_version}
     if entry.time:
         out["time"] = entry.time
     out["fieldsType"] = "FieldsV1"

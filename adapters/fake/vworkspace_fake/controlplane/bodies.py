@@ -27,10 +27,7 @@ _RESULT: Final = compile_schema(
         "outcome! timestamp!:time pageUrl",
         outcome=choice(*_OUTCOMES),
         error={**STRING, "nullable": True},
-        appliedRef={
-            **obj(f"{_APPLIED} generation!:int64"),
-            "nullable": True,
-        },
+        appliedRef={**obj(f"{_APPLIED} generation!:int64"), "nullable": True},
     )
 )
 # The namespace may be empty for cluster-scoped objects, and the uid for a Cluster that does not exist.

@@ -69,10 +69,7 @@ _ROLLED_BACK: Final = _when(
     "Ready=False RolledBack", _FAILED, "UpgradeFailed", "Flux has gone back; the override lapses"
 )
 _FORBIDDEN: Final = _when(
-    "Degraded=True ForbiddenVersionOverride",
-    _FAILED,
-    "ForbiddenVersion",
-    "the cluster's policy forbids that version",
+    "Degraded=True ForbiddenVersionOverride", _FAILED, "ForbiddenVersion", "the cluster's policy forbids that version"
 )
 _DELETED: Final = Row(
     "deleted, or being deleted",

@@ -73,12 +73,10 @@ def _nothing_moved(meaning: str, logs: str) -> Row:
 
 
 _NOTHING_RESTORED: Final = _nothing_moved(
-    "the repository has no snapshot, so that nothing was restored: Degraded=True/PartialFailure",
-    _NO_SNAPSHOT,
+    "the repository has no snapshot, so that nothing was restored: Degraded=True/PartialFailure", _NO_SNAPSHOT
 )
 _NOTHING_BACKED_UP: Final = _nothing_moved(
-    "the volume is empty, so that no snapshot was made: Degraded=True/PartialFailure",
-    _NO_FILE,
+    "the volume is empty, so that no snapshot was made: Degraded=True/PartialFailure", _NO_FILE
 )
 
 _DONE: Final = Row(

@@ -54,11 +54,7 @@ TABLE: Final = (
         {"spec": {"suspend": True}, "status": {"phase": "Running"}},
     ),
     phase_row(
-        "Succeeded",
-        _SUCCEEDED,
-        "WorkflowSucceeded",
-        "",
-        {"outputs": {"parameters": [{"name": "rows", "value": "42"}]}},
+        "Succeeded", _SUCCEEDED, "WorkflowSucceeded", "", {"outputs": {"parameters": [{"name": "rows", "value": "42"}]}}
     ),
     phase_row(
         "Failed",
