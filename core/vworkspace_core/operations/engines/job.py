@@ -56,28 +56,25 @@ KEPT_SECONDS: Final = 86_400
 _RUNNING, _SUCCEEDED, _FAILED = Progress.RUNNING, Progress.SUCCEEDED, Progress.FAILED
 
 
-def _condition(kind: str, reason: str = "", message: str = "") -> dict[str, Any]:
-    return {"status": {"conditions": [{"type": kind, "status": "True", "reason": reason, "message": message}]}}
+def _when(kind: str, progress: Progress, reason: str, meaning: str = "", *, shown: str = "", message: str = "") -> Row:
+    """Return the row for a Job's condition `kind` that is True. The sample has the reason `shown`, and `message`."""
+    condition = {"type": kind, "status": "True", "reason": shown, "message": message}
+    return Row(f"{kind}=True", progress, reason, meaning, {"status": {"conditions": [condition]}})
 
 
 TABLE: Final = (
-    Row("Complete=True", _SUCCEEDED, "JobComplete", "", _condition("Complete", "CompletionsReached")),
-    Row(
-        "Failed=True",
+    _when("Complete", _SUCCEEDED, "JobComplete", shown="CompletionsReached"),
+    _when(
+        "Failed",
         _FAILED,
         "JobFailed",
         "with the Job's own reason where it gives one: BackoffLimitExceeded, DeadlineExceeded, …",
-        _condition("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit"),
+        shown="BackoffLimitExceeded",
+        message="Job has reached the specified backoff limit",
     ),
-    Row("Suspended=True", _RUNNING, "JobSuspended", "somebody suspended the Job", _condition("Suspended")),
-    Row(
-        "SuccessCriteriaMet=True",
-        _RUNNING,
-        "JobFinishing",
-        "its last pods are ending",
-        _condition("SuccessCriteriaMet"),
-    ),
-    Row("FailureTarget=True", _RUNNING, "JobFinishing", "its last pods are ending", _condition("FailureTarget")),
+    _when("Suspended", _RUNNING, "JobSuspended", "somebody suspended the Job"),
+    _when("SuccessCriteriaMet", _RUNNING, "JobFinishing", "its last pods are ending"),
+    _when("FailureTarget", _RUNNING, "JobFinishing", "its last pods are ending"),
     Row("active > 0", _RUNNING, "JobPodActive", "", {"status": {"active": 1}}),
     *TROUBLES,
     Row("", _RUNNING, "JobPending", "no pod is active yet, or the next try has not begun"),

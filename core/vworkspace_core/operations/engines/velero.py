@@ -233,8 +233,7 @@ def _restore_problems(operation: Operation, target: ApplicationInstance, context
     """
     if VELERO_BACKUP in context.missing_kinds:
         return  # a later precondition reports it
-    name = parameters_of(operation)["backupName"]
-    backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
+    name, backup = _backup_to_restore(operation, context)
     if backup is None:
         yield Problem(f"{_PATH}.backupName", f"there is no Backup {context.settings.velero_namespace}/{name}")
     elif not context.template.allow_foreign_backups and not _is_of(backup, target):
@@ -275,6 +274,11 @@ def _neighbour_problems(operation: Operation, target: ApplicationInstance, objec
         )
 
 
+def _backup_to_restore(operation: Operation, context: EngineContext) -> tuple[str, Manifest | None]:
+    name = parameters_of(operation)["backupName"]
+    return name, context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
+
+
 def _row_of(backup: Manifest) -> Row:
     """Return the row of the engine's table for the Backup's phase; that of Completed for none and an unknown one."""
     return row_of(BACKUP, get_path(backup, "status", "phase") or "Completed", unknown="Completed")
@@ -285,8 +289,7 @@ def _under_way(operation: Operation, context: EngineContext) -> EngineRefusal | 
 
     Velero restores any Backup. What it lacks would fail in the middle, after the approval was used up.
     """
-    name = parameters_of(operation)["backupName"]
-    backup = context.objects.get(ObjectRef(VELERO_BACKUP, context.settings.velero_namespace, name))
+    name, backup = _backup_to_restore(operation, context)
     if backup is None or (row := _row_of(backup)).progress is not _RUNNING:
         return None
     message = f"the Backup {name} is not complete yet: its phase is {row.phase}"
@@ -360,8 +363,7 @@ def _backup_spec(given: Mapping[str, Any], target: ApplicationInstance) -> dict[
     if "retention" in given:
         # A metav1.Duration, which has no days: Velero could not decode `30d`, and would never see the Backup.
         spec["ttl"] = go_duration(seconds_with_days(given["retention"]))
-    taken = {"storageLocation": "storageLocation", "snapshotVolumes": "snapshotVolumes"}
-    spec |= {field: given[name] for name, field in taken.items() if name in given}
+    spec |= {name: given[name] for name in ("storageLocation", "snapshotVolumes") if name in given}
     if "includedResources" in given:
         spec["includedResources"] = list(given["includedResources"])
     return spec
@@ -410,7 +412,7 @@ def _message(row: Row, ref: ObjectRef, live: Manifest) -> str:
     Errors and warnings are only counted in it, since Velero keeps their texts in object storage.
     """
     status = live.get("status") or {}
-    texts = [str(status[name]) for name in ("failureReason",) if status.get(name)]
+    texts = [str(status["failureReason"])] if status.get("failureReason") else []
     texts += [str(problem) for problem in status.get("validationErrors") or ()]
     if row.phase == "PartiallyFailed":
         texts.insert(0, f"{status.get('errors', 0)} errors, {status.get('warnings', 0)} warnings")

@@ -61,6 +61,11 @@ def _sync(status: str, reason: str, result: str = "", logs: str = "", **more: An
     return {"status": {"conditions": [condition], **mover, **more}}
 
 
+def _while(status: str, shown: str, reason: str, meaning: str = "", result: str = "", **more: Any) -> Row:
+    """Return the row for the condition Synchronizing with `status` and the reason `shown`; the rest is its sample."""
+    return Row(f"Synchronizing={status} {shown}", _RUNNING, reason, meaning, _sync(status, shown, result, **more))
+
+
 _NO_SNAPSHOT, _NO_FILE = "No eligible snapshots found", "Directory is empty skipping backup"
 """The lines in which VolSync's mover reports that it moved nothing, after which it reports success (VolSync 0.14:
 mover-restic/entry.sh, do_restore and check_contents).
@@ -93,9 +98,7 @@ _MOVER_FAILED: Final = Row(
     "VolSync tries again until the deadline",
     _sync("True", "SyncInProgress", "Failed"),
 )
-_IN_PROGRESS: Final = Row(
-    "Synchronizing=True SyncInProgress", _RUNNING, "VolSyncSyncInProgress", "", _sync("True", "SyncInProgress")
-)
+_IN_PROGRESS: Final = _while("True", "SyncInProgress", "VolSyncSyncInProgress")
 _UNSEEN: Final = Row("", _RUNNING, "VolSyncPending", "not yet seen by VolSync")
 TABLE: Final = (
     _DONE,
@@ -103,28 +106,17 @@ TABLE: Final = (
     _NOTHING_BACKED_UP,
     _MOVER_FAILED,
     _IN_PROGRESS,
-    Row("Synchronizing=False CleaningUp", _RUNNING, "VolSyncCleaningUp", "", _sync("False", "CleaningUp")),
-    Row(
-        "Synchronizing=False Error",
-        _RUNNING,
-        "VolSyncError",
-        "VolSync tries again until the deadline",
-        _sync("False", "Error"),
-    ),
-    Row(
-        "Synchronizing=False WaitingForSchedule",
-        _RUNNING,
+    _while("False", "CleaningUp", "VolSyncCleaningUp"),
+    _while("False", "Error", "VolSyncError", "VolSync tries again until the deadline"),
+    _while(
+        "False",
+        "WaitingForSchedule",
         BETWEEN_SYNCS,
         "recurring: waits for its next sync",
-        _sync("False", "WaitingForSchedule", "Successful", lastSyncTime="2026-06-01T03:00:00Z"),
+        "Successful",
+        lastSyncTime="2026-06-01T03:00:00Z",
     ),
-    Row(
-        "Synchronizing=False WaitingForManual",
-        _RUNNING,
-        "VolSyncPending",
-        "not our trigger yet",
-        _sync("False", "WaitingForManual"),
-    ),
+    _while("False", "WaitingForManual", "VolSyncPending", "not our trigger yet"),
     _UNSEEN,
 )
 """The engine's table: what VolSync's status means for the run. The first row that matches counts."""
