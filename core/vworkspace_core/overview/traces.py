@@ -79,15 +79,19 @@ class Span:
     error: str = ""
 
 
-@attrs.frozen
+@attrs.define
 class _OpenSpan:
-    """A span of a trace that has begun and not ended."""
+    """A span of a trace that has begun and not ended.
+
+    `number` is that of the next child span, which distinguishes it from other child spans of the same name.
+    """
 
     context: TraceContext
     parent: str
     name: str
     began: datetime
     attributes: Mapping[str, Attribute] = MappingProxyType({})
+    number: int = 0
 
     def end(self, now: datetime, error: str = "", **more: Attribute) -> Iterable[Span]:
         """Yield the ended span. Nothing is yielded if the span's trace is not sampled."""
@@ -95,39 +99,30 @@ class _OpenSpan:
             known = {name: value for name, value in {**self.attributes, **more}.items() if value != ""}
             yield Span(self.context, self.parent, self.name, min(self.began, now), now, known, shown(error))
 
-    def below(self, name: str, began: datetime, number: int, **attributes: Attribute) -> "_OpenSpan":
-        """Return a child span. `number` distinguishes it from other child spans of the same name."""
-        return _OpenSpan(self.context.child(name, number), self.context.span, name, began, attributes)
+    def below(self, name: str, began: datetime, **attributes: Attribute) -> "_OpenSpan":
+        """Return the next child span."""
+        self.number += 1
+        return _OpenSpan(self.context.child(name, self.number - 1), self.context.span, name, began, attributes)
 
 
 @attrs.define
 class _OpenJob:
-    """A job that is not closed: the trace span of the whole job, and the span of its present stage.
-
-    `spans` counts all child spans.
-    """
+    """A job that is not closed: the trace span of the whole job, and the span of its present stage."""
 
     whole: _OpenSpan
     stage: _OpenSpan
-    spans: int = 0
 
 
 @attrs.define
 class _OpenRun:
     """An object that is not settled yet at `generation`, with its span.
 
-    `phases` has the span of the present phase of each child object; `spans` counts all child spans.
+    `phases` has the span of the present phase of each child object.
     """
 
     whole: _OpenSpan
     generation: int
     phases: dict[ObjectRef, _OpenSpan] = attrs.field(factory=dict)
-    spans: int = 0
-
-    def below(self, name: str, began: datetime, **attributes: Attribute) -> _OpenSpan:
-        """Return the next child span of the object's span."""
-        self.spans += 1
-        return self.whole.below(name, began, self.spans, **attributes)
 
 
 @attrs.define
@@ -170,14 +165,13 @@ class TraceRecorder:
             yield from opened.whole.end(now, error, **{"vworkspace.outcome": outcome})
         elif before is not None and before.stage is not after.stage:
             yield from opened.stage.end(now)
-            opened.spans += 1
-            opened.stage = opened.whole.below(_name_of(after), now, opened.spans)
+            opened.stage = opened.whole.below(_name_of(after), now)
 
     def _begun(self, job: JobState, now: datetime) -> _OpenJob:
         context, above = job_context(self.cluster, job.key or job.id, job.raw.get("traceparent"))
         about = {"vworkspace.job.id": job.id, "vworkspace.job.key": job.key, **_about(job.ref)}
         whole = _OpenSpan(context, above, "job", now, about)
-        return _OpenJob(whole, whole.below(_name_of(job), now, 0))
+        return _OpenJob(whole, whole.below(_name_of(job), now))
 
     def object_changed(self, ref: ObjectRef, manifest: Manifest | None, now: datetime) -> Iterable[Span]:
         """Record the state `manifest` of the object `ref`, and return the OpenTelemetry spans that ended with it.
@@ -214,7 +208,7 @@ class TraceRecorder:
     def _begin(self, ref: ObjectRef, uid: str, generation: int, manifest: Manifest, now: datetime) -> None:
         context, above = self._context(uid, generation, manifest)
         about = {**_about(ref), "k8s.object.generation": generation}
-        self._runs[uid] = _OpenRun(_OpenSpan(context, above, ref.kind.kind, now, about), generation)
+        self._runs[uid] = _OpenRun(_OpenSpan(context, above, ref.kind.kind, now, about, number=1), generation)
         self._traced[uid] = (generation, self._job_span(manifest))
 
     def _context(self, uid: str, generation: int, manifest: Manifest) -> tuple[TraceContext, str]:
@@ -262,7 +256,7 @@ class TraceRecorder:
             del run.phases[ref]
             yield from phase.end(now, summary.message if summary.state in _FAILED else "")
         if summary.state not in _SETTLED:
-            run.phases[ref] = run.below(name, now, **_about(ref))
+            run.phases[ref] = run.whole.below(name, now, **_about(ref))
 
     def reconciled(
         self, ref: ObjectRef, seconds: float, result: str, writes: Iterable[str], error: str, now: datetime
@@ -274,7 +268,7 @@ class TraceRecorder:
         """
         run = self._runs.get(self._uids.get(ref, ""))
         if run is not None:
-            span = run.below("reconcile", now - timedelta(seconds=seconds))
+            span = run.whole.below("reconcile", now - timedelta(seconds=seconds))
             yield from span.end(now, error, **{"vworkspace.result": result, "vworkspace.writes": ", ".join(writes)})
 
 
