@@ -7,14 +7,14 @@ import codecs
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Final
 
-from vworkspace_app.missing_packages import answered, install_hint
+from vworkspace_app.missing_packages import answered, failure_status, install_hint
 
 _ESCAPED: Final = "vworkspace.escaped"
-_FAILURE: Final = 1
 
 
 def main() -> None:
@@ -47,19 +47,26 @@ def run_command(arguments: Sequence[str], *, guarded: bool = False) -> int:
     """Run one command and return its exit status. An error is printed as one line on standard error.
 
     If `guarded` is True, control sequences in the output of this process are printed as visible text, so that a
-    terminal does not obey them.
+    terminal does not obey them, and an unexpected error is printed with its traceback. Otherwise it is raised.
     """
     missing = _missing_package()
     if (answer := answered(arguments, complete=missing is None)) is not None:
         return _print_answer(answer)
+    failure = failure_status(arguments)
     if missing is not None:
         print(f"error: {install_hint(missing)}", file=sys.stderr)
-        return _FAILURE
+        return failure
     from vworkspace_app.commands.execution import execute, guard_streams  # slow to import
 
-    if guarded:
-        guard_streams()
-    return execute(arguments)
+    if not guarded:
+        return execute(arguments, failure)
+    guard_streams()
+    try:
+        return execute(arguments, failure)
+    except Exception:
+        # Python itself would exit with 1, which is a verdict of some commands.
+        traceback.print_exc()
+        return failure
 
 
 def _print_answer(answer: str) -> int:
@@ -70,7 +77,7 @@ def _print_answer(answer: str) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(error, BrokenPipeError):
             print(f"error: cannot write: {error.strerror}", file=sys.stderr)
-        return _FAILURE
+        return 1
     return 0
 
 

@@ -63,6 +63,15 @@ GROUPS: Final = {
 COMMANDS: Final = {name: about for group in GROUPS.values() for name, about in group.items()}
 
 
+def failure_status(arguments: Sequence[str]) -> int:
+    """Return the exit status with which a command fails.
+
+    It is 1, but 2 where 1 is a verdict: with `diff` and `--exit-code`, as with `kubectl diff`, 1 says that something
+    would change (SEE-2).
+    """
+    return 2 if "diff" in arguments[:1] or "--exit-code" in arguments else 1
+
+
 def install_hint(error: BaseException | None) -> str | None:
     """Return a message on the package to install if `error` is about a missing package, or None for any other error.
 

@@ -1,6 +1,6 @@
 """The execution of a command line: it runs the command, prints an error as one line, and returns the exit status.
 
-The exit status is 2 for wrong usage and 1 for a failure. This module imports no packages except those of the core, so
+The exit status is 2 for wrong usage and 1 for a failure, or 2 for both where 1 is a verdict. This module imports no packages except those of the core, so
 that it can report that other packages are not installed.
 """
 
@@ -24,11 +24,11 @@ def guard_streams() -> None:
     sys.stdout, sys.stderr = VisibleStream(sys.stdout), VisibleStream(sys.stderr)
 
 
-def execute(arguments: Sequence[str]) -> int:
+def execute(arguments: Sequence[str], failure: int = FAILURE) -> int:
     """Run one command and return its exit status. An expected error is printed as one line on standard error.
 
     Expected are, for example, a CommandError, a missing package, and an interruption by the user. An unexpected error
-    is raised unchanged.
+    is raised unchanged. `failure` is the exit status of an error that has none of its own.
     """
     # The parser reads a lone `-` as an option; the readers know standard input by this name too.
     words = ["/dev/stdin" if word == "-" else word for word in arguments]
@@ -36,7 +36,7 @@ def execute(arguments: Sequence[str]) -> int:
         status = _parser()(words)
         sys.stdout.flush()
     except BaseException as error:
-        known = _ended_by(unwrap_group(error))
+        known = _ended_by(unwrap_group(error), failure)
         if known is None:
             raise
         return known
@@ -50,7 +50,7 @@ def _parser() -> Callable[..., Any]:
     return parse
 
 
-def _ended_by(error: BaseException) -> int | None:
+def _ended_by(error: BaseException, failure: int) -> int | None:
     """Print an expected error and return the exit status.
 
     Return None for an unexpected error, whose traceback is needed.
@@ -60,16 +60,16 @@ def _ended_by(error: BaseException) -> int | None:
             return _print_error(error.message, error.status)
         case ImportError():
             problem = install_hint(error)
-            return None if problem is None else _print_error(problem, FAILURE)
+            return None if problem is None else _print_error(problem, failure)
         case KeyboardInterrupt():
             return _print_error("interrupted", INTERRUPTED)
         case BrokenPipeError():
             # The reader has gone (`… | head`): print nothing more, not even at interpreter exit.
             _discard_output()
-            return FAILURE
+            return failure
         case OSError() if error.errno in _FULL:
             _discard_output()
-            return _print_error(f"cannot write: {error.strerror}", FAILURE)
+            return _print_error(f"cannot write: {error.strerror}", failure)
         case _:
             return None
 
