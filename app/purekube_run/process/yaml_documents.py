@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -54,16 +55,40 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            return super().construct_mapping(node, deep)
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.value in seen and key.value != "<<":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is there twice", key.start_mark
-                )
+                raise _unfit(key, f"the key {key.value!r} is there twice")
             seen.add(key.value if isinstance(key, yaml.ScalarNode) else "")
-        return super().construct_mapping(node, deep)
+        self.flatten_mapping(node)
+        # Not by PyYAML, for which the keys 1 and true are the same.
+        return {self._key(key): self.construct_object(value, deep=deep) for key, value in node.value}
+
+    def _key(self, node: yaml.Node) -> str:
+        """Return a key as it is in JSON. Raises ConstructorError for a key that kubectl refuses."""
+        # sigs.k8s.io/yaml, convertToJSONableObject: numbers and booleans become texts, and null is refused.
+        match self.construct_object(node, deep=True):
+            case str() as key:
+                return key
+            case bool() as key:
+                return str(key).lower()
+            case int() | float() as key:
+                return str(key)
+        raise _unfit(node, "a key is not a text: put it in quotes")
+
+    def refuse_tag(self, node: yaml.Node) -> Any:
+        """Raise ConstructorError: the tag of the node is of a type that JSON, and so Kubernetes, does not have."""
+        raise _unfit(node, f"the tag !!{node.tag.rpartition(':')[2]} is of a type that Kubernetes does not have")
 
 
+def _unfit(node: Any, problem: str) -> yaml.constructor.ConstructorError:
+    return yaml.constructor.ConstructorError(None, None, problem, node.start_mark)
+
+
+for _tag in ("binary", "timestamp", "set", "omap", "pairs"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_tag}", _Loader.refuse_tag)
 _Loader.add_implicit_resolver(_INT, _INT_PATTERN, list("-+0123456789"))
 _Loader.add_implicit_resolver(_FLOAT, _FLOAT_PATTERN, list("-+0123456789."))
 
@@ -180,7 +205,7 @@ def composed(text: str, most: int | None = None) -> Iterator[tuple[yaml.Node, Ca
     loader = _Loader(text)
     try:
         while loader.check_node():
-            yield loader.get_node(), loader.construct_object
+            yield loader.get_node(), partial(_built, loader.construct_object)
     finally:
         loader.dispose()
 
@@ -194,9 +219,17 @@ def _parse(
     try:
         while loader.check_node():
             node = loader.get_node()
-            yield node, loader.construct_document(node)
+            yield node, _built(loader.construct_document, node)
     finally:
         loader.dispose()
+
+
+def _built(build: Callable[[Any], Any], node: Any) -> Any:
+    """Return the value of a node. Raises ConstructorError, also where a tag does not fit its text, as in `!!int x`."""
+    try:
+        return build(node)
+    except (ValueError, LookupError, AttributeError):  # from PyYAML's constructors of these tags
+        raise _unfit(node, "a value does not fit its tag") from None
 
 
 def read_text(path: str) -> str:

@@ -39,7 +39,7 @@ _SUFFIXES: Final = (".yaml", ".yml", ".json")
 async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, api: KubeApiClient) -> int:
     statuses = [SAME]
     boxes = {box.kind: box for box in await boxes_of(api, box_files)}
-    for kind, manifest, writer in applied(read_documents(files), tuple(boxes)):
+    for kind, manifest, writer in applied(_documents(files), tuple(boxes)):
         try:
             found = await difference(api, kind, manifest, now(), boxes.get(kind), manager or writer)
         except ValidationProblems as error:
@@ -51,6 +51,16 @@ async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, 
         print(f"diff: {ref_of(manifest, kind)}: {diff_line(found)}", file=sys.stderr)
         statuses.append(status_of(found))
     return max(statuses)
+
+
+def _documents(files: Sequence[str]) -> list[Manifest]:
+    """Return every object in the files. Raises CommandError if there is none.
+
+    A command in front of a pipe that failed prints none, and this is not a file that would change nothing.
+    """
+    if documents := read_documents(files):
+        return documents
+    raise CommandError("there is nothing to compare: the files hold no object")
 
 
 def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterator[tuple[Kind, Manifest, str]]:
@@ -73,7 +83,17 @@ def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterat
             raise CommandError(
                 f"{named} is neither an ApplicationInstance nor an Operation, nor of a kind of --box: try kubectl diff"
             )
+        _check_name(kind, manifest)
         yield kind, manifest, writer
+
+
+def _check_name(kind: Kind, manifest: Manifest) -> None:
+    """Raise CommandError unless the object has a name, and its namespace, if it has one, is a text."""
+    for field, missing in (("name", None), ("namespace", "")):
+        value = get_path(manifest, "metadata", field)
+        if not isinstance(missing if value is None else value, str):
+            told = "is required" if value is None else f"{value} must be a string: put it in quotes"
+            raise CommandError(f"{kind.kind}: metadata.{field}: {told}")
 
 
 def text(found: Difference, *, colour: bool) -> str:
@@ -129,7 +149,7 @@ def _is_spec_refused(found: Difference) -> bool:
 def _offline(files: Sequence[str], folder: Path, manager: str) -> int:
     observed, colour = _observed(folder), shows_colours(sys.stdout, os.environ)
     statuses = [SAME]
-    for kind, manifest, writer in applied(read_documents(files)):
+    for kind, manifest, writer in applied(_documents(files)):
         ref = ref_of(manifest, kind)
         applier, note = applier_and_note(ref, observed.get(ref), manager or writer)
         if note:

@@ -1,7 +1,7 @@
 """The execution of a command line: it runs the command, prints an error as one line, and returns the exit status.
 
-The exit status is 2 for wrong usage and 1 for a failure, or 2 for both where 1 is a verdict. This module imports no packages except those of the core, so
-that it can report that other packages are not installed.
+The exit status is 2 for wrong usage and 1 for a failure, or 2 for both where 1 is a verdict. This module imports no
+packages except those of the core, so that it can report that other packages are not installed.
 """
 
 import errno
