@@ -19,7 +19,6 @@ from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared import session
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import form_of
-from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.fleet_watch import FollowedObjects
 from vworkspace_app.overview.reading import (
     ObjectContext,
@@ -137,7 +136,7 @@ def list_text(own_objects: OwnObjects, form: Format | None, now: datetime, scree
     """
     summaries = [redacted_summary(summary_of(kind, manifest)) for kind, manifest in own_objects.objects]
     beat = heartbeat_of(manifest for kind, manifest in own_objects.objects if kind == CLUSTER)
-    workers = Workers(at_work(own_objects.leases, NAME, now), beat)
+    workers = Workers(at_work(own_objects.leases, own_objects.lease_name, now), beat)
     if form is not None:
         told = {"objects": [summary_data(each) for each in summaries], "counts": state_counts(summaries)}
         heartbeat = {} if beat is None else {"heartbeat": format_time(beat)}

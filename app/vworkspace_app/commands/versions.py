@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 import anyio
 
+from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, DEPLOYMENT
+from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.versions import VersionsInUse
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import find
@@ -21,8 +22,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, form_of
-from vworkspace_app.install.names import DEPLOYMENTS
-from vworkspace_app.overview.reading import PermittedReader
+from vworkspace_app.install.deployed import deployment_of
 from vworkspace_core.api.kinds import OWN_KINDS
 
 
@@ -31,10 +31,11 @@ async def versions_in_cluster(system_namespace: str, api: KubeApiClient) -> dict
     server = await api.server_version()
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
     definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-    reader = PermittedReader(api)
-    found = [await reader.one(ObjectRef(DEPLOYMENT, system_namespace, name)) for name in DEPLOYMENTS]
-    operator = operator_in(next((each for each in found if each is not None), None))
-    return {"server": {"version": server}, "definitions": definitions, "operator": operator}
+    try:
+        deployment = await deployment_of(api, system_namespace)
+    except Forbidden:
+        deployment = None
+    return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
 
 
 def served(definition: Manifest | None) -> list[str]:

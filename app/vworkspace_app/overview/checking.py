@@ -11,7 +11,6 @@ from purekube.apimachinery.errors import Forbidden, Right
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.resources import (
     CUSTOM_RESOURCE_DEFINITION,
-    DEPLOYMENT,
     NAMESPACE,
     RBAC_GROUP,
     SECRET,
@@ -22,7 +21,8 @@ from purekube.apimachinery.resources import (
 from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find, lacking, leases_of
-from vworkspace_app.install.names import DEPLOYMENTS, NAME
+from vworkspace_app.install.deployed import deployment_of, lease_place
+from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_core.api.installation import Installation
@@ -82,19 +82,11 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
 
 async def _runs_an_agent(api: KubeApiClient, options: InstallOptions, cluster: Manifest | None, now: datetime) -> bool:
     try:
-        deployment = await _deployment(api, options.namespace)
+        deployment = await deployment_of(api, options.namespace)
     except Forbidden:
         deployment = None
     alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
     return checkup.runs_an_agent(deployment, cluster, is_alive=alive)
-
-
-async def _deployment(api: KubeApiClient, namespace: str) -> Manifest | None:
-    """Return the operator's Deployment, or that of its first shard, or None if there is neither."""
-    for name in DEPLOYMENTS:
-        if (found := await find(api, ObjectRef(DEPLOYMENT, namespace, name))) is not None:
-            return found
-    return None
 
 
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFinding]]) -> CheckFinding:
@@ -106,11 +98,18 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFindin
 
 
 async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> CheckFinding:
-    shards = at_work(await leases_of(api, options.namespace, NAME), NAME, now)
+    deployment, forbidden = None, None
+    try:
+        deployment = await deployment_of(api, options.namespace)
+    except Forbidden as error:
+        forbidden = error
+    place = lease_place(deployment, options.namespace)
+    shards = at_work(await leases_of(api, place.namespace, place.name), place.name, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
     has_heartbeat = not shards and is_alive(heartbeat_of(await all_of(api, CLUSTER)), now)
-    deployment = await _deployment(api, options.namespace)
+    if forbidden is not None:
+        raise forbidden
     return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
 
 

@@ -9,6 +9,7 @@ from purekube.apimachinery.errors import Expired, OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, ref_of
 from purekube.apimachinery.resources import LEASE
 from purekube.ports import KubeApi, WatchEventType
+from vworkspace_app.install.names import NAME
 from vworkspace_app.overview.reading import FLEET, OwnObjects, PermittedReader
 
 _GATHER: Final = 0.2
@@ -44,16 +45,16 @@ class FollowedObjects:
                 show(await self._fleet())
 
     async def _fleet(self) -> OwnObjects:
-        reader, leases = PermittedReader(self._api), tuple[Manifest, ...]()
+        reader, name, leases = PermittedReader(self._api), NAME, tuple[Manifest, ...]()
         troubles = list(self._troubles.values())
         try:
-            leases = await reader.leases(self._system_namespace)
+            name, leases = await reader.leases(self._system_namespace)
         except OperatorError as error:  # the API server is away: the watches go on, and so does this
             troubles.append(f"{LEASE.plural}: {error.message}")
         objects = [
             (ref.kind, self._objects[ref]) for kind in self._kinds for ref in sorted(self._objects) if ref.kind == kind
         ]
-        return OwnObjects(tuple(objects), leases, (*troubles, *reader.unreadable))
+        return OwnObjects(tuple(objects), leases, name, (*troubles, *reader.unreadable))
 
     async def _forever(self, kind: Kind) -> None:
         while True:

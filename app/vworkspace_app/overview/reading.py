@@ -34,6 +34,7 @@ from purekube.controller.decision import Snapshot
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.deployed import LeasePlace, deployment_of, lease_place
 from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
@@ -72,6 +73,8 @@ class OwnObjects:
     objects: tuple[tuple[Kind, Manifest], ...]
     leases: tuple[Manifest, ...] = ()
     """The Leases of the operator's replicas: one, or one for each shard."""
+    lease_name: str = NAME
+    """The name of the first of these Leases."""
     unreadable: tuple[str, ...] = ()
 
 
@@ -195,13 +198,20 @@ class PermittedReader:
             self._unreadable[name] = f"the nodes of box {name}: {error.message}"
             return None
 
-    async def leases(self, namespace: str) -> tuple[Manifest, ...]:
-        """Return the Leases of the operator's replicas; empty if the user may not list them."""
+    async def leases(self, namespace: str) -> tuple[str, tuple[Manifest, ...]]:
+        """Return the name of the Lease of the operator in `namespace`, and the Leases of its replicas.
+
+        There are none if the user may not list them.
+        """
         try:
-            return await leases_of(self._api, namespace, NAME)
+            place = lease_place(await deployment_of(self._api, namespace), namespace)
+        except Forbidden:  # the Leases say the same, unless they have another name
+            place = LeasePlace(namespace)
+        try:
+            return place.name, await leases_of(self._api, place.namespace, place.name)
         except Forbidden as error:
             self._unreadable[LEASE.plural] = f"{LEASE.plural}: {error.message}"
-            return ()
+            return place.name, ()
 
 
 async def read_own_objects(
@@ -210,13 +220,15 @@ async def read_own_objects(
     """Return all objects of the operator's own kinds and of `boxes`, which are kinds that boxes define.
 
     Only objects in `namespace` are returned, or objects in all namespaces if it is None. The Leases of the operator's
-    replicas are read in `system_namespace`. Raises the errors of `KubeApi.list` except Forbidden.
+    replicas are read where its Deployment in `system_namespace` has them. Raises the errors of `KubeApi.list` except
+    Forbidden.
     """
     reader = PermittedReader(api)
     objects = [
         (kind, manifest) for kind in (*FLEET, *boxes) for manifest in await reader.all(kind, namespace=namespace)
     ]
-    return OwnObjects(tuple(objects), await reader.leases(system_namespace), reader.unreadable)
+    name, leases = await reader.leases(system_namespace)
+    return OwnObjects(tuple(objects), leases, name, reader.unreadable)
 
 
 async def read_object_context(

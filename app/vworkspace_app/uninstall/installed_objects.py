@@ -1,7 +1,6 @@
 """The inventory of what is to be uninstalled, read from the cluster before anything is changed."""
 
-import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Final
 
 import attrs
@@ -25,9 +24,9 @@ from purekube.apimachinery.structuring import read_meta
 from purekube.controller.ownership import is_controlled_by
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
+from vworkspace_app.install.deployed import is_operator, settings_shown
 from vworkspace_app.install.names import INSTANCE_LABELS, NAME
 from vworkspace_app.settings.loading import find_installation
-from vworkspace_app.settings.table import SETTINGS
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import FINALIZER, NAMESPACE_GATE, NAMESPACE_GATE_VALUE, is_managed
@@ -62,9 +61,6 @@ _OF_OTHERS: Final = (
     PERSISTENT_VOLUME_CLAIM,
 )
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
-_SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
-"""The pattern of the names of the operator's Deployments."""
-_LEASE_NAME: Final = next(setting for setting in SETTINGS if setting.name == "leader_elect_resource_name")
 
 
 @attrs.frozen
@@ -183,15 +179,16 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
         if await find(api, ref := ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name)) is not None
     ]
     deployments = [
-        manifest for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace) if _is_operator(manifest)
+        manifest for manifest in await all_of(api, DEPLOYMENT, namespace=system_namespace) if is_operator(manifest)
     ]
     everywhere = [
         ref_of(manifest, DEPLOYMENT)
         for manifest in await all_of(api, DEPLOYMENT, selector=_SELECTOR)
-        if _is_operator(manifest)
+        if is_operator(manifest)
     ]
     namespace = await find(api, ObjectRef(NAMESPACE, None, system_namespace))
-    lease_names = tuple(dict.fromkeys((NAME, *_lease_names(deployments))))
+    named = [name for each in deployments for name in settings_shown(each, "leader_elect_resource_name")]
+    lease_names = tuple(dict.fromkeys((NAME, *named)))
     labelled = {kind: await all_of(api, kind, selector=_SELECTOR) for kind in (*_WEBHOOKS, *_RIGHTS)}
     return Inventory(
         system_namespace,
@@ -225,20 +222,6 @@ async def leases_by(api: KubeApi, names: Iterable[str]) -> tuple[Manifest, ...]:
     return tuple([lease for name in names for lease in await leases_of(api, None, name)])
 
 
-def _lease_names(deployments: Iterable[Manifest]) -> Iterator[str]:
-    """Yield the names of Leases that the operator's Deployments set, by argument or by environment variable."""
-    for deployment in deployments:
-        for container in get_path(deployment, "spec", "template", "spec", "containers") or ():
-            words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-            for word, following in zip(words, [*words[1:], ""], strict=True):
-                flag, equals, value = word.partition("=")
-                if flag == _LEASE_NAME.flag and (value or (not equals and following)):
-                    yield value or following
-            for variable in container.get("env") or ():
-                if variable.get("name") in _LEASE_NAME.variables and variable.get("value"):
-                    yield str(variable["value"])
-
-
 async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     for kind in _BESIDE:
         for manifest in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
@@ -252,13 +235,9 @@ async def _neighbours(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     for kind in _OF_OTHERS:
         for manifest in await all_of(api, kind, namespace=namespace):
             labels = metadata(manifest).get("labels") or {}
-            is_own = INSTANCE_LABELS.items() <= labels.items() or _is_operator(manifest)
+            is_own = INSTANCE_LABELS.items() <= labels.items() or is_operator(manifest)
             if not is_own and labels.get(RELEASE_NAMESPACE) != namespace:
                 yield ref_of(manifest, kind)
-
-
-def _is_operator(deployment: Manifest) -> bool:
-    return _SHARD_OR_WHOLE.fullmatch(str(metadata(deployment)["name"])) is not None
 
 
 def _own_namespace(namespace: Manifest | None) -> ObjectRef | None:

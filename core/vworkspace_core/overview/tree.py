@@ -16,7 +16,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, 
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, POD
 from purekube.apimachinery.timestamps import format_time, time_at, time_or_none
-from purekube.controller.lease.record import holder_of, lease_name, shard_count_of
+from purekube.controller.lease.record import holder_of, lease_duration, lease_name, shard_count_of
 from purekube.controller.shard import Shard
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
@@ -25,7 +25,9 @@ from vworkspace_core.overview.pods import selection_of, summary_of_pod, workload
 from vworkspace_core.overview.summary import OverviewState, Summary, summary_of, summary_of_child
 
 _HELD: Final = timedelta(seconds=60)
-"""The time after its last renewal for which a Lease counts as held, with a margin for clock skew between machines."""
+"""The time after its last renewal for which a Lease counts as held, unless its own duration is longer; it has a margin
+for clock skew between machines.
+"""
 _BEATING: Final = timedelta(seconds=150)
 """The time for which an operator counts as alive after a heartbeat: two heartbeats, and a margin for clock skew."""
 RELEASE_NAME: Final = "helm.toolkit.fluxcd.io/name"
@@ -60,12 +62,13 @@ class Workers:
 
 
 def is_held(lease: Manifest | None, now: datetime) -> bool:
-    """Report whether the Lease shows that a replica is leader at the time `now`: it was renewed in the minute before.
+    """Report whether the Lease shows that a replica is leader at the time `now`.
 
-    The result is False if `lease` is None.
+    It was renewed in the minute before, or in the Lease's own duration, if that is longer. The result is False if
+    `lease` is None.
     """
-    renewed = _renewed(lease)
-    return bool(holder_of(lease)) and renewed is not None and renewed > now - _HELD
+    renewed, lasts = _renewed(lease), max(_HELD, timedelta(seconds=lease_duration(lease)))
+    return bool(holder_of(lease)) and renewed is not None and renewed > now - lasts
 
 
 def at_work(leases: Iterable[Manifest], base: str, now: datetime) -> tuple[AtWork, ...]:
