@@ -13,6 +13,7 @@ from typing import Annotated, assert_never
 import anyio
 import attrs
 
+from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE
@@ -111,8 +112,10 @@ async def _run(options: UninstallOptions, api: KubeApiClient) -> None:
     if inventory.is_empty:
         print("nothing of the operator is installed here")
         _print_remaining_releases(options, inventory)
+        print_boxes(inventory, "stays")
         return
     _print_tool(inventory.installation)
+    _print_extensions(inventory)
     _refuse_without_operator(options, inventory)
     if not options.dry_run:
         _confirm(options, inventory, api.server)
@@ -149,6 +152,36 @@ def _print_tool(installation: Installation) -> None:
             pass
         case _:
             assert_never(installation.keeper)
+
+
+def _print_extensions(inventory: Inventory) -> None:
+    """Print which objects of boxes and controllers have to be deleted first: only the operator takes finalizers off."""
+    held = ", whose finalizers only a running operator takes off"
+    if inventory.boxes:
+        print(f"first: delete the OperatorBoxes that are to go, with the objects of their kinds{held}")
+    if inventory.extensions:
+        print(f"first: delete the objects that are to go of {', '.join(inventory.extensions)}{held}")
+
+
+def print_boxes(inventory: Inventory, stays: str) -> None:
+    """Print which OperatorBoxes stay without anything that runs them, and how to run or to free them.
+
+    Also print the boxes and controllers that only the operator ran. `stays` begins each line.
+    """
+    if inventory.boxes:
+        one = inventory.boxes[0]
+        print(
+            f"{stays}: {count_and_first(OPERATOR_BOX, list(inventory.boxes))}, with the objects of their kinds and what"
+            " these made; nothing runs them, and finalizers keep them from being deleted. To run them: "
+            f"vworkspace-operator box manifests --applied. To free them: kubectl get operatorbox {one} -o yaml | "
+            f"vworkspace-operator box forget -, then kubectl patch operatorbox {one} --type merge -p "
+            """'{"metadata":{"finalizers":null}}'"""
+        )
+    if inventory.extensions:
+        print(
+            f"{stays}: the objects of {', '.join(inventory.extensions)}, which nothing runs. To free them: "
+            "vworkspace-operator box forget, or controllers forget"
+        )
 
 
 def elsewhere(inventory: Inventory) -> str:
@@ -215,6 +248,10 @@ def question(inventory: Inventory, server: str, *, keep_applications: bool) -> s
     alone; otherwise they are uninstalled.
     """
     going, marked, where = inventory.applications, inventory.abandoned, f" The API server is {server}."
+    if inventory.boxes:
+        where = (
+            f" {count_and_first(OPERATOR_BOX, list(inventory.boxes))} would stay, and nothing would run them.{where}"
+        )
     if keep_applications:
         staying = (*going, *marked)
         kept = f" {_amount(staying)} would stay with Flux alone." if staying else ""
@@ -250,8 +287,9 @@ def _print_remaining_releases(options: UninstallOptions, inventory: Inventory) -
 
 
 def print_other_objects(inventory: Inventory, *, dry_run: bool, keep_applications: bool) -> None:
-    """Print what stays other than HelmReleases: the label of managed namespaces, and the operator's namespace."""
+    """Print what stays other than HelmReleases: boxes, the label of managed namespaces, the operator's namespace."""
     stays, own = "would stay" if dry_run else "stays", f"namespace {inventory.system_namespace} with its Secrets"
+    print_boxes(inventory, stays)
     if inventory.managed_namespaces:
         print(f"{stays}: the label managed-by=vworkspace on {', '.join(inventory.managed_namespaces)}")
     if not inventory.has_namespace:

@@ -33,6 +33,7 @@ from vworkspace_app.install.box_webhooks import (
     webhook_parts,
 )
 from vworkspace_app.install.deployment import container, pod
+from vworkspace_app.install.names import APPLIED_BOXES
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT, InstallOptions
 from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
@@ -81,9 +82,6 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
 
 # --- boxes as objects -------------------------------------------------------------------------------------------------
 
-APPLIED: Final = "vworkspace-boxes"
-"""The name of all objects of the installation that runs applied boxes (OperatorBoxes), including its ServiceAccount."""
-
 
 def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) -> Iterator[dict[str, Any]]:
     """Return the manifests of a process that runs applied boxes: those in the cluster as OperatorBox objects.
@@ -92,9 +90,11 @@ def applied_installation(image: str, options: RoleOptions, trust: WebhookTrust) 
     cert-manager, the process also serves the webhook that validates boxes.
     """
     access = CompositeAccess(APPLIED_EVERYWHERE, (), (*LEASE, APPLIED_OWN))
-    roles = roles_of(APPLIED, access, (), attrs.evolve(options, tenants=()))
-    hooks = applied_webhook_parts(APPLIED, meta_of(APPLIED, options.namespace), trust) if trust.is_given else ()
-    return _process(APPLIED, ("box", "run", "--applied"), roles, image, options, hooks)
+    roles = roles_of(APPLIED_BOXES, access, (), attrs.evolve(options, tenants=()))
+    hooks = (
+        applied_webhook_parts(APPLIED_BOXES, meta_of(APPLIED_BOXES, options.namespace), trust) if trust.is_given else ()
+    )
+    return _process(APPLIED_BOXES, ("box", "run", "--applied"), roles, image, options, hooks)
 
 
 # --- the whole -------------------------------------------------------------------------------------------------------

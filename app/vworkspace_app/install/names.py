@@ -12,3 +12,5 @@ INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}
 
 They contain no version, since selectors are immutable.
 """
+APPLIED_BOXES: Final = "vworkspace-boxes"
+"""The name of all objects of the installation that runs applied boxes (OperatorBoxes), including its ServiceAccount."""

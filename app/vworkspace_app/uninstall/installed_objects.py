@@ -5,6 +5,7 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.meta import is_abandoned
 from purekube.apimachinery.resources import (
@@ -25,7 +26,7 @@ from purekube.controller.ownership import is_controlled_by
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
 from vworkspace_app.install.deployed import is_operator, settings_shown
-from vworkspace_app.install.names import INSTANCE_LABELS, NAME
+from vworkspace_app.install.names import APPLIED_BOXES, INSTANCE_LABELS, NAME
 from vworkspace_app.settings.loading import find_installation
 from vworkspace_core.api.installation import PRINTED, Installation
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
@@ -60,6 +61,7 @@ _OF_OTHERS: Final = (
     # The operator makes none there, and the volume would be lost with its claim.
     PERSISTENT_VOLUME_CLAIM,
 )
+_REVISION: Final = Kind("apps", "v1", "ControllerRevision", "controllerrevisions")
 _SELECTOR: Final = ",".join(f"{key}={value}" for key, value in INSTANCE_LABELS.items())
 
 
@@ -92,6 +94,10 @@ class Inventory:
     namespace it is.
     """
     managed_namespaces: tuple[str, ...] = ()
+    boxes: tuple[str, ...] = ()
+    """The names of OperatorBoxes that no Deployment runs except the operator's."""
+    extensions: tuple[str, ...] = ()
+    """The boxes and controllers that the operator's Deployments run too, as the arguments that name them."""
     leases: tuple[Manifest, ...] = ()
     lease_names: tuple[str, ...] = (NAME,)
     """The names of the Leases of first shards: the default, and those that the Deployments set."""
@@ -207,6 +213,15 @@ async def take_inventory(api: KubeApi, system_namespace: str) -> Inventory:
             str(metadata(manifest)["name"])
             for manifest in await all_of(api, NAMESPACE, selector=f"{NAMESPACE_GATE}={NAMESPACE_GATE_VALUE}")
         ),
+        boxes=await _boxes(api),
+        extensions=tuple(
+            dict.fromkeys(
+                f"--{name} {value}"
+                for each in deployments
+                for name in ("box", "controllers")
+                for value in settings_shown(each, name)
+            )
+        ),
         leases=await leases_by(api, lease_names),
         lease_names=lease_names,
         releases=await all_of(api, HELM_RELEASE),
@@ -222,6 +237,13 @@ async def leases_by(api: KubeApi, names: Iterable[str]) -> tuple[Manifest, ...]:
     return tuple([lease for name in names for lease in await leases_of(api, None, name)])
 
 
+async def _boxes(api: KubeApi) -> tuple[str, ...]:
+    """Return the names of all OperatorBoxes, but none if a Deployment of their own runs them."""
+    if await all_of(api, DEPLOYMENT, selector=f"app.kubernetes.io/name={APPLIED_BOXES}"):
+        return ()
+    return tuple(str(metadata(box)["name"]) for box in await all_of(api, OPERATOR_BOX))
+
+
 async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     for kind in _BESIDE:
         for manifest in await all_of(api, kind, selector=_SELECTOR, namespace=namespace):
@@ -230,8 +252,11 @@ async def _other_objects(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRe
 
 async def _neighbours(api: KubeApi, namespace: str) -> AsyncIterator[ObjectRef]:
     """Yield the workloads and volume claims in the operator's namespace that are neither its own nor of a HelmRelease
-    there.
+    there, and the revisions of boxes.
     """
+    # Without its revision, an object of an applied box is left alone by every later operator.
+    for manifest in await all_of(api, _REVISION, selector=BOX_NAME, namespace=namespace):
+        yield ref_of(manifest, _REVISION)
     for kind in _OF_OTHERS:
         for manifest in await all_of(api, kind, namespace=namespace):
             labels = metadata(manifest).get("labels") or {}

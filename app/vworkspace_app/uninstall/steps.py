@@ -260,7 +260,7 @@ def _count_and_names(kind: Kind, manifests: Iterable[Manifest]) -> str:
 def count_and_first(kind: Kind, names: list[str]) -> str:
     """Return a string with the number of objects of a kind and the first ten of their `names`."""
     more = f" and {len(names) - 10} more" if len(names) > 10 else ""
-    plural = kind.kind if len(names) == 1 else f"{kind.kind}s"
+    plural = kind.kind if len(names) == 1 else f"{kind.kind}{'es' if kind.kind.endswith('x') else 's'}"
     return f"{len(names)} {plural} ({', '.join(names[:10])}{more})"
 
 

@@ -106,14 +106,36 @@ def no_such(name: str, names: Iterable[str]) -> str:
 
 _TYPE: Final = (("apiVersion", API_VERSION), ("kind", KIND))
 _UNKNOWN: Final = "unknown field"
+_SERVED: Final = frozenset(
+    (
+        "creationTimestamp",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "resourceVersion",
+        "selfLink",
+        "uid",
+    )
+)
+"""The metadata that only an OperatorBox in a cluster has: `kubectl get -o yaml` prints a box with it."""
 
 
 def read_box(raw: Any) -> OperatorBox:
-    """Return the box in the document `raw`. Raises ValidationProblems with every problem of structure and types."""
+    """Return the box in the document `raw`, which is a file's or an object in a cluster.
+
+    Raises ValidationProblems with every problem of structure and types.
+    """
     if not isinstance(raw, Mapping):
         raise ValidationProblems([Problem("", f"must be an object of kind {KIND}, not {type_name(raw)}")])
     problems = list(_type_problems(raw))
     body = {name: value for name, value in raw.items() if name not in ("apiVersion", "kind")}
+    meta = body.get("metadata")
+    if isinstance(meta, Mapping) and "uid" in meta:  # in a file, a status is a field in the wrong place
+        body = {**body, "metadata": {name: value for name, value in meta.items() if name not in _SERVED}}
+        body.pop("status", None)
     try:
         box = structure_patiently(_converter(), OperatorBox, body)
     except ValidationProblems as error:

@@ -44,3 +44,17 @@ def test_crds_in_a_list_as_kubectl_prints_it_are_read(tmp_path: Path) -> None:
     file.write_text(dump([{**listed, "items": [crd(), broken]}], Format.YAML), encoding="utf-8")
     with pytest.raises(CommandError, match=r"crds\.yaml:\d{2,}:\d+: items\[1\]: spec\.versions must be a list"):
         list(further_crds([file]))
+
+
+def test_a_box_as_kubectl_prints_it_is_read(tmp_path: Path) -> None:
+    """Of a box whose file was lost nothing could be shown, tried or forgotten: its metadata had unknown fields."""
+    file = tmp_path / "cache.yaml"
+    status = "status: {objects: 1}\n"
+    served = HEAD.replace("{name: cache}", "{name: cache, uid: u, resourceVersion: '7', finalizers: [a/b]}")
+    file.write_text(f"{served}spec: 5\n{status}", encoding="utf-8")
+    (loaded,) = load_boxes([str(file)])
+    assert [problem.place.path for problem in loaded.problems] == ["spec"]
+
+    file.write_text(f"{HEAD}spec: 5\n{status}", encoding="utf-8")
+    (loaded,) = load_boxes([str(file)])
+    assert [problem.place.path for problem in loaded.problems] == ["spec", "status"]

@@ -8,6 +8,7 @@ import pytest
 
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
+from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import (
@@ -18,9 +19,19 @@ from purekube.apimachinery.resources import (
     PERSISTENT_VOLUME_CLAIM,
 )
 from purekube.apimachinery.timestamps import microtime
+from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
 from tests.support.uninstall_world import OWN_NS, Uninstalling
-from vworkspace_app.commands.uninstall import elsewhere, obstacle, print_other_objects, question, record_left
+from vworkspace_app.commands.uninstall import (
+    elsewhere,
+    obstacle,
+    print_boxes,
+    print_other_objects,
+    question,
+    record_left,
+)
 from vworkspace_app.install import InstallOptions, installation
+from vworkspace_app.install.names import APPLIED_BOXES
+from vworkspace_app.install.options import PodOptions
 from vworkspace_app.uninstall import Inventory, Stuck, Waiting, steps_of, take_inventory
 from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -242,3 +253,48 @@ def test_the_record_of_helm_is_named_where_it_stays(
     of_helm = Installation(OWN_NS, True, keeper, "ops", OWN_NS)
     inventory = Inventory(OWN_NS, namespace=namespace, installation=of_helm)
     assert record_left(inventory, keep_applications=False) == said
+
+
+def with_a_box(*deployments: Manifest) -> InProcessKube:
+    """A cluster with one OperatorBox and its revision, and with these Deployments."""
+    api = with_namespace(ApiServer(now=lambda: NOW))
+    definition, revision = anything(OPERATOR_BOX), CONTROLLER_REVISION.manifest("webapp-1", OWN_NS)
+    definition["spec"]["scope"] = "Cluster"
+    revision |= {"data": {}, "revision": 1, "metadata": {**revision["metadata"], "labels": {BOX_NAME: "webapp"}}}
+    for kind, manifest in (
+        (CUSTOM_RESOURCE_DEFINITION, definition),
+        (OPERATOR_BOX, OPERATOR_BOX.manifest("webapp")),
+        (CONTROLLER_REVISION, revision),
+        *((DEPLOYMENT, made) for made in deployments),
+    ):
+        run_sync(api.create(manifest, kind=kind, field_manager="admin"))
+    return api
+
+
+def operators(*arguments: str) -> Manifest:
+    """The Deployment of an operator with these further arguments."""
+    options = InstallOptions(namespace=OWN_NS, pods=PodOptions(extra_args=arguments))
+    return next(one for one in installation(options) if one["kind"] == "Deployment")
+
+
+def test_boxes_that_nothing_runs_afterwards_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """They stayed without a word, and their finalizers kept each of their objects for ever."""
+    api = with_a_box(operators("--applied-boxes", "--controllers=shops"))
+    inventory = run_sync(take_inventory(api, OWN_NS))
+    said = question(inventory, "https://prod:6443", keep_applications=False)
+    assert "1 OperatorBox (webapp) would stay, and nothing would run them." in said
+    print_other_objects(inventory, dry_run=True, keep_applications=False)
+    told = capsys.readouterr().out
+    assert "would stay: 1 OperatorBox (webapp), with the objects of their kinds" in told
+    assert "would stay: the objects of --controllers shops, which nothing runs" in told
+    # Their revisions went with the namespace, and later operators left the objects of older ones alone.
+    assert inventory.namespace_to_delete(keep_applications=False) is None
+
+
+def test_boxes_of_another_process_are_not_the_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    boxes = {**operators()["metadata"], "name": APPLIED_BOXES, "labels": {"app.kubernetes.io/name": APPLIED_BOXES}}
+    api = with_a_box(operators(), {**operators(), "metadata": boxes})
+    inventory = run_sync(take_inventory(api, OWN_NS))
+    assert (inventory.boxes, inventory.extensions) == ((), ())
+    print_boxes(inventory, "stays")
+    assert capsys.readouterr().out == ""
