@@ -6,12 +6,13 @@ from typing import Annotated, Any
 import attrs
 
 from purekube.apimachinery.definitions import CONTROLLER_NAME
+from purekube.apimachinery.formats import DNS_LABEL, matches
 from purekube.apimachinery.manifest import Manifest
 from purekube.composites.rights import CompositeAccess, composite_access, owner_access
 from purekube.reconcilers import Resource, controller_access
 from purekube.reconcilers.controllers import name_of
 from purekube.reconcilers.kind_reviews import webhook_needs
-from purekube_run.process.command_line import CommandError
+from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
@@ -52,15 +53,16 @@ def controllers_table() -> str:
     return "".join(f"{line}\n" for line in aligned([("NAME", "AT", "PACKAGE"), *rows]))
 
 
-def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY) -> str:
+def render_crds(names: Sequence[str], output: Format, trust: WebhookTrust = NOBODY, name: str = "") -> str:
     """Return the CRDs of the kinds that the controllers `names` define as Python classes, as text.
 
-    `trust` says how the API server trusts the conversion webhook: by a certificate authority or by cert-manager. Raises
-    CommandError if a controller cannot be loaded, or if a kind has several versions and `trust` has neither.
+    `name` is the name of the installation that serves their conversion webhook, or empty for the default. `trust` says
+    how the API server trusts this webhook: by a certificate authority or by cert-manager. Raises CommandError if a
+    controller cannot be loaded, or if a kind has several versions and `trust` has neither.
     """
     loaded = load_controllers(names)
     check_kinds(loaded.resources)
-    served_as = _installation_of(loaded)
+    served_as = _installation_of(loaded, name)
     return dump([_labelled(_definition(one, served_as, trust), name) for one, name in loaded.kinds.items()], output)
 
 
@@ -99,20 +101,25 @@ def render_roles(names: Sequence[str], options: RoleOptions, output: Format, for
 
 
 def render_controller_manifests(
-    names: Sequence[str], image: str, options: RoleOptions, output: Format, trust: WebhookTrust = NOBODY
+    names: Sequence[str],
+    image: str,
+    options: RoleOptions,
+    output: Format,
+    trust: WebhookTrust = NOBODY,
+    name: str = "",
 ) -> str:
     """Return the manifests that run the controllers `names` together in one process, as text.
 
     `image` is the container image of the process. `options` has the namespaces in which the controllers may act, and
     their service account. `trust` says how the API server trusts the process's webhooks: by a certificate authority or
-    by cert-manager. Raises CommandError if a controller cannot be loaded, or if a kind needs a webhook and `trust` has
-    neither.
+    by cert-manager. `name` is the name of the installation, or empty for the default. Raises CommandError if a
+    controller cannot be loaded, or if a kind needs a webhook and `trust` has neither.
     """
     loaded = load_controllers(names)
     hooked = [resource for resource in loaded.resources if resource.needs_webhooks]
     for resource in hooked:
         _have_trust(resource, trust)
-    name = _installation_of(loaded)
+    name = _installation_of(loaded, name)
     roles = _roles(loaded, attrs.evolve(options, account=name))
     parts = controllers_installation(name, names, roles, image, options, hooked, trust)
     return dump(list(parts), output)
@@ -126,15 +133,29 @@ def _roles(loaded: LoadedControllers, options: RoleOptions) -> Iterator[dict[str
         yield from roles_of(_name(name_of(made)), CompositeAccess(controller_access((made,))), (), options)
 
 
-def _installation_of(loaded: LoadedControllers) -> str:
-    """Return the name of the installation that runs these controllers in one process."""
-    return _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
+def _installation_of(loaded: LoadedControllers, name: str) -> str:
+    """Return the name of the installation that runs these controllers in one process.
+
+    It is `name`, or a default if that is empty. Raises CommandError if `name` cannot be the name of an object.
+    """
+    if not name:
+        return _name(loaded.names[0]) if len(loaded.names) == 1 else "vworkspace-controllers"
+    if not matches(DNS_LABEL, name):
+        raise CommandError(f"--name {name}: must be a DNS label, such as shops: a-z, 0-9 and -", status=USAGE)
+    return name
 
 
 def _name(controller: str) -> str:
     return f"vworkspace-controller-{controller}"
 
 
+Installed = Annotated[
+    str,
+    Parameter(
+        help="The name of what runs them: Deployment, Service of webhooks, account; the same for crds and manifests. "
+        "Default: vworkspace-controller-NAME, or vworkspace-controllers for several, which a second set would replace.",
+    ),
+]
 ProcessNamespace = Annotated[str, Parameter(help="The namespace of the process that runs them.")]
 Names = Annotated[list[str], Parameter(name="NAME", help="Names of installed controllers, or module:attribute.")]
 
@@ -153,6 +174,7 @@ def crds(
     names: Names,
     /,
     *,
+    name: Installed = "",
     system_namespace: ProcessNamespace = "vworkspace-system",
     webhook_ca: Annotated[
         bytes,
@@ -166,13 +188,14 @@ def crds(
 ) -> None:
     """Print the CRDs of the kinds that controllers have classes of.
 
-    The CRD of a kind with several versions names the Service of its conversion webhook, which `controllers manifests`
-    prints for the same controllers: vworkspace-controller-NAME-webhook, or vworkspace-controllers-webhook of several.
-    Example:
+    The CRD of a kind with several versions names the Service of its conversion webhook, without which no object of the
+    kind can be read. `controllers manifests` prints this Service for the same controllers, or for the same --name.
+    Examples:
 
         vworkspace-operator controllers crds shops | kubectl apply --server-side -f -
+        vworkspace-operator controllers crds shops --name apps --cert-manager
     """
-    print(render_crds(names, output, WebhookTrust(system_namespace, webhook_ca, cert_manager)), end="")
+    print(render_crds(names, output, WebhookTrust(system_namespace, webhook_ca, cert_manager), name), end="")
 
 
 def rbac(
@@ -206,6 +229,7 @@ def manifests(
     *,
     image: Annotated[str, Parameter(help="Image with the operator and the packages of the controllers.")],
     namespace: Tenants = None,
+    name: Installed = "",
     system_namespace: ProcessNamespace = "vworkspace-system",
     webhook_ca: Annotated[
         bytes,
@@ -213,7 +237,7 @@ def manifests(
             read=read_authority,
             help="For kinds with several versions, or reviewed in Python: PEM file with the authority of the webhook's "
             "certificate, which is in the Secret vworkspace-controller-NAME-webhook-tls, for several controllers "
-            "vworkspace-controllers-webhook-tls.",
+            "vworkspace-controllers-webhook-tls, with --name NAME-webhook-tls.",
         ),
     ] = b"",
     cert_manager: CertManager = False,
@@ -222,10 +246,11 @@ def manifests(
     """Print what runs controllers in a cluster: service account, roles, two replicas of one process for all of them.
 
     The CRDs are not printed here but by `controllers crds`, because deleting a CRD deletes every object of its kind.
-    Example:
+    Two sets of several controllers need different names. Examples:
 
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
+        vworkspace-operator controllers manifests carts audit --name checkout --image registry.example.com/shops:1
     """
     options = RoleOptions(system_namespace, tenants=namespace or ())
     trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)
-    print(render_controller_manifests(names, image, options, output, trust), end="")
+    print(render_controller_manifests(names, image, options, output, trust, name), end="")

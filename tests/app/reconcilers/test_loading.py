@@ -298,6 +298,30 @@ def test_two_installations_in_one_namespace_share_no_service(package: Callable[.
     assert {("Service", name) for name in named} == {one for one in printed(*both) if one[0] == "Service"}
 
 
+@pytest.mark.slow
+def test_two_sets_of_controllers_share_nothing_by_names_of_their_own(package: Callable[..., Path]) -> None:
+    """Deployment, Service, account and webhook configuration of the second set took the first one's place."""
+    folder = package("shops")
+    for name, kind in (("stalls", "Stall"), ("booths", "Booth"), ("carts", "Cart"), ("tents", "Tent")):
+        source = VERSIONED.replace("class Stalls", f"class {kind}s").replace('"Stall"', f'"{kind}"')
+        (folder / f"{name}.py").write_text(source)
+    trust, former, latter = WebhookTrust("vworkspace-system", cert_manager=True), "first", "second"
+    first, second = ("stalls:Stalls", "booths:Booths"), ("carts:Carts", "tents:Tents")
+
+    def printed(names: tuple[str, ...], name: str) -> set[tuple[str, str]]:
+        text = render_controller_manifests(names, "r/a:1", RoleOptions(), Format.YAML, trust, name)
+        return {(one["kind"], one["metadata"]["name"]) for one in yaml.safe_load_all(text)}
+
+    assert printed(first, former) & printed(second, latter) == set()
+    named = {
+        one["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["name"]
+        for one in yaml.safe_load_all(render_crds(first[:1], Format.YAML, trust, former))
+    }
+    assert {("Service", name) for name in named} == {one for one in printed(first, former) if one[0] == "Service"}
+    with pytest.raises(CommandError, match="--name A/b: must be a DNS label"):
+        printed(first, "A/b")
+
+
 def test_the_service_of_a_long_name_is_one_that_an_api_server_takes(package: Callable[..., Path]) -> None:
     """The Service was refused for its 70 characters, and the CRD, which names it, taken: no object could be read."""
     longest = "s" * 40
