@@ -23,6 +23,9 @@ from purekube_run.process.yaml_documents import read_text
 
 _WORD: Final = re.compile(r"[A-Za-z][\w.-]*")
 _KIND_SAID: Final = re.compile(r"""kind["']?[ \t]*:[ \t]*["']?([A-Z]\w*)""")
+_CRD_SAID: Final = re.compile(r"""name["']?[ \t]*:[ \t]*["']?([a-z][\w-]*\.[\w.-]+)""")
+_NAMED_BY: Final = (_KIND_SAID, _CRD_SAID)
+"""The patterns of the kinds and of the names of CRDs in a file."""
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
@@ -70,12 +73,21 @@ def load_boxes(
 
 
 def crds_named_in(texts: Sequence[str], crds: Sequence[Path]) -> list[CrdVersions]:
-    """Return the CRDs in the files and folders `crds` whose kind is a word in one of `texts`, the texts of box files.
+    """Return the CRDs in the files and folders `crds` whose kind or name is a word in one of `texts`, of box files.
 
     Raises the same errors as `further_crds`.
     """
-    words = {word for text in texts for word in _WORD.findall(text)} if crds else set()
-    return list(further_crds(crds, words))
+    return list(further_crds(crds, _words_of(texts) if crds else ()))
+
+
+def named_in(texts: Sequence[str], crds: Sequence[CrdVersions]) -> list[CrdVersions]:
+    """Return those of `crds` whose kind or name is a word in one of `texts`, the texts of box files."""
+    words = _words_of(texts) if crds else ()
+    return [crd for crd in crds if _is_requested(crd.manifest, words)]
+
+
+def _words_of(texts: Sequence[str]) -> frozenset[str]:
+    return frozenset(word for text in texts for word in _WORD.findall(text))
 
 
 def _crds_of_boxes(files: Sequence[str], texts: Sequence[str]) -> Iterator[CrdVersions]:
@@ -232,14 +244,15 @@ def _crds(documents: Iterable[MarkedDocument], problems: list[BoxProblem]) -> It
 def further_crds(paths: Sequence[Path], words: Container[str] | None = None) -> Iterator[CrdVersions]:
     """Yield the CRDs in the files and folders `paths`.
 
-    If `words` is given, such as all words in a box file, only CRDs whose kind is one of these words are yielded. Files
-    without such a kind are skipped before they are parsed, since a folder may contain all CRDs of a cluster. A file may
-    hold a List of CRDs. Raises CommandError for a path that does not exist, and for a file or CRD that cannot be read.
+    If `words` is given, such as all words in a box file, only CRDs whose kind or name is one of these words are
+    yielded. Files without such a word are skipped before they are parsed, since a folder may contain all CRDs of a
+    cluster. A file may hold a List of CRDs. Raises CommandError for a path that does not exist, and for a file or CRD
+    that cannot be read.
     """
     for path in paths:
         for file in _files(path):
             text = read_text(str(file))
-            if words is None or any(kind in words for kind in _KIND_SAID.findall(text)):
+            if words is None or any(word in words for said in _NAMED_BY for word in said.findall(text)):
                 for document in documents_of(str(file), text):
                     yield from (_crd(document, *each) for each in _objects(document) if _is_requested(each[0], words))
 
@@ -267,8 +280,10 @@ def _objects(document: MarkedDocument) -> Iterator[tuple[Any, Places]]:
 
 
 def _is_requested(manifest: Any, words: Container[str] | None) -> bool:
-    kind = get_path(manifest, "spec", "names", "kind")
-    return get_path(manifest, "kind") == CRD and (words is None or kind in words)
+    names = (get_path(manifest, "spec", "names", "kind"), get_path(manifest, "metadata", "name"))
+    if get_path(manifest, "kind") != CRD:
+        return False
+    return words is None or any(isinstance(name, str) and name in words for name in names)
 
 
 def _files(path: Path) -> list[Path]:

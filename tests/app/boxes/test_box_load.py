@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from purekube_run.boxes.load import further_crds, load_boxes, runnable
+from purekube_run.boxes.load import further_crds, load_boxes, named_in, runnable
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from tests.support.boxes import crd
@@ -58,3 +58,13 @@ def test_a_box_as_kubectl_prints_it_is_read(tmp_path: Path) -> None:
     file.write_text(f"{HEAD}spec: 5\n{status}", encoding="utf-8")
     (loaded,) = load_boxes([str(file)])
     assert [problem.place.path for problem in loaded.problems] == ["spec", "status"]
+
+
+def test_the_crd_that_a_box_names_is_found_although_its_kind_is_nowhere_in_the_box(tmp_path: Path) -> None:
+    """`box check --crds` said that no such CRD was given, and to give it with --crds."""
+    (tmp_path / "crds.yaml").write_text(dump([crd()], Format.YAML), encoding="utf-8")
+    (tmp_path / "box.yaml").write_text(f"{HEAD}spec:\n  crd: {{name: shops.example.com}}\n", encoding="utf-8")
+    (loaded,) = load_boxes([str(tmp_path / "box.yaml")], [tmp_path / "crds.yaml"])
+    assert "no CRD shops.example.com was given" not in str(loaded.problems)
+    named, *others = named_in(["crd: {name: shops.example.com}"], list(further_crds([tmp_path / "crds.yaml"])))
+    assert (named.stored.kind.kind, others) == ("Shop", [])

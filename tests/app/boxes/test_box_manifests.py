@@ -1,5 +1,6 @@
 """`box manifests`: what an API server admits, with the box's files and rules in it (RUN-7, PH-6)."""
 
+import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -236,6 +237,19 @@ def test_what_a_box_was_compiled_with_is_in_its_pod_too(tmp_path: Path) -> None:
     further = [Path(flag.removeprefix("--crds=")) for flag in flags if flag.startswith("--crds=")]
     assert [one.name for one in runnable(load_boxes([run], further))] == ["webapp"]
     assert "gadgets" not in str(printed["ConfigMap"]), "of all given CRDs only those that the box names"
+
+    # A pipe, as of `--crds <(kubectl get crd -o yaml)`, can be read once: the pod had none of them.
+    reading, writing = os.pipe()
+    with open(writing, "w") as pipe:
+        pipe.write(WIDGETS)
+    piped = (str(box), [Path(f"/dev/fd/{reading}")], *arguments[2:])
+    (further,) = (
+        one["data"]["_further-crds.yaml"]
+        for one in yaml.safe_load_all(render_box_manifests(*piped, crds_only=False))
+        if one["kind"] == "ConfigMap"
+    )
+    assert "widgets.acme.io" in further
+    os.close(reading)
 
     (crds / "widgets.yaml").write_text(WIDGETS.replace("type: integer", f"type: integer, description: {'a' * 2**20}"))
     with pytest.raises(CommandError, match=r"a ConfigMap holds .* declare the kinds under spec.kinds"):

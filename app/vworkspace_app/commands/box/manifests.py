@@ -16,11 +16,12 @@ from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.definition import crd_of
 from purekube.boxes.model import KIND
 from purekube.boxes.rollouts.applied_definition import applied_box_definition
+from purekube.boxes.schemas import CrdVersions
 from purekube.boxes.webhooks.admission_policy import policy_of
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties, refused_where_applied
 from purekube.composites.parent import recorded_kinds
 from purekube_run.boxes.document import read_marked
-from purekube_run.boxes.load import LoadedBox, crds_named_in, further_crds, load_box, runnable
+from purekube_run.boxes.load import LoadedBox, further_crds, load_box, named_in, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
@@ -59,14 +60,15 @@ def render_rbac(
     impersonates. `previous` is the file of an earlier definition of the box; it adds roles to delete objects of the
     kinds that only that definition has. Raises CommandError for invalid input.
     """
-    box, _ = _loaded(file, crds)
+    known = list(further_crds(crds))
+    box, _ = _loaded(file, known)
     kinds = former_kinds(former)
     if for_account:
         options = _of_account(file, box, for_account, options)
     if kinds:
         return dump(list(former_roles(name_of(box), kinds, options)), output)
     own = account_rbac(box, options) if for_account else box_rbac(box, options)
-    retired = _retired(box, _loaded(previous, crds)[0]) if previous else ()
+    retired = _retired(box, _loaded(previous, known)[0]) if previous else ()
     return dump([*own, *former_roles(name_of(box), retired, options)], output)
 
 
@@ -119,7 +121,8 @@ def render_box_manifests(
     certificate authority or by cert-manager. Raises CommandError for an invalid box, and for a box that needs a webhook
     if `trust` has neither.
     """
-    box, loaded = _loaded(file, crds)
+    known = list(further_crds(crds))
+    box, loaded = _loaded(file, known)
     duties = WebhookDuties.of(box)
     if not trust.is_given and (duties.versions if crds_only else duties):
         raise CommandError(
@@ -130,7 +133,7 @@ def render_box_manifests(
         crd = crd_of(box)
         return dump([with_conversion(crd, name_of(box), trust) if duties.versions else crd], output)
     files = _files(file, loaded)
-    further = _further_crds(file, box, crds)
+    further = _further_crds(box, named_in([read_text(file)], known))
     if further and (size := sum(map(len, map(str.encode, (*files.values(), further))))) > _LARGEST:
         raise CommandError(
             f"{file}: with the CRDs of --crds it has {size} bytes, and a ConfigMap holds {_LARGEST}: declare the kinds "
@@ -147,7 +150,7 @@ def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
     compute. Raises CommandError for a box with problems, and for a box that needs a webhook, which cannot run as an
     OperatorBox.
     """
-    box, _ = _loaded(file, crds)
+    box, _ = _loaded(file, list(further_crds(crds)))
     if problems := list(refused_where_applied(box)):
         raise CommandError("\n".join(f"{file}: {problem}" for problem in problems))
     document = next(each.value for each in read_marked(file) if each.value.get("kind") == KIND)
@@ -155,8 +158,8 @@ def render_object(file: str, crds: Sequence[Path], output: Format) -> str:
     return dump([*policy_of(box).values(), applied], output)
 
 
-def _loaded(file: str, crds: Sequence[Path]) -> tuple[Box, LoadedBox]:
-    loaded = load_box(file, list(further_crds(crds)))
+def _loaded(file: str, known: Sequence[CrdVersions]) -> tuple[Box, LoadedBox]:
+    loaded = load_box(file, known)
     (box,) = runnable([loaded])
     return box, loaded
 
@@ -175,14 +178,13 @@ def _files(file: str, loaded: LoadedBox) -> Mapping[str, str]:
     return {path.name: read_text(file), source: read_text(str(path.parent / source))}
 
 
-def _further_crds(file: str, box: Box, crds: Sequence[Path]) -> str:
-    """Return the CRDs of `crds` with which the box in `file` was compiled, as YAML, or "" if there are none.
+def _further_crds(box: Box, known: Sequence[CrdVersions]) -> str:
+    """Return the CRDs in `known`, with which the box was compiled, as YAML, or "" if there are none.
 
     The box's pod needs them, too. The CRD of the box's own kind is not included.
     """
-    found = [crd.manifest for crd in crds_named_in([read_text(file)], crds)]
     own = box.kind.crd_name
-    further = {name: crd for crd in found if (name := str(crd["metadata"]["name"])) != own}
+    further = {name: crd for crd in (one.manifest for one in known) if (name := str(crd["metadata"]["name"])) != own}
     plain = [{**crd, "metadata": {"name": name}} for name, crd in further.items()]
     for crd in plain:
         crd.pop("status", None)
