@@ -83,17 +83,8 @@ def applied(documents: Sequence[Manifest], boxes: Sequence[Kind] = ()) -> Iterat
             raise CommandError(
                 f"{named} is neither an ApplicationInstance nor an Operation, nor of a kind of --box: try kubectl diff"
             )
-        _check_name(kind, manifest)
+        plan_documents.check_name(manifest)
         yield kind, manifest, writer
-
-
-def _check_name(kind: Kind, manifest: Manifest) -> None:
-    """Raise CommandError unless the object has a name, and its namespace, if it has one, is a text."""
-    for field, missing in (("name", None), ("namespace", "")):
-        value = get_path(manifest, "metadata", field)
-        if not isinstance(missing if value is None else value, str):
-            told = "is required" if value is None else f"{value} must be a string: put it in quotes"
-            raise CommandError(f"{kind.kind}: metadata.{field}: {told}")
 
 
 def text(found: Difference, *, colour: bool) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from purekube.apimachinery.definitions import BOX_NAME, BROUGHT_TO, CONTROLLER_NAME, OPERATOR_BOX
-from purekube.apimachinery.errors import Forbidden
+from purekube.apimachinery.errors import Forbidden, Unauthorized
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import (
@@ -116,7 +116,8 @@ class ObjectContext:
 class PermittedReader:
     """A reader of objects for `status`, which skips objects that the user may not read, and remembers their kinds.
 
-    If the user may not list a kind in all namespaces, its objects in the namespace `home` are read.
+    If the user may not list a kind in all namespaces, its objects in the namespace `home` are read. Where the API
+    server does not accept the user's credential, nothing can be read, and each method raises Unauthorized.
     """
 
     def __init__(self, api: KubeApi, home: str | None = None) -> None:
@@ -138,6 +139,8 @@ class PermittedReader:
         where = namespace if kind.namespaced else None
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)
+        except Unauthorized:
+            raise
         except Forbidden as error:
             self._unreadable.setdefault(kind.plural, f"{kind.plural}: {error.message}")
         if where is not None or self._home is None or not kind.namespaced:
@@ -148,6 +151,8 @@ class PermittedReader:
         """Return one object; None if the object does not exist or may not be read."""
         try:
             return await find(self._api, ref)
+        except Unauthorized:
+            raise
         except Forbidden as error:
             self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
             return None
@@ -169,6 +174,8 @@ class PermittedReader:
                 if one.ref is not None and one.is_written and one.ref not in observed.objects:
                     await reading.add(one.ref, metadata_only=True)
             return attrs.evolve(observed, objects={**observed.objects, **reading.objects})
+        except Unauthorized:
+            raise
         except Forbidden as error:
             self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
             return None
@@ -194,6 +201,8 @@ class PermittedReader:
             return None
         try:
             return (await load_definition(self._api, name, spec)).box
+        except Unauthorized:
+            raise
         except Forbidden as error:
             self._unreadable[name] = f"the nodes of box {name}: {error.message}"
             return None
@@ -205,10 +214,14 @@ class PermittedReader:
         """
         try:
             place = lease_place(await deployment_of(self._api, namespace), namespace)
+        except Unauthorized:
+            raise
         except Forbidden:  # the Leases say the same, unless they have another name
             place = LeasePlace(namespace)
         try:
             return place.name, await leases_of(self._api, place.namespace, place.name)
+        except Unauthorized:
+            raise
         except Forbidden as error:
             self._unreadable[LEASE.plural] = f"{LEASE.plural}: {error.message}"
             return place.name, ()

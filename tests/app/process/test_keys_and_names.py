@@ -6,6 +6,7 @@ import pytest
 
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import parse_yaml, read_documents
+from vworkspace_app.commands.box.plan import plan
 from vworkspace_app.commands.diff import diff
 
 INSTANCE = Path("examples/application-oci.yaml")
@@ -79,3 +80,12 @@ def test_files_without_an_object_are_no_sameness(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="there is nothing to compare") as caught:
         diff(str(tmp_path / "a.yaml"), offline=tmp_path)
     assert caught.value.status == 2
+
+
+def test_box_plan_tells_a_namespace_that_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(
+        "apiVersion: example.com/v1\nkind: WebApp\nmetadata: {name: a, namespace: 12}\nspec: {image: a}\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(CommandError, match=r"WebApp: metadata\.namespace: 12 must be a string: put it in quotes"):
+        plan("examples/boxes/webapp.yaml", parent=str(tmp_path / "a.yaml"))

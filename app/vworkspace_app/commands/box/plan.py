@@ -19,7 +19,7 @@ from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_ag
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.shared.options import Crds
-from vworkspace_app.commands.shared.plan_documents import object_lines, time_of
+from vworkspace_app.commands.shared.plan_documents import check_name, object_lines, time_of
 from vworkspace_app.commands.shared.session import at_cluster
 
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -43,9 +43,12 @@ def planned(
     given = [document for document in read_documents([parent]) if document.get("kind") == box.kind.kind]
     if len(given) != 1:
         raise CommandError(f"--cr {parent}: holds {len(given)} objects of kind {box.kind.kind}, not one")
+    others = _observed(observed)
+    for manifest in (given[0], *others):
+        check_name(manifest)
     own = str(box.kind.crd_name)
     definitions = [crd.manifest for crd in further if crd.manifest["metadata"]["name"] != own]
-    box_plan = plan_box(box, given[0], _observed(observed), definitions, time_of(now))
+    box_plan = plan_box(box, given[0], others, definitions, time_of(now))
     return box_plan, _TEXTS[output](box_plan)
 
 

@@ -52,6 +52,15 @@ def quiet() -> Iterator[None]:
         _QUIET.reset(token)
 
 
+def check_name(manifest: Manifest) -> None:
+    """Raise CommandError unless the object has a name, and its namespace, if it has one, is a text."""
+    for field, missing in (("name", None), ("namespace", "")):
+        value = get_path(manifest, "metadata", field)
+        if not isinstance(missing if value is None else value, str):
+            told = "is required" if value is None else f"{value} must be a string: put it in quotes"
+            raise CommandError(f"{manifest.get('kind')}: metadata.{field}: {told}")
+
+
 def time_of(text: str) -> datetime:
     """Return the value of `--now` as a time, or the present time if it is empty. Raises CommandError if it is none."""
     try:

@@ -58,7 +58,9 @@ def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:
     try:
         return SITE.get(_OUTSIDE).run(kubeconfig, work)
     except OperatorError as error:
-        raise CommandError(error.message) from error
+        # The message of the API server is this word, which does not say whose fault it is.
+        hint = ": the credential in the kubeconfig is not accepted" if error.message.endswith(": Unauthorized") else ""
+        raise CommandError(error.message + hint) from error
 
 
 def now() -> datetime:
