@@ -18,7 +18,7 @@ from purekube_run.process.yaml_documents import Format, dump
 from purekube_run.reconcilers.controller_loading import LoadedControllers, installed, load_controllers
 from purekube_run.versions.round_trips import check_kinds
 from vworkspace_app.arguments import Parameter
-from vworkspace_app.commands.box.manifests import former_kinds
+from vworkspace_app.commands.box.manifests import former_kinds, role_options
 from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
 from vworkspace_app.commands.shared.options import CertManager, Former, LeaderElect, Output, Tenants
 from vworkspace_app.install.box_webhooks import NOBODY, WebhookTrust, with_conversion
@@ -219,7 +219,7 @@ def rbac(
         vworkspace-operator controllers rbac shops --namespace team | kubectl apply --server-side -f -
         vworkspace-operator controllers rbac shops --service-account vworkspace-operator --no-leader-elect
     """
-    options = RoleOptions(system_namespace, service_account, namespace or (), leader_elect)
+    options = role_options(system_namespace, namespace or (), account=service_account, elects=leader_elect)
     print(render_roles(names, options, output, former or ()), end="")
 
 
@@ -251,6 +251,6 @@ def manifests(
         vworkspace-operator controllers manifests shops --image registry.example.com/shops:1 | kubectl apply -f -
         vworkspace-operator controllers manifests carts audit --name checkout --image registry.example.com/shops:1
     """
-    options = RoleOptions(system_namespace, tenants=namespace or ())
+    options = role_options(system_namespace, namespace or (), image=image)
     trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)
     print(render_controller_manifests(names, image, options, output, trust, name), end="")

@@ -10,12 +10,12 @@ import anyio
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
-from purekube_http import KubeApiClient, load_config
+from purekube_http import load_config
 from purekube_run.process.command_line import USAGE, CommandError, read_text
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.yaml_documents import Format, dump
-from vworkspace_app import USER_AGENT
 from vworkspace_app.arguments import Parameter
+from vworkspace_app.commands.shared.session import client_of
 from vworkspace_app.credentials.registration import Registered, register, store_credential
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_core.credentials.secret import secret_ref
@@ -84,7 +84,7 @@ async def _store(kubeconfig: Path | None, endpoint: ControlPlaneEndpoint, ask: A
         config = load_config(kubeconfig)
     except OperatorError as error:
         raise CommandError(error.message) from error
-    async with ReloadingControlPlane(lambda: endpoint) as control, KubeApiClient(config, user_agent=USER_AGENT) as api:
+    async with ReloadingControlPlane(lambda: endpoint) as control, client_of(config) as api:
         new = await ask(control)
         await store_credential(api, control, namespace, endpoint.url, new, endpoint.ca)
     print(f"{secret_ref(namespace)} holds the credential of cluster {new.cluster_id}")

@@ -146,6 +146,8 @@ def control_plane(
         vworkspace-operator control-plane --listen 127.0.0.1:8069 --cluster-id prod-1 --token T --admin-token A
     """
     host, port = parse_address(listen)
+    if not (token and admin_token):
+        raise CommandError("--token and --admin-token may not be empty: callers need none then", status=USAGE)
     if token == admin_token:
         raise CommandError("--token and --admin-token are the same: the agent could offer jobs to itself", status=USAGE)
     server = ControlPlaneServer()

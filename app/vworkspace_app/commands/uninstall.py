@@ -249,9 +249,7 @@ def question(inventory: Inventory, server: str, *, keep_applications: bool) -> s
     """
     going, marked, where = inventory.applications, inventory.abandoned, f" The API server is {server}."
     if inventory.boxes:
-        where = (
-            f" {count_and_first(OPERATOR_BOX, list(inventory.boxes))} would stay, and nothing would run them.{where}"
-        )
+        where = f" {count_and_first(OPERATOR_BOX, list(inventory.boxes))} would stay, but not run.{where}"
     if keep_applications:
         staying = (*going, *marked)
         kept = f" {_amount(staying)} would stay with Flux alone." if staying else ""

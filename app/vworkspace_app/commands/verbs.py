@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from getpass import getuser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube_http import KubeApiClient
@@ -34,6 +34,8 @@ def _run(verb: str, name: str, namespace: str, kubeconfig: Path | None) -> None:
 async def _do(verb: str, name: str, namespace: str | None, api: KubeApiClient) -> None:
     print(await execute_verb(api, name, namespace, VERBS[verb]))
 
+
+_LONGEST_MINUTES: Final = 366 * 24 * 60
 
 Instance = Annotated[str, Parameter(help="The ApplicationInstance: NAME, or appinst/NAME.")]
 
@@ -93,7 +95,9 @@ def approve(
 
         vworkspace-operator approve restore-monday -n org-myteam --by alice
     """
-    valid = timedelta(minutes=max(1, minutes))
+    if not 1 <= minutes <= _LONGEST_MINUTES:
+        raise CommandError(f"--minutes {minutes}: between 1 and {_LONGEST_MINUTES}, which is a year", status=USAGE)
+    valid = timedelta(minutes=minutes)
     request = ApprovalRequest(name, namespace or None, by or _user_name(), valid, system_namespace)
 
     async def agree(api: KubeApiClient) -> None:

@@ -282,7 +282,7 @@ def test_boxes_that_nothing_runs_afterwards_are_named(capsys: pytest.CaptureFixt
     api = with_a_box(operators("--applied-boxes", "--controllers=shops"))
     inventory = run_sync(take_inventory(api, OWN_NS))
     said = question(inventory, "https://prod:6443", keep_applications=False)
-    assert "1 OperatorBox (webapp) would stay, and nothing would run them." in said
+    assert "1 OperatorBox (webapp) would stay, but not run." in said
     print_other_objects(inventory, dry_run=True, keep_applications=False)
     told = capsys.readouterr().out
     assert "would stay: 1 OperatorBox (webapp), with the objects of their kinds" in told

@@ -91,6 +91,24 @@ def _of_account(file: str, box: Box, account: str, options: RoleOptions) -> Role
     return attrs.evolve(options, namespace=namespace, account=name, tenants=options.tenants or (namespace,))
 
 
+def role_options(
+    namespace: str, tenants: Sequence[str], *, account: str = "", elects: bool = True, image: str | None = None
+) -> RoleOptions:
+    """Return the options of the roles that a command line gives. `image` is that of the process, if it is printed.
+
+    Raises CommandError for a name that no API server takes, since the rest of what is printed would be applied.
+    """
+    flags = (("--system-namespace", namespace), *(("--namespace", tenant) for tenant in tenants))
+    for flag, name in flags:
+        if not matches(DNS_LABEL, name):
+            raise CommandError(f"{flag} {name}: not the name of a namespace", status=USAGE)
+    if account and not matches(DNS_SUBDOMAIN, account):
+        raise CommandError(f"--service-account {account}: not the name of a service account", status=USAGE)
+    if image is not None and len(image.split()) != 1:
+        raise CommandError(f"--image {image}: name the image that the cluster is to pull", status=USAGE)
+    return RoleOptions(namespace, account, tuple(tenants), elects)
+
+
 def former_kinds(texts: Sequence[str]) -> tuple[Kind, ...]:
     """Return the kinds that the values `texts` of the option `--former` name.
 
@@ -227,7 +245,7 @@ def rbac(
         vworkspace-operator box rbac webapp.yaml --namespace team --previous webapp-1.yaml
         vworkspace-operator box rbac webapp.yaml --for-account team/apps
     """
-    options = RoleOptions(system_namespace, service_account, namespace or (), leader_elect)
+    options = role_options(system_namespace, namespace or (), account=service_account, elects=leader_elect)
     print(render_rbac(file, crds or (), options, output, former or (), for_account, previous), end="")
 
 
@@ -270,7 +288,7 @@ def manifests(
         vworkspace-operator box manifests --applied --crds-only | kubectl apply --server-side -f -
         vworkspace-operator box manifests webapp.yaml --as-object | kubectl apply --server-side -f -
     """
-    options = RoleOptions(system_namespace, tenants=namespace or ())
+    options = role_options(system_namespace, namespace or (), image=image)
     if applied != (not file):
         raise CommandError("give a FILE or --applied (see vworkspace-operator box manifests --help)", status=USAGE)
     trust = WebhookTrust(system_namespace, webhook_ca, cert_manager)

@@ -21,7 +21,7 @@ from purekube.ports import KubeApi, PatchType
 from purekube_run.boxes.applied_load import load_definition
 from purekube_run.boxes.requirements import policy_problems
 from purekube_run.controller.lookups import all_of
-from purekube_run.process.command_line import FAILURE, CommandError
+from purekube_run.process.command_line import FAILURE, USAGE, CommandError
 from purekube_run.process.terminal import aligned
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app.arguments import Parameter
@@ -31,6 +31,8 @@ from vworkspace_core.api.labels import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo", "policies"]
 
+_FAILED: Final = 2
+"""The exit status of `status` for an error: 1 says that the roll-out is not complete, which a script waits for."""
 _JUDGED: Final = {
     "objects": "objects",
     "creates": "creates",
@@ -74,12 +76,17 @@ def rollout(
     applies the OperatorBox, the tool reverts that: change its source instead. `resume` continues a paused roll-out, and
     tries a revision again that `onFailure: Undo` gave up. `policies` prints the admission policies of an earlier
     revision: where they differ from the present ones, `undo` waits until they are applied. With `status`, exit status 1
-    says that the roll-out is not complete. Examples:
+    says that the roll-out is not complete, and 2 that there was an error. Examples:
 
         vworkspace-operator box rollout status webapp
         vworkspace-operator box rollout undo webapp --to-revision webapp-0123456789
     """
-    text, status = at_cluster(kubeconfig, lambda api: carried_out(api, RolloutRequest(action, name, to_revision)))
+    if to_revision and action not in ("undo", "policies"):
+        raise CommandError(f"--to-revision is for undo and policies, not for {action}", status=USAGE)
+    try:
+        text, status = at_cluster(kubeconfig, lambda api: carried_out(api, RolloutRequest(action, name, to_revision)))
+    except CommandError as error:
+        raise CommandError(error.message, status=_FAILED if action == "status" else error.status) from error
     print(text, end="")
     return status
 

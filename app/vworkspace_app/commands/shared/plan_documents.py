@@ -65,9 +65,9 @@ def time_of(text: str) -> datetime:
     """Return the value of `--now` as a time, or the present time if it is empty. Raises CommandError if it is none."""
     try:
         moment = datetime.fromisoformat(text) if text else datetime.now(UTC)
-    except ValueError as error:
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError) as error:
         raise CommandError(f"--now {text}: not an RFC 3339 time such as 2026-01-31T12:00:00Z", status=USAGE) from error
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def problem_lines(error: ValidationProblems) -> str:

@@ -14,14 +14,15 @@ import structlog
 
 from purekube.apimachinery.errors import OperatorError
 from purekube.ports import KubeApi
-from purekube_http import KubeApiClient, load_config
+from purekube_http import load_config
 from purekube_run.controller.manager import Election
 from purekube_run.process import logs
 from purekube_run.process.command_line import CommandError
 from purekube_run.process.footprint import reduce_footprint
 from purekube_run.process.machine import Machine
 from purekube_run.process.signals import run_in_background, run_until_stopped
-from vworkspace_app import USER_AGENT, VERSION
+from vworkspace_app import VERSION
+from vworkspace_app.commands.shared.session import client_of
 from vworkspace_app.manager.startup import leader_election
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry, ProcessStats, application
@@ -81,7 +82,7 @@ def run_process(settings: RunSettings, log: logs.Logs, work: Work) -> None:
     metrics = Metrics(latest, clock.monotonic, config.cluster.server)
     telemetry = MetricsTelemetry(clock, latest, metrics, settings.metrics_names)
     page = ServedPage(PageAccess(settings.page), "vworkspace-operator", log.secrets.mask, settings.page_hosts)
-    connect = partial(KubeApiClient, config, user_agent=USER_AGENT)
+    connect = partial(client_of, config)
 
     async def connected(stop: anyio.Event) -> None:
         async with (

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 
@@ -48,6 +48,17 @@ class CommandContext:
 _OUTSIDE: Final = CommandContext()
 SITE: Final[ContextVar[CommandContext]] = ContextVar("site")
 """The environment that commands use in the present context. If unset, they use the real cluster and clock."""
+
+
+def client_of(config: Any, **options: Any) -> KubeApiClient:
+    """Return a client for `config`, which is of `load_config`, with further options of KubeApiClient.
+
+    Raises CommandError if the certificates of the context cannot be loaded.
+    """
+    try:
+        return KubeApiClient(config, user_agent=USER_AGENT, **options)
+    except OperatorError as error:
+        raise CommandError(error.message) from error
 
 
 def at_cluster(kubeconfig: Path | None, work: Work[T]) -> T:

@@ -27,7 +27,9 @@ def record(kubeconfig: Path | None, seconds: float, out: Path, cluster_id: str =
     try:
         file = out.open("ab")
     except (OSError, ValueError) as error:
-        raise CommandError(f"--out {plain(str(out))}: cannot be written: {error}", status=USAGE) from error
+        raise CommandError(
+            f"--out {plain(str(out))}: cannot be written: {getattr(error, 'strerror', None) or error}", status=USAGE
+        ) from error
 
     async def work(api: KubeApiClient) -> ClusterRecorder:
         await api.list(NAMESPACE, limit=1)
