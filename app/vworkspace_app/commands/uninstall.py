@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import Annotated, Final, assert_never
 
 import anyio
 import attrs
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
+from purekube.apimachinery.errors import OperatorError, Unavailable
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE
@@ -29,10 +30,13 @@ from purekube_run.reconcilers.passes import rules_of
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds, DryRun, Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, now
-from vworkspace_app.uninstall import Inventory, Stuck, Waiting, count_and_first, steps_of, take_inventory
+from vworkspace_app.uninstall import Inventory, Stuck, UninstallStep, Waiting, count_and_first, steps_of, take_inventory
 from vworkspace_app.verbs import Forgetting, Held
 from vworkspace_core.api.installation import Installation, InstallTool
 from vworkspace_core.overview.tree import is_held
+
+_AGAIN_SECONDS: Final = 1.0
+"""The delay before a step is tried again, after the API server could not be reached."""
 
 
 def _held_by(composite: Composite) -> Held:
@@ -267,11 +271,28 @@ async def _carry_out(api: KubeApi, options: UninstallOptions, inventory: Invento
         if options.dry_run:
             continue
         try:
-            await step.act()
-        except Stuck as error:
+            await _performed(step, waiting)
+        except (Stuck, OperatorError) as error:
             raise CommandError(
                 f"step {number} did not finish, and no later step was started: {error}. Then run the same command again"
             ) from error
+
+
+async def _performed(step: UninstallStep, waiting: Waiting) -> None:
+    """Perform a step, and again while the API server cannot be reached, until the patience of `waiting` ends.
+
+    Raises Stuck, and the errors of the API server.
+    """
+    limit = waiting.limit()
+    while True:
+        try:
+            return await step.act()
+        except Unavailable as error:
+            # An upgrade of the control plane, or a lost connection, is shorter than many a step.
+            if waiting.now() >= limit:
+                raise
+            print(f"   {error.message}: trying again", flush=True)
+            await waiting.sleep(_AGAIN_SECONDS)
 
 
 def _print_remaining_releases(options: UninstallOptions, inventory: Inventory) -> None:

@@ -1,6 +1,7 @@
 """What `uninstall` says before it begins: the question, and what it refuses (RUN-7)."""
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ import pytest
 from kubelab.inprocess import InProcessKube, run_sync
 from kubelab.server import ApiServer
 from purekube.apimachinery.definitions import BOX_NAME, OPERATOR_BOX
+from purekube.apimachinery.errors import Forbidden, OperatorError, Unavailable
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import (
@@ -17,10 +19,14 @@ from purekube.apimachinery.resources import (
     LEASE,
     NAMESPACE,
     PERSISTENT_VOLUME_CLAIM,
+    SERVICE_ACCOUNT,
 )
 from purekube.apimachinery.timestamps import microtime
 from purekube.boxes.rollouts.revisions import CONTROLLER_REVISION
+from purekube.ports import KubeRequest, KubeVerb, Layer, Send
+from purekube_run.process.command_line import CommandError
 from tests.support.uninstall_world import OWN_NS, Uninstalling
+from vworkspace_app.commands.shared.session import SITE, CommandContext
 from vworkspace_app.commands.uninstall import (
     elsewhere,
     obstacle,
@@ -28,6 +34,7 @@ from vworkspace_app.commands.uninstall import (
     print_other_objects,
     question,
     record_left,
+    uninstall,
 )
 from vworkspace_app.install import InstallOptions, installation
 from vworkspace_app.install.names import APPLIED_BOXES
@@ -298,3 +305,48 @@ def test_boxes_of_another_process_are_not_the_operators(capsys: pytest.CaptureFi
     assert (inventory.boxes, inventory.extensions) == ((), ())
     print_boxes(inventory, "stays")
     assert capsys.readouterr().out == ""
+
+
+class AtHand(CommandContext):
+    """The environment of commands with a cluster in memory, through a layer."""
+
+    def __init__(self, api: InProcessKube, layer: Layer) -> None:
+        self._api = api.through(layer)
+
+    def run(self, kubeconfig: Path | None, work: Any) -> Any:
+        return anyio.run(work, self._api)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Unavailable("the connection broke"), ""),
+        (Forbidden("not allowed"), "step 2 did not finish, and no later step was started: not allowed. Then run"),
+    ],
+)
+def test_an_error_of_a_step_is_told_and_a_lost_connection_is_waited_for(error: OperatorError, said: str) -> None:
+    """An upgrade of the control plane ended it with a line that did not say that it had begun, nor how to go on."""
+    api = InProcessKube(ApiServer(now=lambda: NOW))
+    run_sync(api.create(NAMESPACE.manifest(OWN_NS), kind=NAMESPACE, field_manager="admin"))
+    for name in ("one", "two"):
+        account = {**SERVICE_ACCOUNT.manifest(name, OWN_NS)}
+        account["metadata"] = {**account["metadata"], "labels": {"app.kubernetes.io/name": "vworkspace-operator"}}
+        run_sync(api.create(account, kind=SERVICE_ACCOUNT, field_manager="admin"))
+    errors = [error]
+
+    async def broken(request: KubeRequest, proceed: Send) -> Manifest:
+        if request.verb is KubeVerb.DELETE and request.name == "two" and errors:
+            raise errors.pop()
+        return await proceed(request)
+
+    token = SITE.set(AtHand(api, broken))
+    try:
+        if said:
+            with pytest.raises(CommandError, match=said):
+                uninstall(yes=True, timeout=30)
+        else:
+            uninstall(yes=True, timeout=30)
+    finally:
+        SITE.reset(token)
+    left = [one["metadata"]["name"] for one in run_sync(api.list(SERVICE_ACCOUNT, namespace=OWN_NS)).items]
+    assert ("two" in left) is bool(said)
