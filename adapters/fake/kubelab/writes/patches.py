@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from kubelab.model.failure import ApiFailure, bad_request, too_large
+from kubelab.model.failure import ApiFailure, bad_request, internal, too_large
 from purekube.schema.node import ANYTHING, ListType, Schema
 from purekube.schema.structure import equal
 
@@ -46,28 +46,41 @@ def _merge_map(schema: Schema, document: Mapping[str, Any], patch: Mapping[str, 
             out[name] = [item for item in out.get(name) or [] if not any(equal(item, deletion) for deletion in items)]
     for key, value in plain.items():
         merged = _merge_value(schema.applied(key) or ANYTHING, out.get(key), value)
-        if value is None:
+        if merged is None:
             out.pop(key, None)
         else:
             out[key] = merged
     for key, order in patch.items():
         if key.startswith(ORDER_ITEMS):
             name = key.removeprefix(ORDER_ITEMS)
-            out[name] = _ordered(schema.applied(name) or ANYTHING, out.get(name), order)
+            before = document.get(name) or []
+            out[name] = _ordered(schema.applied(name) or ANYTHING, out.get(name), order, before, plain.get(name))
     return out
 
 
 def _merge_value(schema: Schema, value: Any, patch: Any) -> Any:
-    if isinstance(patch, Mapping):
-        return _merge_map(schema, value if isinstance(value, Mapping) else {}, patch)
+    if isinstance(patch, Mapping) and isinstance(value, Mapping):
+        return _merge_map(schema, value, patch)
     if isinstance(patch, list) and isinstance(value, list):
         key = _merge_key(schema)
         if key:
             return _merge_items(schema, key, value, patch)
         if schema.list_type is ListType.SET:
-            return value + [item for item in patch if not any(equal(item, member) for member in value)]
+            more = [item for item in patch if not any(equal(item, member) for member in value)]
+            return _arranged(value + more, patch, value, "")
+    return _added(patch)
+
+
+def _added(patch: Any) -> Any:
+    """Return a value that a patch adds, without its directives and nulls, or None if it is only a directive."""
+    # strategicpatch: removeDirectives and discardNullValuesFromPatch.
+    if isinstance(patch, Mapping):
+        if DIRECTIVE in patch:
+            return None
+        members = {key: _added(value) for key, value in patch.items() if not key.startswith("$")}
+        return {key: value for key, value in members.items() if value is not None}
     if isinstance(patch, list):
-        return [_without_directive(item) for item in patch if not _is_delete(item)]
+        return [_added(item) for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)]
     return patch
 
 
@@ -82,42 +95,96 @@ def _is_delete(item: Any) -> bool:
     return isinstance(item, Mapping) and item.get(DIRECTIVE) == "delete"
 
 
-def _without_directive(item: Any) -> Any:
-    if isinstance(item, Mapping) and DIRECTIVE in item:
-        return {key: value for key, value in item.items() if key != DIRECTIVE}
-    return item
-
-
 def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -> list[Any]:
     if any(isinstance(item, Mapping) and item.get(DIRECTIVE) == "replace" for item in patch):
-        return [_without_directive(item) for item in patch if item != {DIRECTIVE: "replace"}]
-    out = list(value)
+        return [item for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)]
     inner = schema.items or ANYTHING
+    named: list[Mapping[str, Any]] = []
+    gone: list[Mapping[str, Any]] = []
     for item in patch:
         if not isinstance(item, Mapping) or key not in item:
-            raise bad_request(f"map: {item} does not contain declared merge key: {key}")
-        at = next((i for i, candidate in enumerate(out) if equal(candidate.get(key), item[key])), None)
-        if _is_delete(item):
-            out = [candidate for candidate in out if not equal(candidate.get(key), item[key])]
-        elif at is None:
-            out.append(_merge_map(inner, {}, item))
+            raise internal(f"map: {_go(item)} does not contain declared merge key: {key}")
+        (gone if _is_delete(item) else named).append(item)
+    kept = [candidate for candidate in value if not any(equal(candidate.get(key), item[key]) for item in gone)]
+    out = list(kept)
+    for item in named:
+        at = next((i for i, candidate in enumerate(out) if equal(candidate.get(key), item[key])), len(out))
+        out[at:] = [_merge_map(inner, out[at] if at < len(out) else {}, item), *out[at + 1 :]]
+    return _arranged(out, [item[key] for item in named], [item.get(key) for item in kept], key)
+
+
+def _arranged(items: list[Any], wanted: list[Any], before: list[Any], key: str) -> list[Any]:
+    """Return the `items` of a merged list in the order of a strategic merge patch.
+
+    Items that the patch names come in its order, which is `wanted`, and all others in their order in the list `before`
+    the patch. The first of the others comes first only if it came first in that list. All are names, which items have
+    in the field `key`; with an empty `key` the items themselves are names.
+    """
+    # apimachinery: util/strategicpatch/patch.go, normalizeElementOrder and mergeSortedSlice.
+    named, others = [], []
+    for item in items:
+        name = item.get(key) if key and isinstance(item, Mapping) else item
+        was, place = _place(before, name), _place(wanted, name)
+        if place < 0:
+            others.append((was, was, item))
         else:
-            out[at] = _merge_map(inner, out[at], item)
-    return out
+            named.append((place, was, item))
+    named.sort(key=_first)
+    others.sort(key=_first)
+    out: list[Any] = []
+    while named and others:
+        is_other = 0 <= others[0][1] < named[0][1]
+        out.append((others if is_other else named).pop(0)[2])
+    return [*out, *(item for *_, item in (*named, *others))]
 
 
-def _ordered(schema: Schema, items: Any, order: Any) -> Any:
-    """Return `items` in the order of `$setElementOrder`, followed by the other items in their old order."""
+def _first(entry: tuple[int, int, Any]) -> int:
+    return entry[0]
+
+
+def _place(names: list[Any], name: Any) -> int:
+    return next((index for index, entry in enumerate(names) if equal(entry, name)), -1)
+
+
+def _ordered(schema: Schema, items: Any, order: Any, before: Any, patch: Any) -> Any:
+    """Return `items`, a merged list, in the order of `$setElementOrder`.
+
+    `before` is the list before the patch, and `patch` what the patch has of it, if it has any. Raises ApiFailure 500 if
+    the patch names items in another order, or if there is nothing to order.
+    """
     if not isinstance(items, list) or not isinstance(order, list):
         return items
+    if not before and not patch:
+        raise internal("no elements in any of the given slices")
     key = _merge_key(schema)
-    names = [entry.get(key) if isinstance(entry, Mapping) else entry for entry in order]
+    wanted, old = (_names(entries, key) for entries in (order, before))
+    if isinstance(patch, list) and patch:
+        gone = _names([item for item in patch if _is_delete(item)], key)
+        named = _names([item for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)], key)
+        _check_order(named, wanted, patch, order)
+        kept = [name for name in old if _place(gone, name) < 0]
+        # strategicpatch: mergeSlice deletes and appends in place, so the new items take the places of deleted ones.
+        old = [*kept, *(name for name in named if _place(kept, name) < 0)][: len(old)] if key else old
+    return _arranged(items, wanted, old, key)
 
-    def rank(item: Any) -> int:
-        name = item.get(key) if isinstance(item, Mapping) else item
-        return next((i for i, entry in enumerate(names) if equal(entry, name)), len(names))
 
-    return sorted(items, key=rank)
+def _names(items: list[Any], key: str) -> list[Any]:
+    return [item.get(key) if key and isinstance(item, Mapping) else item for item in items]
+
+
+def _check_order(named: list[Any], wanted: list[Any], patch: list[Any], order: list[Any]) -> None:
+    rest = iter(wanted)
+    # strategicpatch: validatePatchWithSetOrderList; an empty order is in line with every patch.
+    if wanted and not all(any(equal(name, entry) for entry in rest) for name in named):
+        lists = f"{_go(patch)}\n doesn't match $setElementOrder list:\n{_go(order)}\n"
+        raise internal(f"The order in patch list:\n{lists}")
+
+
+def _go(value: Any) -> str:
+    """Return a JSON value as Go prints it."""
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{key}:{_go(value[key])}' for key in sorted(value))}]"
+    return f"[{' '.join(map(_go, value))}]" if isinstance(value, list) else str(value)
 
 
 # apiserver: handlers/patch.go, maxJSONPatchOperations.
