@@ -164,3 +164,13 @@ def test_the_refusal_of_another_address_names_the_wanted_one(place: Place) -> No
     answer = place.patch(place.url("v1", "services", "a"), {"spec": {"clusterIP": "10.0.0.50"}})
 
     assert refused(answer) == [("spec.clusterIPs[0]", 'Invalid value: ["10.0.0.50"]: may not change once set')]
+
+
+def test_a_port_that_is_put_before_another_gets_a_free_port_of_the_nodes(place: Place) -> None:
+    made = place.create("v1", "Service", "services", spec={"type": "NodePort", "ports": [{"name": "a", "port": 80}]})
+    held = made.json["spec"]["ports"][0]["nodePort"]
+    ports = [{"name": "b", "port": 81}, {"name": "a", "port": 80}]
+    changed = place.patch(place.url("v1", "services", "a"), {"spec": {"ports": ports}})
+    assert changed.status == 200, changed.json["message"]
+    first, second = changed.json["spec"]["ports"]
+    assert second["nodePort"] == held != first["nodePort"]

@@ -113,18 +113,21 @@ _UNCHECKED: Final = (
 )
 
 
-def validate(schema: Schema, value: Any, old: Any = None, *, settled: bool = False) -> list[StatusCause]:
+def validate(
+    schema: Schema, value: Any, old: Any = None, *, settled: bool = False, list_types: bool = True
+) -> list[StatusCause]:
     """Return all causes why the object `value` is invalid. `old` is the replaced object, None for a new object.
 
     Reasons and paths are those of a real API server. Unchanged parts do not make an update invalid (ratcheting).
     Transition rules (`oldSelf`) run only if an old value exists. `settled` says that the old object is valid under this
     same schema; the structure of list items and rules without `oldSelf` are then not checked again in parts that
-    `value` shares with the old object.
+    `value` shares with the old object. Without `list_types` a list of type set or map may have duplicates: for built-in
+    kinds the types are those of server-side apply only.
     """
     before = MISSING if old is None else old
     causes = check_structure(schema, value, before, settled=settled)
     causes += check_embedded(schema, value)
-    repeated = check_list_types(schema, value)
+    repeated = check_list_types(schema, value) if list_types else []
     if repeated and not check_list_types(schema, old):
         causes += repeated
     if schema.has_rules and any(cause.reason in _BLOCKING for cause in causes):

@@ -5,13 +5,14 @@ from functools import partial
 from typing import Any, Final
 
 from kubelab.admission.matching import GROUP, compile_condition
+from kubelab.builtin.container_checks import repeated
 from kubelab.builtin.definition_builder import built_in, filled_at
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.cel import CelSyntaxError
 from purekube.schema.builtin.schema_parts import BYTES, STRING, BuiltIn, OpenApi, items, keyed, obj, unique
-from purekube.schema.causes import invalid_value, required
+from purekube.schema.causes import duplicate, invalid_value, required
 
 _CLIENT: Final = obj("url", caBundle=BYTES, service=obj("namespace! name! path port:int32"))
 _RULE: Final = obj("scope apiGroups:strings apiVersions:strings operations:strings resources:strings")
@@ -40,6 +41,8 @@ def _read(manifest: Manifest, *, mutating: bool) -> Any:
 
 
 def _check(manifest: Manifest) -> Iterator[StatusCause]:
+    for index, name in repeated(webhook.get("name") for webhook in manifest.get("webhooks") or ()):
+        yield duplicate(f"webhooks[{index}].name", name)
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
         where = f"webhooks[{index}]"
         # apimachinery: util/validation/validation.go: the name of a webhook is a domain, unlike that of its
@@ -80,6 +83,8 @@ def _uncompiled(part: Manifest, path: str, field: str) -> Iterator[StatusCause]:
 
     `path` is the path of `part` in the object.
     """
+    for index, name in repeated(each.get("name", "") for each in part.get(field) or () if field == "matchConditions"):
+        yield duplicate(f"{path}.{field}[{index}].name", name)
     for index, each in enumerate(part.get(field) or ()):
         yield from _error_of(each, f"{path}.{field}[{index}]")
 
@@ -138,7 +143,12 @@ def _policy_kind(
 
 def _binding_kind(kind: str, **fields: OpenApi) -> Any:
     spec = obj("policyName!", matchResources=_RESOURCES, **fields)
-    return _policy_kind(kind, spec, lambda manifest: (), "matchResources")
+    return _policy_kind(kind, spec, _check_actions, "matchResources")
+
+
+def _check_actions(manifest: Manifest) -> Iterator[StatusCause]:
+    for index, action in repeated(manifest["spec"].get("validationActions") or ()):
+        yield duplicate(f"spec.validationActions[{index}]", action)
 
 
 POLICIES: Final = (

@@ -66,6 +66,9 @@ def _check(manifest: Manifest) -> list[StatusCause]:
         causes.append(invalid_value("spec.versions", listed, "must contain unique version names"))
     for index, version in enumerate(versions):
         causes += _check_version(version, f"spec.versions[{index}]")
+        # apiextensions: apis/apiextensions/v1/conversion.go: internally, a single version has its fields there.
+        above = "spec" if len(versions) == 1 else f"spec.versions[{index}]"
+        causes += [*_check_scale(version, above), *_check_selectable(version, above)]
     causes += _check_conversion(spec.get("conversion") or {})
     return causes or _compiled(manifest)
 
@@ -144,6 +147,40 @@ def _check_version(version: Mapping[str, Any], path: str) -> Iterator[StatusCaus
         if not str(column.get("jsonPath") or "").startswith("."):
             text = "must be a simple json path starting with ."
             yield invalid_value(f"{where}.jsonPath", column.get("jsonPath"), text)
+
+
+_SCALE_PATHS: Final = {
+    "specReplicasPath": ((".spec.",), "under .spec"),
+    "statusReplicasPath": ((".status.",), "under .status"),
+    "labelSelectorPath": ((".spec.", ".status."), "under either .spec or .status"),
+}
+"""The paths of the scale subresource, each with where it must lead."""
+
+
+def _check_scale(version: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
+    scale = get_path(version, "subresources", "scale")
+    for key, (roots, where) in _SCALE_PATHS.items() if isinstance(scale, Mapping) else ():
+        text, field = scale.get(key), f"{path}.subresources.scale.{key}"
+        if not text:
+            continue  # the schema of CustomResourceDefinition reports what is missing
+        if not text.startswith("."):
+            yield invalid_value(field, text, "must be a simple json path starting with .")
+        elif not text.startswith(roots):
+            yield invalid_value(field, text, f"should be a json path {where}")
+
+
+def _check_selectable(version: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
+    """Yield the problems of a version's `selectableFields`: each must lead to a scalar field of the schema."""
+    for index, selectable in enumerate(version.get("selectableFields") or ()):
+        text, field = selectable.get("jsonPath") or "", f"{path}.selectableFields[{index}].jsonPath"
+        node = get_path(version, "schema", "openAPIV3Schema") or {}
+        for step in text.removeprefix(".").split("."):
+            node = (node.get("properties") or {}).get(step) if isinstance(node, Mapping) else None
+        if text and node is None:
+            yield invalid_value(field, text, "is an invalid path: does not refer to a valid field")
+        elif node is not None and node.get("type") not in ("string", "boolean", "integer"):
+            why = "must point to a field of type string, boolean or integer."
+            yield invalid_value(field, text, f"{why} Enum string fields and strings with formats are allowed.")
 
 
 def _compiled(manifest: Manifest) -> list[StatusCause]:

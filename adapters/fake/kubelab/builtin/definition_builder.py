@@ -1,13 +1,17 @@
 """The construction of a built-in kind's definition, and the defaults of a pod spec in pods and templates."""
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 from kubelab.model.definition import Behaviour, ScalePaths, ServedKind
+from kubelab.model.go_fields import kinds
+from kubelab.writes.typed_values import declare
 from purekube.schema.builtin.schema_parts import MICRO_TIME, STRING, TIME, BuiltIn
 from purekube.schema.compile import Compiled, compile_schema
 from purekube.schema.objectmeta import OBJECT_META_OPENAPI, with_type_meta
 
+_PATH: Final = re.compile(r"[a-z0-9][a-z0-9._/-]*", re.ASCII)
 _KNOWN: Final[Compiled] = {}
 """The compiled schemas that built-in kinds share, such as that of the pod template, so that each is compiled once."""
 
@@ -37,9 +41,11 @@ def built_in(
         **openapi,
         "properties": {"apiVersion": STRING, "kind": STRING, "metadata": OBJECT_META_OPENAPI, **_published(fields)},
     }
+    schema = with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN))
+    declare(schema, kinds().get((kind.api_version, kind.kind), ""))
     return ServedKind(
         kind=kind,
-        schema=with_type_meta(compile_schema({**openapi, "type": "object"}, _KNOWN)),
+        schema=schema,
         openapi=document,
         served_versions=served or frozenset((kind.api_version,)),
         status_subresource="status" in fields,
@@ -133,20 +139,32 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
         resources={},
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
-        imagePullPolicy=_pull_policy(container.get("image") or ""),
+        imagePullPolicy=pull_policy(container.get("image") or ""),
     )
     out = filled_at(out, "ports.*", protocol="TCP")
-    out = filled_at(out, "env.*.valueFrom.fieldRef", apiVersion="v1")
+    out = _with_fields(out, "env.*.valueFrom")
     for key in ("livenessProbe", "readinessProbe", "startupProbe"):
         out = filled_at(filled_at(out, key, **_PROBE), f"{key}.httpGet", path="/", scheme="HTTP")
+        out = filled_at(out, f"{key}.grpc", service="")
+    for key in ("lifecycle.postStart.httpGet", "lifecycle.preStop.httpGet"):
+        out = filled_at(out, key, path="/", scheme="HTTP")
     return out
 
 
-def _pull_policy(image: str) -> str:
+def pull_policy(image: str) -> str:
     """Return the pull policy of an image: Always for the tag `latest` or no tag, otherwise IfNotPresent."""
     name, at, _ = image.partition("@")
-    tag = name.rpartition(":")[2] if ":" in name.rpartition("/")[2] else ""
-    return "IfNotPresent" if at or tag not in ("", "latest") else "Always"
+    last = name.rpartition("/")[2]
+    path, _, tag = name.rpartition(":") if ":" in last else (name, "", "")
+    # kubernetes: util/parsers/parsers.go refuses a reference with such a path, and then it is not that of `latest`.
+    _, slash, below = path.partition("/")
+    is_reference = _PATH.fullmatch(below if slash else path) is not None
+    return "IfNotPresent" if at or not is_reference or tag not in ("", "latest") else "Always"
+
+
+def _with_fields(value: Any, path: str) -> Any:
+    """Return `value` with the defaults of the fields that are named at `path`, as sources of variables and files."""
+    return filled_at(filled_at(value, f"{path}.fieldRef", apiVersion="v1"), f"{path}.resourceFieldRef", divisor="0")
 
 
 def _volume(volume: Any) -> Any:
@@ -154,4 +172,10 @@ def _volume(volume: Any) -> Any:
         return {**volume, "emptyDir": {}}
     for key in ("configMap", "secret", "projected", "downwardAPI"):
         volume = filled_at(volume, key, defaultMode=_MODE)
-    return filled_at(volume, "hostPath", type="")
+    volume = _with_fields(_with_fields(volume, "downwardAPI.items.*"), "projected.sources.*.downwardAPI.items.*")
+    volume = filled_at(volume, "projected.sources.*.serviceAccountToken", expirationSeconds=3600)
+    volume = filled_at(volume, "ephemeral.volumeClaimTemplate", metadata={}, spec={})
+    volume = filled_at(volume, "ephemeral.volumeClaimTemplate.spec", volumeMode="Filesystem")
+    if isinstance(volume, Mapping) and isinstance(volume.get("image"), Mapping):
+        volume = filled_at(volume, "image", pullPolicy=pull_policy(volume["image"].get("reference") or ""))
+    return filled_at(filled_at(volume, "hostPath", type=""), "iscsi", iscsiInterface="default")

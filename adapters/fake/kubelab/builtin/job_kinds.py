@@ -6,6 +6,7 @@ from typing import Any, Final
 from kubelab.builtin.cron import schedule_causes
 from kubelab.builtin.definition_builder import built_in, filled, pod_template
 from kubelab.builtin.pod_checks import template_causes
+from kubelab.builtin.pod_warnings import warnings_of_template
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -250,6 +251,7 @@ JOBS: Final = (
             check=_check_job,
             check_update=_check_job_update,
             check_status=check_job_status,
+            warnings=warnings_of_template("spec", "template"),
         ),
         categories=("all",),
         selectable_fields=("status.successful",),
@@ -263,6 +265,7 @@ JOBS: Final = (
             on_create=lambda manifest: {**manifest, "status": {}},
             check=_check_cron_job,
             check_update=_cron_job_causes,
+            warnings=warnings_of_template("spec", "jobTemplate", "spec", "template"),
         ),
         short_names=("cj",),
         categories=("all",),

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any, Final
 
+from kubelab.builtin.container_checks import PORT_RANGE, port_name_problems
 from kubelab.builtin.definition_builder import built_in, filled, filled_at
-from kubelab.builtin.pod_checks import PORT_RANGE
 from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
@@ -17,6 +17,7 @@ from purekube.schema.causes import forbidden_value, invalid_value, not_supported
 
 _BAD: Final = ("//", "/./", "/../", "%2f", "%2F")
 _POLICY_TYPES: Final = ("Ingress", "Egress")
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _WILDCARD: Final = (
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character (e.g. '*.example.com', "
@@ -89,6 +90,8 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
         port = service.get("port") or {}
         if not service.get("name"):
             yield required(f"{where}.service.name")
+        for text in name_problems(service["name"], NameRule.LABEL) if service.get("name") else ():
+            yield invalid_value(f"{where}.service.name", service["name"], text)
         if port.get("name") and port.get("number"):
             yield invalid_value(where, "", "cannot set both port name & port number")
         elif not (port.get("name") or port.get("number")):
@@ -102,14 +105,31 @@ def _check_policy(manifest: Manifest) -> Iterator[StatusCause]:
         for at, rule in enumerate(spec.get(way) or ()):
             where = f"spec.{way}[{at}]"
             for index, port in enumerate(rule.get("ports") or ()):
-                number = port.get("port")
-                if isinstance(number, int) and not 1 <= number <= 65535:
-                    yield invalid_value(f"{where}.ports[{index}].port", number, PORT_RANGE)
+                yield from _policy_port(port, f"{where}.ports[{index}]")
             for index, peer in enumerate(rule.get(side) or ()):
                 yield from _peer(peer, f"{where}.{side}[{index}]")
     for at, kind in enumerate(spec.get("policyTypes") or ()):
         if kind not in _POLICY_TYPES:
             yield not_supported(f"spec.policyTypes[{at}]", kind, _POLICY_TYPES)
+
+
+def _policy_port(port: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
+    number, end = port.get("port"), port.get("endPort")
+    if port.get("protocol") not in _PROTOCOLS:
+        yield not_supported(f"{where}.protocol", port.get("protocol", ""), _PROTOCOLS)
+    if isinstance(number, int) and not 1 <= number <= 65535:
+        yield invalid_value(f"{where}.port", number, PORT_RANGE)
+    if isinstance(number, str):
+        yield from (invalid_value(f"{where}.port", number, text) for text in port_name_problems(number))
+    if end is None:
+        return
+    if not isinstance(number, int):
+        state = "non-numeric" if number else "not specified"
+        yield invalid_value(f"{where}.endPort", end, f"may not be specified when `port` is {state}")
+    elif end < number:
+        yield invalid_value(f"{where}.endPort", end, "must be greater than or equal to `port`")
+    if not 1 <= end <= 65535:
+        yield invalid_value(f"{where}.endPort", end, PORT_RANGE)
 
 
 def _peer(peer: Mapping[str, Any], where: str) -> Iterator[StatusCause]:

@@ -52,6 +52,8 @@ def _check_binding(manifest: Manifest) -> Iterator[StatusCause]:
         yield not_supported("roleRef.kind", reference.get("kind", ""), kinds)
     if not reference.get("name"):
         yield required("roleRef.name")
+    if reference.get("apiGroup") != RBAC_GROUP:
+        yield not_supported("roleRef.apiGroup", reference.get("apiGroup", ""), (RBAC_GROUP,))
     for index, subject in enumerate(manifest.get("subjects") or ()):
         if subject.get("kind") not in _SUBJECTS:
             yield not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)

@@ -60,6 +60,7 @@ BUILTIN_DEFINITIONS: Final[tuple[ServedKind, ...]] = (
 _SUBRESOURCES: Final[Mapping[GroupResource, tuple[str, ...]]] = {
     NAMESPACES: ("finalize",),
     ("", "pods"): ("binding", "eviction"),
+    ("", "serviceaccounts"): ("token",),
 }
 # kubernetes: pkg/registry/*/*/storage/storage.go: the stores with ReturnDeletedObject.
 _RETURNS_DELETED: Final[frozenset[GroupResource]] = frozenset(

@@ -4,10 +4,11 @@ A change of the type takes the fields away that the new type has no use for, unl
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any, Final
 
+from kubelab.builtin.container_checks import PORT_RANGE, port_name_problems, repeated
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.builtin.pod_checks import PORT_RANGE, port_name_problems
 from kubelab.model.definition import Behaviour, NameRule, ServedKind
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
@@ -58,7 +59,10 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
     if spec["type"] in _NODE_PORTS:
         # kubernetes: kubeapiserver/options/options.go, DefaultServiceNodePortRange begins at 30000 and has 2768 ports.
         first = 30000 + number % 2000
-        out["ports"] = [filled(port, nodePort=first + index) for index, port in enumerate(spec.get("ports") or ())]
+        ports = spec.get("ports") or ()
+        taken = {port.get("nodePort") for port in ports}
+        free = (node for node in count(first) if node not in taken)
+        out["ports"] = [port if port.get("nodePort") else {**port, "nodePort": next(free)} for port in ports]
     if spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local":
         out = filled(out, healthCheckNodePort=32000 + number % 700)
     return out
@@ -155,6 +159,13 @@ def _of_ports(spec: Spec) -> Iterator[StatusCause]:
             yield duplicate(f"{where}.name", name)
         names |= {name} if name else set()
         yield from _of_port(port, where, spec["type"])
+    for index, (_, node) in repeated((port["protocol"], port.get("nodePort", 0)) for port in ports):
+        if node:
+            yield duplicate(f"spec.ports[{index}].nodePort", node)
+    for index, (kind, number) in repeated((port["protocol"], port.get("port", 0)) for port in ports):
+        # kubernetes: apis/core/validation/validation.go, ValidateService compares Go structs with these two members.
+        struct = f'{{"Name":"","Protocol":"{kind}","AppProtocol":null,"Port":{number},"TargetPort":0,"NodePort":0}}'
+        yield StatusCause(f"spec.ports[{index}]", f"Duplicate value: {struct}", "FieldValueDuplicate")
 
 
 def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusCause]:

@@ -1,7 +1,7 @@
 """The definitions of four built-in kinds: volumes and their claims, StorageClass and PodDisruptionBudget."""
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
@@ -15,6 +15,8 @@ from purekube.schema.causes import forbidden_value, invalid_value, not_supported
 from purekube.schema.structure import equal
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES: Final = ("Block", "Filesystem")
+_EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 # kubernetes: plugin/pkg/admission/storage/storageobjectinuseprotection adds it at creation.
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
 
@@ -33,21 +35,27 @@ def _create_claim(manifest: Manifest) -> Manifest:
     return {**manifest, "metadata": {**meta, "finalizers": held}, "status": {"phase": "Pending"}}
 
 
-def _check_claim(manifest: Manifest) -> Iterator[StatusCause]:
-    spec = manifest.get("spec") or {}
+def claim_causes(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
+    """Yield the problems of a claim's `spec`, whose place in the object is `path`."""
     if not spec.get("accessModes"):
-        yield required("spec.accessModes", "at least 1 access mode is required")
+        yield required(f"{path}.accessModes", "at least 1 access mode is required")
     for mode in spec.get("accessModes") or ():
         if mode not in _ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
-    requests = (spec.get("resources") or {}).get("requests") or {}
-    if "storage" not in requests:
-        yield required("spec.resources[storage]")
-    elif (parse_quantity(str(requests["storage"])) or 0) <= 0:
-        yield invalid_value("spec.resources[storage]", str(requests["storage"]), "must be greater than zero")
+            yield not_supported(f"{path}.accessModes", mode, _ACCESS_MODES)
+    size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
+    if size is None:
+        yield required(f"{path}.resources[storage]")
+    elif (parse_quantity(str(size)) or 0) <= 0:
+        yield invalid_value(f"{path}.resources[storage]", str(size), "must be greater than zero")
+    if spec.get("volumeMode", "Block") not in _VOLUME_MODES:
+        yield not_supported(f"{path}.volumeMode", spec["volumeMode"], _VOLUME_MODES)
     name = spec.get("storageClassName")
     for text in name_problems(name, NameRule.SUBDOMAIN) if name else ():
-        yield invalid_value("spec.storageClassName", name, text)
+        yield invalid_value(f"{path}.storageClassName", name, text)
+
+
+def _check_claim(manifest: Manifest) -> Iterator[StatusCause]:
+    return claim_causes(manifest.get("spec") or {}, "spec")
 
 
 def _check_claim_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
@@ -67,6 +75,8 @@ def _check_claim_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
 def _check_budget(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
     given = [key for key in ("minAvailable", "maxUnavailable") if spec.get(key) is not None]
+    if (policy := spec.get("unhealthyPodEvictionPolicy")) is not None and policy not in _EVICTIONS:
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTIONS)
     if len(given) > 1:
         yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
     for key in given:

@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from kubelab.builtin.definition_builder import REPLICAS, built_in, filled, pod_template
 from kubelab.builtin.pod_checks import share_causes, template_causes
+from kubelab.builtin.pod_warnings import warnings_of_template
+from kubelab.builtin.storage_kinds import claim_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -16,6 +18,7 @@ Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _NOTHING: Final = (0, "0%")
+_SELECTORS: Final = frozenset({"matchLabels", "matchExpressions"})
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}
 
 
@@ -54,7 +57,17 @@ def _stateful_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     out["persistentVolumeClaimRetentionPolicy"] = filled(out["persistentVolumeClaimRetentionPolicy"], **retention)
     out["updateStrategy"] = _rolling(out["updateStrategy"], partition=0)
+    if isinstance(out.get("volumeClaimTemplates"), list):
+        out["volumeClaimTemplates"] = [_claim(claim) for claim in out["volumeClaimTemplates"]]
     return out
+
+
+def _claim(claim: Any) -> Any:
+    """Return the template of a claim as kube-apiserver shows it: as an object that is pending."""
+    if not isinstance(claim, Mapping):
+        return claim
+    spec = filled(claim.get("spec") or {}, volumeMode="Filesystem")
+    return {**claim, "kind": "PersistentVolumeClaim", "apiVersion": "v1", "spec": spec, "status": {"phase": "Pending"}}
 
 
 def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,8 +85,8 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
     match_labels = (spec.get("selector") or {}).get("matchLabels") or {}
-    if not spec.get("selector"):
-        yield required("spec.selector")
+    if not (spec.get("selector") or {}).keys() & _SELECTORS:
+        yield _selects_all(manifest)
     if any(labels.get(key) != value for key, value in match_labels.items()):
         yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
     for key in _COUNTS:
@@ -82,13 +95,21 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     yield from _template(manifest["kind"], template.get("spec") or {})
 
 
+def _selects_all(manifest: Manifest) -> StatusCause:
+    """Return the problem of a workload whose selector is absent or empty, and would select every pod."""
+    if "selector" not in manifest["spec"]:
+        return required("spec.selector")
+    owner = {"StatefulSet": "statefulset", "DaemonSet": "daemonset"}.get(manifest["kind"], "deployment")
+    return invalid_value("spec.selector", {}, f"empty selector is invalid for {owner}")
+
+
 def _template(kind: str, spec: Mapping[str, Any]) -> Iterator[StatusCause]:
     """Yield the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
     path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
     yield from template_causes(spec, path)
-    if spec.get("restartPolicy") in ("Never", "OnFailure"):
+    if spec.get("restartPolicy") != "Always":
         yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",))
-    if spec.get("activeDeadlineSeconds"):
+    if spec.get("activeDeadlineSeconds") is not None:
         text = f"activeDeadlineSeconds in {owner} is not Supported"
         yield forbidden_value(f"{path}.activeDeadlineSeconds", text)
 
@@ -130,6 +151,10 @@ def _check_set(manifest: Manifest) -> Iterator[StatusCause]:
     yield from _check(manifest)
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
+    for index, claim in enumerate(manifest["spec"].get("volumeClaimTemplates") or ()):
+        yield from claim_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
+    if strategy["type"] not in ("RollingUpdate", "OnDelete"):
+        yield invalid_value("spec.updateStrategy", strategy, "must be 'RollingUpdate' or 'OnDelete'")
     if strategy["type"] == "OnDelete" and rolling:
         yield invalid_value(path, rolling, "only allowed for updateStrategy 'RollingUpdate'")
     elif rolling.get("partition", 0) < 0:
@@ -140,6 +165,8 @@ def _check_daemons(manifest: Manifest) -> Iterator[StatusCause]:
     yield from _check(manifest)
     strategy = manifest["spec"]["updateStrategy"]
     rolling = strategy.get("rollingUpdate")
+    if strategy["type"] not in ("RollingUpdate", "OnDelete"):
+        yield not_supported("spec.updateStrategy", strategy["type"], ("RollingUpdate", "OnDelete"))
     if (
         strategy["type"] == "RollingUpdate"
         and rolling["maxUnavailable"] in _NOTHING
@@ -178,6 +205,8 @@ def _behaviour(
     check: Callable[[Manifest], Iterable[StatusCause]],
     check_change: Callable[[Manifest, Manifest], Iterable[StatusCause]] = _check_selector,
     status: Mapping[str, Any] | None = None,
+    *,
+    names_pods: bool = False,
     **structs: Any,
 ) -> Behaviour:
     return Behaviour(
@@ -187,6 +216,7 @@ def _behaviour(
         on_create=lambda manifest: {**manifest, "status": dict(status or {})},
         check=check,
         check_update=lambda new, old: [*check(new), *check_change(new, old)],
+        warnings=warnings_of_template("spec", "template", names_pods=names_pods),
     )
 
 
@@ -224,14 +254,14 @@ WORKLOADS: Final = (
     ),
     built_in(
         schemas.DEPLOYMENT,
-        _behaviour(_deployment, _check_deployment, strategy={}),
+        _behaviour(_deployment, _check_deployment, names_pods=True, strategy={}),
         short_names=("deploy",),
         categories=("all",),
         scale=REPLICAS,
     ),
     built_in(
         schemas.REPLICA_SET,
-        _behaviour(lambda spec: filled(spec, replicas=1), _check, status={"replicas": 0}),
+        _behaviour(lambda spec: filled(spec, replicas=1), _check, status={"replicas": 0}, names_pods=True),
         short_names=("rs",),
         categories=("all",),
         scale=REPLICAS,

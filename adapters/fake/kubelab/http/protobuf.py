@@ -8,13 +8,13 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
 import msgspec
 
 from kubelab.model.failure import bad_request, unsupported_media_type
+from kubelab.model.go_fields import kinds, messages
 from purekube.apimachinery.timestamps import format_time
 
 Field = tuple[int, int | bytes]
@@ -79,31 +79,6 @@ CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"
 
 Read = Callable[[Any], Any]
-
-_FIELDS: Final = Path(__file__).with_name("protobuf_fields.txt")
-"""The fields of each message: number, JSON name, and type, by default `text?`.
-
-A type with `*` is that of a repeated field, which becomes a list in JSON; one with `{}` is that of the values of a map
-from strings; one with `?` leaves the field out if it is 0, false or empty, as its JSON does. The members of a field
-with the name `-` are members of the message itself in JSON.
-"""
-
-
-@cache
-def _messages() -> Mapping[str, str]:
-    """Return the declared fields of each message by its name."""
-    return dict(line.split(": ", 1) for line in _lines() if ": " in line)
-
-
-@cache
-def _kinds() -> Mapping[tuple[str, str], str]:
-    """Return the name of the message of each kind by apiVersion and kind."""
-    declared = (line.split(" = ", 1) for line in _lines() if " = " in line)
-    return {(version, name.rpartition(".")[2]): name for version, names in declared for name in names.split(", ")}
-
-
-def _lines() -> list[str]:
-    return [line for line in _FIELDS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
 
 
 def _raw(value: Any) -> bytes:
@@ -194,7 +169,7 @@ def _field(declared: str) -> tuple[int, WireField]:
 
 @cache
 def _fields(name: str) -> Mapping[int, WireField]:
-    return dict(map(_field, _messages()[name].split(", ")))
+    return dict(map(_field, messages()[name].split(", ")))
 
 
 def _read_members(raw: bytes, name: str) -> dict[str, Any]:
@@ -229,7 +204,7 @@ def decode_object(raw: bytes) -> dict[str, Any]:
     type_meta = dict(fields_of(_raw(envelope.get(1, b""))))
     version, kind = _text(type_meta.get(1, b"")), _text(type_meta.get(2, b""))
     # The options are the same message in every API group, and clients name the group of the object.
-    name = kind if kind == "DeleteOptions" else _kinds().get((version, kind))
+    name = kind if kind == "DeleteOptions" else kinds().get((version, kind))
     if name is None:
         raise unsupported_media_type(("application/json", "application/yaml", f"({version} {kind} not as protobuf)"))
     return {"apiVersion": version, "kind": kind, **_read_members(_raw(envelope.get(2, b"")), name)}

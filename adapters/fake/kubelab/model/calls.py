@@ -3,7 +3,7 @@
 A handler makes the server available to clients, in process or over HTTP.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import attrs
 from kubelab.model.failure import ApiFailure
 from kubelab.model.records import ObjectKey, Record, decode, encode
 from kubelab.model.resources import ServedResource
+from purekube.apimachinery.manifest import Manifest
 from purekube.schema.node import Schema
 
 
@@ -35,7 +36,8 @@ class WriteRequest:
     UTC. A created object gets `uid` and, if its body has `generateName` and no name, `generated_name` (W-35). With
     `defers`, an object that violates its schema is not refused immediately, because mutating webhooks are called before
     validation. `settled` means that the live object was written and validated under the present schema. Only what the
-    write changes has to be validated then.
+    write changes has to be validated then. `admit` completes a new object from other objects in the store, or refuses
+    it.
     """
 
     manager: str
@@ -49,6 +51,7 @@ class WriteRequest:
     generated_name: str = ""
     defers: bool = False
     settled: bool = False
+    admit: Callable[[Manifest], Manifest] | None = None
 
 
 @attrs.frozen
@@ -169,13 +172,15 @@ PLAIN_WRITE: Final = WriteOptions()
 class DeleteOptions:
     """The options in the body and query of a DELETE. `propagation` is empty if the client names no propagation policy.
 
-    `uid` and `resource_version` are preconditions: if set, only an object with these values is deleted.
+    `uid` and `resource_version` are preconditions: if set, only an object with these values is deleted. `grace` is the
+    `gracePeriodSeconds` that the client asks for, None if it leaves them to the object.
     """
 
     uid: str | None = None
     resource_version: str | None = None
     propagation: str = ""
     dry_run: bool = False
+    grace: int | None = None
 
 
 PLAIN_DELETE: Final = DeleteOptions()

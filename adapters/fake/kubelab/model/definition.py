@@ -54,7 +54,9 @@ class Behaviour:
     of the status. Without `check_update` an update has the rules of a create. `skeleton` has the fields that exist even
     in an empty object of the kind; no manager becomes the owner of such a struct itself (S-22). With `orphans`, a
     DELETE without a propagation policy orphans the dependents. With `unconditional_update` a PUT needs no
-    resourceVersion.
+    resourceVersion. `grace` returns the seconds that an object has left after a first DELETE that asks for the given
+    seconds; without it the kind has no graceful deletion. `warnings` are about a valid object; its second argument is
+    the object before an update, None for a create.
     """
 
     skeleton: Manifest = attrs.field(factory=dict)
@@ -68,6 +70,8 @@ class Behaviour:
     check: Callable[[Manifest], Iterable[StatusCause]] = lambda manifest: ()
     check_update: Callable[[Manifest, Manifest], Iterable[StatusCause]] | None = None
     check_status: Callable[[Manifest, Manifest], Iterable[StatusCause]] = lambda new, old: ()
+    grace: Callable[[Manifest, int | None], int] | None = None
+    warnings: Callable[[Manifest, Manifest | None], list[str]] | None = None
 
 
 CUSTOM: Final = Behaviour(generation=Generation.CONTENT, unconditional_update=False)

@@ -5,7 +5,7 @@ that change nothing. For custom resources they follow apiextensions-apiserver's
 `pkg/registry/customresource/strategy.go` and `status_strategy.go`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.model.calls import WriteOutcome, WriteRequest
@@ -61,16 +61,18 @@ def finalize_create(
     if definition.status_subresource:
         # apiextensions: registry/customresource/strategy.go, PrepareForCreate drops the status without a warning.
         manifest = _without_status(manifest)
+    if write.admit is not None:
+        manifest = write.admit(manifest)
     manifest = behaviour.on_create(manifest)
     causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
     causes += _kube_finalizers(definition, meta)
-    causes += validate(definition.schema, manifest)
+    causes += validate(definition.schema, manifest, list_types=not definition.built_in)
     # The kind's own rules may rely on a valid schema.
     causes += [] if causes else behaviour.check(manifest)
     refusal = _refused(definition, meta.get("name", ""), causes, write)
     stored = storage_form(definition, manifest, read=read)
     shown = _with_default_status(definition, stored)
-    warnings = (*warnings, *_warned(definition, meta, {}))
+    warnings = (*warnings, *(_warned(definition, stored, None) if refusal is None else ()))
     default = shown is not stored
     return WriteOutcome(
         shown,
@@ -103,12 +105,13 @@ def finalize_update(
     manifest = _prepared(definition, live, manifest, write)
     refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
     stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None, read)
+    if refusal is None and not write.subresource:
+        warnings = (*warnings, *_warned(definition, stored, live))
     # apiserver: storage/etcd3/store.go, GuaranteedUpdate: if the encoded object is the stored one, nothing is written
     # and the resourceVersion stays (S-65).
     if equal(stored, live):
         return WriteOutcome(live, changed=False, warnings=warnings)
-    more = () if write.subresource else _warned(definition, stored["metadata"], live["metadata"])
-    return WriteOutcome(stored, changed=True, warnings=(*warnings, *more), refusal=refusal, schema=definition.schema)
+    return WriteOutcome(stored, changed=True, warnings=warnings, refusal=refusal, schema=definition.schema)
 
 
 def _with_default_status(definition: ServedKind, stored: Manifest) -> Manifest:
@@ -202,7 +205,8 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
         causes = causes * 2  # kube-apiserver checks metadata of custom resources twice, and reports it twice
     if meta != old:
         causes += [*check_common(meta, old if write.settled else {}), *_kube_finalizers(definition, meta)]
-    causes += validate(definition.schema, manifest, live, settled=write.settled)
+    list_types = not definition.built_in
+    causes += validate(definition.schema, manifest, live, settled=write.settled, list_types=list_types)
     if causes:
         return causes
     if write.subresource:
@@ -217,9 +221,12 @@ def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[St
     return check_kube_finalizers(meta.get("finalizers") or ()) if strict else []
 
 
-def _warned(definition: ServedKind, new: Mapping[str, Any], old: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the warnings about new finalizers. As in kube-apiserver, only custom resources get such warnings."""
-    return () if definition.built_in else finalizer_warnings(new, old)
+def _warned(definition: ServedKind, new: Manifest, old: Manifest | None) -> Sequence[str]:
+    """Return the warnings about a valid object. Those about new finalizers are only for custom resources."""
+    if definition.built_in:
+        warnings = definition.behaviour.warnings
+        return () if warnings is None else warnings(new, old)
+    return finalizer_warnings(new["metadata"], {} if old is None else old["metadata"])
 
 
 def _with_old_times(live: Manifest, manifest: Manifest) -> Manifest:

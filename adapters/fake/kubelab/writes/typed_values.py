@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
+from kubelab.model.go_fields import left_out, members
 from purekube.apimachinery.formats import canonical_quantity
 from purekube.schema.node import MISSING, JsonType, Schema
 from purekube.schema.structure import parts_of
@@ -19,10 +20,10 @@ def typed(schema: Schema, value: Any, refuse: Callable[[str], Exception], old: A
     """Return `value` as the Go type that `schema` describes writes it; `value` itself if nothing changes.
 
     Quantities become canonical, such as `1` for `1000m`, and those in a map are rounded up to a thousandth. A null for
-    a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. Empty lists and maps of
-    fields that are not required are left out. For text that is not a quantity, the exception is raised that `refuse`
-    returns. `old`, if given, is a former result; parts that `value` shares with it (the same Python objects) are
-    skipped.
+    a string or quantity in a map, and for a string in a list, becomes the empty string or `0`. Empty lists and maps are
+    left out of fields that are not required, and so are empty strings, 0 and false where the Go type omits them. For
+    text that is not a quantity, the exception is raised that `refuse` returns. `old`, if given, is a former result;
+    parts that `value` shares with it (the same Python objects) are skipped.
     """
     if value is old or not _concerned(schema):
         return value
@@ -48,7 +49,7 @@ def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exce
         else:
             continue
         is_kept = child is None or key in schema.required or key in _KEPT
-        is_left_out = child is not None and not is_kept and new is not None and new == _empty(child)
+        is_left_out = not new and child is not None and not is_kept and _omits(schema, child, key, new)
         if new is not item or is_left_out:
             out = dict(value) if out is value else out
             if is_left_out:
@@ -56,6 +57,28 @@ def _members(schema: Schema, value: dict[str, Any], refuse: Callable[[str], Exce
             else:
                 out[key] = new
     return out
+
+
+def declare(schema: Schema, message: str) -> None:
+    """Record that `schema` is that of the Go type `message`, whose empty fields are then left out as in Go."""
+    if schema in _OMITTED or not (fields := members(message)):
+        return
+    _OMITTED[schema] = left_out(message)
+    for key, child in schema.properties.items():
+        value = child.items if child.items is not None else child.additional if child.additional is not None else child
+        if key in fields:
+            declare(value, fields[key].rstrip("*{}?"))
+
+
+_OMITTED: Final[dict[Schema, frozenset[str]]] = {}
+"""The fields of the Go types of schemas that are left out if they are empty."""
+
+
+def _omits(schema: Schema, child: Schema, key: str, value: Any) -> bool:
+    """Report whether Go's tag omitempty leaves out the field `key` of `schema` with this empty value, 0 or false."""
+    if value is None:
+        return False
+    return value == _empty(child) if isinstance(value, (list, dict)) else key in _OMITTED.get(schema, ())
 
 
 def _empty(schema: Schema) -> Any:
@@ -101,6 +124,7 @@ def _concerned(schema: Schema) -> bool:
     return (
         any(map(_is_text, elements))
         or any(_empty(field) is not None for field in fields)
+        or bool(_OMITTED.get(schema, frozenset()) & schema.properties.keys())
         or any(map(_concerned, [*elements, *fields]))
     )
 

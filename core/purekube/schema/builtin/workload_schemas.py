@@ -10,7 +10,7 @@ from purekube.schema.builtin.schema_parts import BuiltIn, choice, items, obj, un
 POD: Final = BuiltIn(Kind("", "v1", "Pod", "pods"), obj(spec=POD_SPEC, status=POD_STATUS))
 
 _ROLLING: Final = obj("maxSurge:int-or-string maxUnavailable:int-or-string")
-_CLAIM: Final = obj("apiVersion kind", metadata=parts.EMBEDDED_META, spec=CLAIM_SPEC)
+_CLAIM: Final = obj("apiVersion kind", metadata=parts.EMBEDDED_META, spec=CLAIM_SPEC, status=obj("phase"))
 _COUNTS: Final = {"observedGeneration": parts.INT64, "collisionCount": parts.INT32, "conditions": parts.CONDITIONS}
 CONTROLLER_REVISION: Final = BuiltIn(
     Kind("apps", "v1", "ControllerRevision", "controllerrevisions"),
