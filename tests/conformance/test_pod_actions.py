@@ -1,5 +1,6 @@
 """What binds a pod to a node and evicts it, as a scheduler and `kubectl drain` do (RUN-8, RUN-9)."""
 
+import json
 from typing import Any, Final
 
 from tests.conformance.test_builtin_rules import Place, place
@@ -85,6 +86,94 @@ def test_a_pod_that_is_being_deleted_is_bound_to_no_node(place: Place) -> None:
     why = 'Operation cannot be fulfilled on pods/binding "a": pod a is being deleted, cannot be assigned to a host'
     assert said(act(place, "a", "binding", target={"name": "n1"})) == (409, why)
     place.patch(place.url(*PODS, "a"), {"metadata": {"finalizers": None}})
+
+
+# --- deletion --------------------------------------------------------------------------------------------------------
+
+
+def delete(place: Place, name: str = "a", **options: Any) -> Any:
+    """The grace period and the generation of what a DELETE answers."""
+    answer = place.wire.send("DELETE", place.url(*PODS, name), options)
+    assert answer.status == 200
+    meta = answer.json["metadata"]
+    assert "deletionTimestamp" in meta
+    return meta["deletionGracePeriodSeconds"], meta["generation"]
+
+
+def there(place: Place, name: str = "a") -> bool:
+    status = place.wire.send("GET", place.url(*PODS, name)).status
+    assert status in (200, 404)
+    return status == 200
+
+
+def test_a_pod_on_a_node_stays_until_its_kubelet_deletes_it_without_grace(place: Place) -> None:
+    """W-40"""
+    pod(place, "a", nodeName="n1")
+    assert delete(place, dryRun=["All"]) == (30, 2)
+    assert "deletionTimestamp" not in place.wire.send("GET", place.url(*PODS, "a")).json["metadata"]
+    assert delete(place) == (30, 2)
+    assert delete(place, gracePeriodSeconds=60) == (30, 2), "a grace period only becomes shorter"
+    assert delete(place, gracePeriodSeconds=5) == (5, 2)
+    assert delete(place) == (5, 2)
+    assert there(place)
+    assert place.patch(place.url(*PODS, "a"), {"metadata": {"labels": {"still": "there"}}}).status == 200
+    assert there(place)
+    assert delete(place, gracePeriodSeconds=0) == (0, 2)
+    assert not there(place)
+
+
+def test_the_grace_of_a_pod_is_what_the_client_or_its_spec_says(place: Place) -> None:
+    """W-40"""
+    cases: list[tuple[dict[str, Any], dict[str, Any], int]] = [
+        ({"terminationGracePeriodSeconds": 7}, {}, 7),
+        ({"terminationGracePeriodSeconds": 0}, {}, 0),
+        ({}, {"gracePeriodSeconds": 3}, 3),
+        ({}, {"gracePeriodSeconds": -1}, 1),
+        ({}, {"gracePeriodSeconds": 0}, 0),
+    ]
+    for number, (spec, options, grace) in enumerate(cases):
+        pod(place, f"p{number}", nodeName="n1", **spec)
+        assert delete(place, f"p{number}", **options) == (grace, 2)
+        assert there(place, f"p{number}") == (grace > 0)
+    pod(place, "query", nodeName="n1")
+    answer = place.wire.send("DELETE", f"{place.url(*PODS, 'query')}?gracePeriodSeconds=9")
+    assert answer.json["metadata"]["deletionGracePeriodSeconds"] == 9
+    for query, body in (("?gracePeriodSeconds=x", None), ("", {"gracePeriodSeconds": "x"})):
+        assert place.wire.send("DELETE", place.url(*PODS, "query") + query, body).status == 400
+
+
+def test_a_pod_without_a_node_or_at_its_end_has_no_grace_and_is_shown_marked_first(place: Place) -> None:
+    """W-40"""
+    pod(place, "a")
+    made = place.wire.send("GET", place.url(*PODS, "a")).json["metadata"]["resourceVersion"]
+    pod(place, "b", nodeName="n1")
+    assert place.patch(f"{place.url(*PODS, 'b')}/status", {"status": {"phase": "Succeeded"}}).status == 200
+    assert (delete(place), delete(place, "b")) == ((0, 2), (0, 2))
+    assert not there(place)
+    assert not there(place, "b")
+    url = f"{place.url(*PODS)}?watch=true&resourceVersion={made}&timeoutSeconds=1&fieldSelector=metadata.name=a"
+    events = [json.loads(line) for line in place.wire.send("GET", url).raw.splitlines()]
+    seen = [(event["type"], event["object"]["metadata"].get("deletionGracePeriodSeconds")) for event in events]
+    assert seen == [("MODIFIED", 0), ("DELETED", 0)]
+
+
+def test_a_pod_with_finalizers_waits_for_them_and_for_its_kubelet(place: Place) -> None:
+    """W-40"""
+    for name, grace in (("a", 0), ("b", 30)):
+        pod(place, name, nodeName="n1")
+        url = place.url(*PODS, name)
+        assert place.patch(url, {"metadata": {"finalizers": ["a.b/c"]}}).status == 200
+        assert delete(place, name, gracePeriodSeconds=grace) == (grace, 2)
+        assert there(place, name)
+        assert place.patch(url, {"metadata": {"finalizers": None}}).status == 200
+        assert there(place, name) == (grace > 0)
+
+
+def test_an_evicted_pod_on_a_node_is_being_deleted(place: Place) -> None:
+    """W-40"""
+    pod(place, "a", nodeName="n1")
+    assert act(place, "a", "eviction").json == DONE
+    assert place.wire.send("GET", place.url(*PODS, "a")).json["metadata"]["deletionGracePeriodSeconds"] == 30
 
 
 # --- eviction --------------------------------------------------------------------------------------------------------

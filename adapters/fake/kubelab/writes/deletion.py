@@ -5,8 +5,9 @@ garbage collector removes after it has dealt with the dependents (W-31, W-32).
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions
@@ -14,9 +15,10 @@ from kubelab.model.failure import ApiFailure, bad_request, invalid, stale
 from kubelab.model.resources import ServedResource
 from kubelab.storage.listing import flag
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.timestamps import format_time
+from purekube.apimachinery.timestamps import format_time, parse_time
 
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _OWN_DELETE: Final = frozenset({("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 
 
@@ -30,7 +32,15 @@ def query_options(query: Mapping[str, str]) -> dict[str, Any]:
     # The query can have preconditions, too: apimachinery: apis/meta/v1/conversion.go,
     # Convert_url_Values_To_v1_DeleteOptions.
     given["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
+    if grace := query.get("gracePeriodSeconds"):
+        given["gracePeriodSeconds"] = _seconds(grace)
     return given
+
+
+def _seconds(text: str) -> int:
+    if not _INTEGER.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)
 
 
 def delete_options(given: Mapping[str, Any]) -> DeleteOptions:
@@ -46,7 +56,18 @@ def delete_options(given: Mapping[str, Any]) -> DeleteOptions:
         resource_version=_text(preconditions, "resourceVersion"),
         propagation=_policy(given),
         dry_run=_dry_run(given.get("dryRun")),
+        grace=_grace(given.get("gracePeriodSeconds")),
     )
+
+
+def _grace(value: Any) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int | None):
+        kind = {str: "string", bool: "bool", float: f"number {value}"}.get(type(value), "object")
+        raise bad_request(
+            f"json: cannot unmarshal {kind} into Go struct field DeleteOptions.gracePeriodSeconds of type int64"
+        )
+    # apiserver: registry/rest/delete.go, BeforeDelete: negative values are treated as one second.
+    return 1 if value is not None and value < 0 else value
 
 
 def _text(preconditions: Mapping[str, Any], key: str) -> str | None:
@@ -134,6 +155,37 @@ def finalizers_for(finalizers: Sequence[str], propagation: str) -> tuple[str, ..
     others = tuple(name for name in finalizers if name not in (ORPHAN, FOREGROUND))
     desired = others + added
     return tuple(finalizers) if set(desired) == set(finalizers) else desired
+
+
+def pends(live: Mapping[str, Any], asked: int | None) -> bool:
+    """Report whether `live` is in a graceful deletion that a DELETE with `asked` seconds of grace does not shorten."""
+    left = live["metadata"].get("deletionGracePeriodSeconds") or 0
+    return left > 0 and (asked is None or asked >= left)
+
+
+def gracefully_marked(
+    live: Mapping[str, Any], finalizers: Sequence[str], seconds: int, now: datetime
+) -> dict[str, Any]:
+    """Return `live` marked for a deletion after `seconds` seconds of grace, with `finalizers`.
+
+    If it was marked before, the seconds count from then, and must be fewer than its present ones. An object that had no
+    grace left keeps its mark.
+    """
+    old = live["metadata"]
+    left = old.get("deletionGracePeriodSeconds")
+    end = now + timedelta(seconds=seconds)
+    out = marked(live, finalizers, end)
+    if "deletionTimestamp" in old and not left:
+        return out
+    meta = out["metadata"]
+    if left:
+        # apiserver: registry/rest/delete.go, BeforeDelete: the end does not move to the past, and a second remains of a
+        # grace that is over, since a kubelet still has to stop the pod.
+        end = parse_time(old["deletionTimestamp"]) + timedelta(seconds=seconds - left)
+        seconds = seconds if end >= now else min(seconds, 1)
+        meta["deletionTimestamp"] = format_time(max(end, now))
+    meta["deletionGracePeriodSeconds"] = seconds
+    return out
 
 
 def marked(live: Mapping[str, Any], finalizers: Sequence[str], now: datetime) -> dict[str, Any]:

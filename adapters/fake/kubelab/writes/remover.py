@@ -19,10 +19,10 @@ from kubelab.model.calls import (
     deleted_status,
 )
 from kubelab.model.failure import not_found
-from kubelab.model.records import Record, encode
+from kubelab.model.records import Record, encode, with_version
 from kubelab.storage.listing import Selection
 from kubelab.storage.store import Store
-from kubelab.writes.deletion import check_preconditions, finalizers_for, marked
+from kubelab.writes.deletion import check_preconditions, finalizers_for, gracefully_marked, marked, pends
 
 
 class Remover:
@@ -50,14 +50,43 @@ class Remover:
         # A deleted CRD stays until its objects are gone: kube-apiserver gives it a finalizer at this moment.
         if resource.storage == DEFINITIONS and not record.deleting:
             return self._mark(target, record, terminating_crd(stored, self._now()), options)
+        if pends(stored, options.grace):
+            return Reply(200, resource.render(record))
         finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
+        if resource.definition.behaviour.grace is not None:
+            return self._delete_gracefully(target, record, stored, finalizers, options)
         is_held_by_spec = resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
         if finalizers or is_held_by_spec:
             reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
             return attrs.evolve(reply, warnings=_warnings(target, options))
+        return self._remove(target, record, options)
+
+    def _delete_gracefully(
+        self,
+        target: RequestTarget,
+        record: Record,
+        stored: Mapping[str, Any],
+        finalizers: tuple[str, ...],
+        options: DeleteOptions,
+    ) -> Reply:
+        """Mark an object, such as a pod, for deletion after its grace period, and delete it if it has none."""
+        grace = target.resource.definition.behaviour.grace
+        assert grace is not None, "the kind has graceful deletion"
+        seconds = options.grace or 0 if record.deleting else grace(stored, options.grace)
+        manifest = gracefully_marked(stored, finalizers, seconds, self._now())
+        reply = self._mark(target, record, manifest, options)
+        if options.dry_run or finalizers or manifest["metadata"]["deletionGracePeriodSeconds"]:
+            return reply
+        # A watch sees both: an object that is being deleted, and its removal.
+        return self._remove(target, self._store.get(target.resource.storage, record.key) or record, options)
+
+    def _remove(self, target: RequestTarget, record: Record, options: DeleteOptions) -> Reply:
+        resource = target.resource
         if not options.dry_run:
-            self._store.remove(resource.storage, record.key)
-        if resource.returns_deleted:
+            gone = self._store.remove(resource.storage, record.key)
+            if resource.returns_deleted:
+                return Reply(200, resource.render(with_version(record, gone.version)))
+        elif resource.returns_deleted:
             return Reply(200, resource.render(record))
         return deleted_status(resource, record.key[1], record.uid)
 

@@ -278,9 +278,14 @@ def _name_in(body: Any) -> str:
 
 
 def _unheld(manifest: Mapping[str, Any]) -> bool:
-    """Report whether a terminating object has no finalizers left, neither in its metadata nor in a namespace's spec."""
+    """Report whether nothing holds a terminating object any longer.
+
+    It is held by finalizers in its metadata or in a namespace's spec, and a pod on a node by its grace period.
+    """
     spec = manifest.get("spec") if manifest["kind"] == "Namespace" else None
-    return not manifest["metadata"].get("finalizers") and not (spec and spec.get("finalizers"))
+    meta = manifest["metadata"]
+    # apiserver: registry/generic/registry/store.go, ShouldDeleteDuringUpdate.
+    return not (meta.get("finalizers") or meta.get("deletionGracePeriodSeconds") or (spec and spec.get("finalizers")))
 
 
 @attrs.frozen
