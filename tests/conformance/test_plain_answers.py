@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from tests.conformance.test_builtin_rules import Place, place
+from tests.conformance.test_builtin_rules import Place, place, refused
 
 __all__ = ["place"]
 
@@ -37,6 +37,22 @@ def test_the_items_of_a_list_of_a_custom_kind_and_a_single_object_do(place: Plac
     assert {item["kind"] for item in rows.json["items"]} == {"PartialObjectMetadata"}
 
 
+# --- a state that is not reached yet ----------------------------------------------------------------------------------
+
+
+def test_a_get_is_not_answered_from_before_its_resourceVersion(place: Place) -> None:
+    """W-03: also of an object that is not there."""
+    version = place.create(*CONFIG).json["metadata"]["resourceVersion"]
+    url = place.url(*CONFIG[::2], "a")
+    assert [place.wire.send("GET", f"{url}?resourceVersion={old}").status for old in ("0", version)] == [200, 200]
+    for where in (url, place.url(*CONFIG[::2], "none")):
+        early = place.wire.send("GET", f"{where}?resourceVersion=999999999")
+        assert (early.status, early.json["reason"], early.headers["retry-after"]) == (504, "Timeout", "1")
+        assert [cause["reason"] for cause in early.json["details"]["causes"]] == ["ResourceVersionTooLarge"]
+    odd = place.wire.send("GET", f"{url}?resourceVersion=abc")
+    assert (odd.status, "reason" in odd.json) == (500, False)
+
+
 # --- paths that are not served ---------------------------------------------------------------------------------------
 
 
@@ -66,6 +82,52 @@ def test_a_JSON_patch_replaces_and_copies_a_member_that_is_not_there(place: Plac
         {"op": "move", "from": "/data/nothing", "path": "/data/k"},
     ):
         assert place.patch(url, [operation], JSON_PATCH).status == 422, operation
+
+
+# --- strategic merge patches -----------------------------------------------------------------------------------------
+
+
+def named(names: str) -> list[dict[str, str]]:
+    """Variables; an upper-case name is one that is to be deleted."""
+    return [{"name": n.lower(), **({"$patch": "delete"} if n.isupper() else {"value": "v"})} for n in names]
+
+
+STRATEGIC: Final = (
+    # variables, those in the patch, $setElementOrder, result
+    ("ab", "c", None, "cab"), ("ab", "b", None, "ab"), ("ab", "ba", None, "ba"), ("abc", "cd", None, "abcd"),
+    ("ab", "", "ba", "ba"), ("abc", "d", "bd", "abdc"), ("de", "fa", "fae", "fade"), ("deb", "faB", "fae", "dfae"),
+    ("bce", "gB", "gfac", "egc"), ("aba", "c", None, "caab"), ("", "a", "ab", "a"), ("", "ab", None, "ab"),
+)  # fmt: skip
+
+
+def test_the_order_of_a_list_after_a_strategic_merge_patch(place: Place) -> None:
+    """The patch's items in their order, all others in theirs; which comes first, the list before it tells."""
+    for number, (before, patch, order, after) in enumerate(STRATEGIC):
+        body = {"metadata": {"name": f"s{number}"}, "spec": deployment(container={"env": named(before)})}
+        assert place.wire.send("POST", place.url(*APPS), body).status == 201
+        given = {"$setElementOrder/env": [{"name": name} for name in order]} if order else {}
+        container = {"name": "c", **given, **({"env": named(patch)} if patch else {})}
+        merged = place.patch(
+            place.url(*APPS, f"s{number}"),
+            {"spec": {"template": {"spec": {"containers": [container]}}}},
+            "application/strategic-merge-patch+json",
+        )
+        assert merged.status == 200, merged.json["message"]
+        stored = merged.json["spec"]["template"]["spec"]["containers"][0]["env"]
+        assert "".join(variable["name"] for variable in stored) == after, (before, patch, order)
+
+
+def test_a_strategic_merge_patch_in_another_order_than_it_says_fails(place: Place) -> None:
+    body = {"metadata": {"name": "s"}, "spec": deployment(container={"env": named("a")})}
+    assert place.wire.send("POST", place.url(*APPS), body).status == 201
+    container = {"name": "c", "env": named("ab"), "$setElementOrder/env": [{"name": "b"}, {"name": "a"}]}
+    patch = {"spec": {"template": {"spec": {"containers": [container]}}}}
+    answer = place.patch(place.url(*APPS, "s"), patch, "application/strategic-merge-patch+json")
+    assert (answer.status, answer.json["message"]) == (
+        500,
+        "The order in patch list:\n[map[name:a value:v] map[name:b value:v]]\n doesn't match $setElementOrder list:\n"
+        "[map[name:b] map[name:a]]\n",
+    )
 
 
 # --- values that a Go type writes its own way ------------------------------------------------------------------------
@@ -159,3 +221,84 @@ def test_a_finalizer_may_be_there_twice_and_one_owner_under_two_names(place: Pla
     assert place.patch(url, {"metadata": {"finalizers": ["a.b/c"]}}).status == 200
     assert place.patch(url, {"metadata": {"finalizers": None}}).status == 200
     assert place.wire.send("GET", url).status == 404
+
+
+DOUBLE: Final[dict[str, dict[str, Any]]] = {
+    '.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply': {
+        "container": {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
+    },
+    "": {"container": {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "$(A):2"}]}},
+    ".containers[0].ports[1]: duplicate port definition with {0}.containers[0].ports[0]": {
+        "container": {"ports": [{"containerPort": 80}, {"containerPort": 80}]}
+    },
+    ".containers[0].ports[1]: overlapping port definition with {0}.containers[0].ports[0]": {
+        "container": {"ports": [{"containerPort": 80, "hostPort": 80}, {"containerPort": 80}]}
+    },
+    '.hostAliases[1].ip: duplicate ip "1.1.1.1"': {"pod": {"hostAliases": [{"ip": "1.1.1.1"}, {"ip": "1.1.1.1"}]}},
+    '.imagePullSecrets[1].name: duplicate name "a"': {"pod": {"imagePullSecrets": [{"name": "a"}, {"name": "a"}]}},
+    ".terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1": {
+        "template": {"terminationGracePeriodSeconds": -1}
+    },
+    '.containers[0].resources.requests[memory]: fractional byte value "100m" is invalid, must be an integer': {
+        "container": {"resources": {"requests": {"memory": "100m"}}}
+    },
+}
+
+
+def test_duplicates_in_the_lists_of_a_pod_are_warnings(place: Place) -> None:
+    """Most clients do not show them, so that kube-apiserver still takes what it always took."""
+    for number, (text, given) in enumerate(DOUBLE.items()):
+        spec = {"containers": [{"name": "c", "image": "i", **given.get("container", {})}], **given.get("pod", {})}
+        in_template = {**spec, **given.get("template", {})}
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": in_template}
+        for plural, where, body in (
+            ("pods", "spec", spec),
+            ("deployments", "spec.template.spec", {"selector": {"matchLabels": {"a": "b"}}, "template": template}),
+        ):
+            url = place.url("v1" if plural == "pods" else "apps/v1", plural)
+            made = place.wire.send("POST", url, {"metadata": {"name": f"d{number}"}, "spec": body})
+            assert made.status == 201, made.json["message"]
+            shown = f"{where}{text.format(where)}".replace('"', r"\"")
+            warned = text and (plural == "deployments" or "template" not in given)
+            assert made.headers.get("warning") == (f'299 - "{shown}"' if warned else None)
+
+
+def test_a_workload_warns_again_when_its_spec_changes_and_not_otherwise(place: Place) -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    assert "warning" in place.create(*KIND, spec=deployment(container={"env": env})).headers
+    url = place.url(*APPS, "a")
+    assert "warning" not in place.patch(url, {"metadata": {"labels": {"a": "b"}}}).headers
+    assert "warning" in place.patch(url, {"spec": {"replicas": 2}}).headers
+    assert "warning" not in place.patch(f"{url}/status", {"status": {"replicas": 2}}).headers
+
+
+def test_the_duplicates_that_are_refused(place: Place) -> None:
+    one = {"name": "c", "image": "i"}
+    mounts = [{"name": "v", "mountPath": "/a"}] * 2
+    spread = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+    for spec, field, text in (
+        ({"containers": [one, one]}, "containers[1].name", 'Duplicate value: "c"'),
+        ({"initContainers": [one]}, "initContainers[0].name", 'Duplicate value: "c"'),
+        ({"volumes": [{"name": "v"}, {"name": "v"}]}, "volumes[1].name", 'Duplicate value: "v"'),
+        (
+            {"volumes": [{"name": "v"}], "containers": [{**one, "volumeMounts": mounts}]},
+            "containers[0].volumeMounts[1].mountPath",
+            'Invalid value: "/a": must be unique',
+        ),
+        (
+            {"containers": [{**one, "ports": [{"containerPort": port, "hostPort": 9} for port in (1, 2)]}]},
+            "containers[0].ports[1].hostPort",
+            'Duplicate value: "TCP//9"',
+        ),
+        (
+            {"topologySpreadConstraints": [spread, spread]},
+            "topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}",
+            'Duplicate value: "{zone, DoNotSchedule}"',
+        ),
+        ({"schedulingGates": [{"name": "a.b/c"}] * 2}, "schedulingGates[1]", 'Duplicate value: "a.b/c"'),
+    ):
+        answer = place.create("v1", "Pod", "pods", spec={"containers": [one], **spec})
+        assert refused(answer) == [(f"spec.{field}", text)]
+    ports = [{"name": name, "port": 80} for name in "ab"]
+    (cause,) = refused(place.create("v1", "Service", "services", spec={"ports": ports}))
+    assert cause[0] == "spec.ports[1]"

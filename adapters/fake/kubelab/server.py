@@ -113,9 +113,13 @@ class ApiServer:
 
     # --- reading -------------------------------------------------------------------------------------------------
 
-    def get(self, target: RequestTarget, caller: Caller = ADMIN) -> Reply:
-        """Return one object. Through `/scale` this is its Scale, through any other subresource the full object."""
-        return self.request_filter.answer(RequestVerb.GET, target, caller, lambda: read_object(self.store, target))
+    def get(self, target: RequestTarget, caller: Caller = ADMIN, resource_version: str = "") -> Reply:
+        """Return one object. Through `/scale` this is its Scale, through any other subresource the full object.
+
+        `resource_version` is the oldest state that the client accepts; empty means that it accepts any.
+        """
+        act = lambda: read_object(self.store, target, resource_version)  # noqa: E731
+        return self.request_filter.answer(RequestVerb.GET, target, caller, act)
 
     def list(self, target: RequestTarget, options: ListOptions = EVERYTHING, caller: Caller = ADMIN) -> ObjectPage:
         """Return one page of the list of the objects in `target` that `options` select (W-01 to W-06)."""

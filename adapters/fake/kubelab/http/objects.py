@@ -125,7 +125,7 @@ class _Call:
 
     def read(self) -> Response:
         if self._target.name:
-            return self._object(self._server.get(self._target, self._caller))
+            return self._object(self._server.get(self._target, self._caller, self._query.get("resourceVersion", "")))
         listed = self._server.list(self._target, list_options(self._query), self._caller)
         return list_answer(listed, self._view)
 

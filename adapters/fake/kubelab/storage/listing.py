@@ -181,13 +181,16 @@ def watch_version(options: ListOptions) -> int | None:
     A watch without a resourceVersion, or from 0, starts with all objects. Raises ApiFailure with status 500 if the
     resourceVersion is not a number, as kube-apiserver answers (W-02).
     """
-    if not options.resource_version:
-        return None
+    # A watch from 0 may begin with any state; the one here begins with the newest.
+    return parsed_version(options.resource_version) or None
+
+
+def parsed_version(text: str) -> int:
+    """Return the resourceVersion of a get or a watch, 0 if it has none. Raises ApiFailure 500 if it is no number."""
     try:
-        # A watch from 0 may begin with any state; the one here begins with the newest.
-        return _number(options.resource_version) or None
+        return _number(text) if text else 0
     except ApiFailure as failure:
-        # The same text is 400 on a list and 500 on a watch, as measured on a kube-apiserver 1.36 (W-02).
+        # The same text is 400 on a list and 500 on a get or watch, as measured on a kube-apiserver 1.36 (W-02).
         raise internal(failure.message) from failure
 
 

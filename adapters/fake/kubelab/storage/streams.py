@@ -16,6 +16,7 @@ from kubelab.storage.listing import (
     check_watch_options,
     from_the_future,
     page_of,
+    parsed_version,
     plan_list,
     watch_version,
 )
@@ -132,8 +133,16 @@ def _field(resource: ServedResource, record: Record, path: str) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def read_object(store: Store, target: RequestTarget) -> Reply:
-    """Return one object. Through `/scale` return its Scale, through any other subresource the full object."""
+def read_object(store: Store, target: RequestTarget, resource_version: str = "") -> Reply:
+    """Return one object. Through `/scale` return its Scale, through any other subresource the full object.
+
+    `resource_version` is the oldest state that the client accepts; empty means that it accepts any. Raises ApiFailure
+    504 if the server has not reached it, and 500 if it is no number.
+    """
+    # A restarted client asks so for no older state than it knew; apiserver: storage/etcd3/store.go, Get checks this
+    # before it says that an object is missing.
+    if (version := parsed_version(resource_version)) > store.version:
+        raise from_the_future(version, store.version)
     record = store.get(target.resource.storage, target.key)
     if record is None:
         raise not_found(target.resource.group, target.resource.plural, target.name)
