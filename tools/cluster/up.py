@@ -164,7 +164,12 @@ def _start_embedded(processes: Processes, folder: Path) -> None:
     admin, operator, (port,) = folder / "kubeconfig", secrets.token_urlsafe(16), free_ports(1)
     write_credentials(folder, certificates_for((LOOPBACK,), datetime.now(UTC)), secrets.token_urlsafe(16), operator)
     serve = [sys.executable, "-m", "kubelab", "serve", f"--port={port}", "--tls", f"--kubeconfig-out={admin}"]
-    access = [f"--token={secrets.token_urlsafe(16)}", f"--tokens={folder / 'tokens.csv'}", "--rbac"]
+    access = [
+        f"--token={secrets.token_urlsafe(16)}",
+        f"--tokens={folder / 'tokens.csv'}",
+        "--rbac",
+        "--service-accounts",
+    ]
     log = f"--audit-log={folder / 'audit.log'}"
     processes.start(Command("kubelab", [*serve, *access, log], lambda: admin.is_file() and bool(admin.read_bytes())))
     known = yaml.safe_load(admin.read_text(encoding="utf-8"))

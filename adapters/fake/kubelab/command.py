@@ -31,6 +31,7 @@ HELP: Final[Mapping[str, str]] = {
     "token": "bearer token of the administrator; other callers get 401",
     "tokens": 'CSV file of further callers: token,user,uid,"group,group"',
     "rbac": "let roles and bindings decide what callers may do; needs tokens",
+    "service_accounts": "give each namespace the account default, and each pod an account and its token",
     "audit_log": "append every request to this file, as JSON lines",
 }
 """The help texts of the flags by which a command line serves a cluster, keyed by the flag's name in Python."""
@@ -54,6 +55,7 @@ class ServeOptions:
     tokens: Mapping[str, Caller] = attrs.field(factory=dict, repr=False)
     rbac: bool = False
     audit_log: Path | None = None
+    service_accounts: bool = False
 
 
 def serve_until_signal(options: ServeOptions) -> None:
@@ -65,7 +67,13 @@ def serve_until_signal(options: ServeOptions) -> None:
         text = "needs --tls beside tokens: kubectl and Helm send no token over plain HTTP"
         raise KubelabError(text, option="kubeconfig-out", is_misuse=True)
     access = access_for(options.host, tls=options.tls, tokens=options.tokens, rbac=options.rbac)
-    cluster = EmbeddedCluster.start(options.crds, options.simulate, rbac=options.rbac, behaviour=options.behaviour)
+    cluster = EmbeddedCluster.start(
+        options.crds,
+        options.simulate,
+        rbac=options.rbac,
+        service_accounts=options.service_accounts,
+        behaviour=options.behaviour,
+    )
     with (
         stop_event() as stop,
         audited(cluster.server.audit, options.audit_log),
@@ -94,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 tokens=callers(options.token, options.tokens),
                 rbac=options.rbac,
                 audit_log=options.audit_log,
+                service_accounts=options.service_accounts,
             )
         )
     except KubelabError as error:
@@ -129,5 +138,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--token", default="", help=HELP["token"])
     add("--tokens", type=Path, metavar="FILE", help=HELP["tokens"])
     add("--rbac", action="store_true", help=HELP["rbac"])
+    add("--service-accounts", action="store_true", help=HELP["service_accounts"])
     add("--audit-log", type=Path, metavar="FILE", help=HELP["audit_log"])
     return parser

@@ -15,10 +15,13 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from kubelab.access.account_tokens import AccountTokens
 from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
+from kubelab.access.escalation import RBAC_GROUP, check_grant
 from kubelab.access.request_filter import RequestFilter
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.pods import ACCOUNTS, PodAdmission
 from kubelab.admission.policies import MUTATING, VALIDATING, BoundPolicy, PolicyKinds, bound_policies, check_policies
 from kubelab.admission.webhooks import CONFIGURATIONS, Webhook, webhooks_for
 from kubelab.builtin.resources import builtin_resources
@@ -64,7 +67,8 @@ class ApiServer:
 
     With `collects`, garbage collection and deletion of namespaces run within every write. Otherwise they run only in
     `run_gc`; if `run_gc` is never called, the server resembles a kube-apiserver without a controller manager. With
-    `rbac`, the roles and bindings in the store decide what callers may do; without it they may do everything. `window`
+    `rbac`, the roles and bindings in the store decide what callers may do; without it they may do everything. With
+    `service_accounts` a new pod needs a ServiceAccount, `default` if it names none, and gets a token of it. `window`
     is the number of changes in the history, `audit_limit` the number of requests in the audit log.
 
     Only the HTTP handler calls admission webhooks; calls of the methods here bypass them. The methods call
@@ -79,20 +83,25 @@ class ApiServer:
         window: int = 10_000,
         collects: bool = False,
         rbac: bool = False,
+        service_accounts: bool = False,
         audit_limit: int = 100_000,
         ask: AskWebhook | None = None,
     ) -> None:
         self.now = now
         self.collects = collects
+        self.service_accounts = service_accounts
         self.audit = AuditLog(audit_limit)
         self.store = Store(window=window)
         self.registry = ResourceRegistry(builtin_resources())
         self.streams = WatchStreams(self.store)
         self.conversions = Conversions(ask, check_common)
         self.rbac = Rbac(self.store)
-        self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac, enforces=rbac)
+        identities = Identities(seed)
+        self.account_tokens = AccountTokens(self.store, now, identities.uid)
+        self.request_filter = RequestFilter(self.store, self.audit, now, self.rbac, self.account_tokens, enforces=rbac)
         self._namespaces = Namespaces(self.store)
-        self._writer = ObjectWriter(self.store, self._namespaces, Identities(seed), now)
+        pods = PodAdmission(self.store, identities.name, accounts=service_accounts)
+        self._writer = ObjectWriter(self.store, self._namespaces, identities, now, pods)
         self._remover = Remover(self.store, now)
         self._pod_actions = PodActions(self.store, self._remover, now)
         self._definitions = CustomDefinitions(self.store, self.registry, self.streams, self.conversions, now)
@@ -185,12 +194,12 @@ class ApiServer:
         A create of an access review only returns the review with its result, and stores nothing.
         """
         if call.target.resource.storage in REVIEWS:
-            kind = call.target.resource.kind
+            resource = call.target.resource
             return self.request_filter.answer(
                 call.verb,
                 call.target,
                 call.caller,
-                lambda: self.request_filter.review(kind, call.body, call.caller),
+                lambda: self.request_filter.review(resource, call.body, call.caller),
                 call.options,
             )
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(self._decide(call)))
@@ -231,8 +240,16 @@ class ApiServer:
         return self._write(call.verb, call.target, call.options, call.caller, lambda: self._commit(prepared))
 
     def act(self, target: RequestTarget, body: Any, options: WriteOptions, caller: Caller = ADMIN) -> Reply:
-        """Bind a pod to a node or evict it, as the Binding or Eviction `body` says, and return a Status."""
-        act = lambda: self._pod_actions.perform(target, body, options)  # noqa: E731
+        """Create a subresource that only POST has: bind or evict a pod, or issue a token of a ServiceAccount.
+
+        `body` is the Binding, Eviction or TokenRequest. Return the answer: a Status, or the request with the token.
+        """
+
+        def act() -> Reply:
+            if target.subresource == "token":
+                return self.account_tokens.issue(target, body)
+            return self._pod_actions.perform(target, body, options)
+
         return self._write(RequestVerb.CREATE, target, options, caller, act)
 
     def delete(self, target: RequestTarget, options: DeleteOptions = PLAIN_DELETE, caller: Caller = ADMIN) -> Reply:
@@ -313,6 +330,8 @@ class ApiServer:
         answer = self.request_filter.answer(verb, target, caller, act, options)
         if not options.dry_run:
             self._definitions.settle(target.resource.storage, self._delete_all)
+            if self.service_accounts and target.resource.storage == NAMESPACES:
+                self._create_accounts()
             self._collect()
         return answer
 
@@ -348,11 +367,19 @@ class ApiServer:
         # (kubeapiserver/options/plugins.go).
         policies = self._bound(MUTATING)
         if not self.plugins and not policies:
-            return self._writer.prepare(call)
+            return self._granted(self._writer.prepare(call))
         prepared = self._mutated_by(policies, self._writer.prepare(attrs.evolve(call, defers=True)))
         prepared = admitted(prepared, self.plugins, self._writer)
         if not call.defers:
             prepared.check()
+        return self._granted(prepared)
+
+    def _granted(self, prepared: Prepared) -> Prepared:
+        """Return the write, unless its role or binding grants what the caller does not have: then raise ApiFailure."""
+        call, authorize = prepared.call, self.authorize
+        if authorize is not None and call.target.resource.group == RBAC_GROUP:
+            old = None if prepared.before is None else call.target.resource.live(prepared.before)
+            check_grant(self.rbac, authorize, call.caller, prepared.outcome.object, old)
         return prepared
 
     def _mutated_by(self, policies: Iterable[BoundPolicy], prepared: Prepared) -> Prepared:
@@ -370,8 +397,20 @@ class ApiServer:
         self.delete_collection(RequestTarget(resource), caller=_ITSELF)
 
     def _create_system_namespaces(self) -> None:
-        namespaces = self.registry.at("", "v1", "namespaces")
         for name in SYSTEM_NAMESPACES:
-            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-            call = WriteCall(RequestVerb.CREATE, RequestTarget(namespaces), body, PLAIN_WRITE, _ITSELF)
-            self._writer.commit(self._writer.prepare(call))
+            self._create_own("namespaces", "Namespace", name)
+        if self.service_accounts:
+            self._create_accounts()
+
+    def _create_accounts(self) -> None:
+        """Create the account `default` in each namespace that lacks it, as kube-controller-manager does."""
+        for record in tuple(self.store.scan(NAMESPACES)):
+            namespace = record.key[1]
+            if not record.deleting and self.store.get(ACCOUNTS, (namespace, "default")) is None:
+                self._create_own("serviceaccounts", "ServiceAccount", "default", namespace)
+
+    def _create_own(self, plural: str, kind: str, name: str, namespace: str | None = None) -> None:
+        target = RequestTarget(self.registry.at("", "v1", plural), namespace)
+        body = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}}
+        call = WriteCall(RequestVerb.CREATE, target, body, PLAIN_WRITE, _ITSELF)
+        self._writer.commit(self._writer.prepare(call))

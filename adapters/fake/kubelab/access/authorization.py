@@ -16,16 +16,18 @@ from purekube.apimachinery.resources import ACCESS_REVIEW, SELF_ACCESS_REVIEW, s
 from purekube.schema.node import ANYTHING
 
 _OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+TOKEN_REVIEW: Final = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
 _KINDS: Final = (
     SELF_ACCESS_REVIEW,
     ACCESS_REVIEW,
     Kind("authorization.k8s.io", "v1", "SelfSubjectRulesReview", "selfsubjectrulesreviews", namespaced=False),
     Kind("authentication.k8s.io", "v1", "SelfSubjectReview", "selfsubjectreviews", namespaced=False),
+    TOKEN_REVIEW,
 )
 REVIEWS: Final[frozenset[GroupResource]] = frozenset((kind.group, kind.plural) for kind in _KINDS)
 """The resources of reviews, such as SubjectAccessReview: a POST to one of them is answered, and nothing is stored."""
 
-OPEN_REVIEWS: Final = REVIEWS - {(ACCESS_REVIEW.group, ACCESS_REVIEW.plural)}
+OPEN_REVIEWS: Final = REVIEWS - {(kind.group, kind.plural) for kind in (ACCESS_REVIEW, TOKEN_REVIEW)}
 """The resources of reviews of the caller itself, open to every caller as by the ClusterRole `system:basic-user`.
 
 Reviews of other users need a right.
@@ -168,16 +170,17 @@ class Rbac:
         for plural in ("rolebindings", "clusterrolebindings"):
             for record in self._store.scan((_GROUP, plural)):
                 binding = record.shared()
-                role = self._role(binding["roleRef"], record.key[0])
+                # A missing role has no rules.
+                role = self.role(binding["roleRef"], record.key[0]) or ()
                 yield _Grant(binding.get("subjects") or (), record.key[0], role)
 
-    def _role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...]:
-        """Return the rules of the role that a binding refers to. A missing role has no rules."""
+    def role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...] | None:
+        """Return the rules of the role that a binding in `namespace` refers to, None if there is no such role."""
         clusterwide = reference["kind"] == "ClusterRole"
         where = (_GROUP, "clusterroles" if clusterwide else "roles")
         # A RoleBinding may refer to a ClusterRole, whose rules then count in the binding's namespace only.
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
-        return () if record is None else tuple(record.shared().get("rules") or ())
+        return None if record is None else tuple(record.shared().get("rules") or ())
 
 
 def service_account(namespace: str, name: str) -> Caller:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from kubelab.access.account_tokens import AccountTokens
 from kubelab.access.audit_log import AuditEntry, AuditLog
 from kubelab.access.authorization import Authorize, Rbac, attributes_of, denied, review_attributes
 from kubelab.model.calls import ADMIN, Caller, Reply, RequestTarget, RequestVerb, WriteOptions
@@ -37,14 +38,22 @@ class RequestFilter:
     The function `authorize` decides whether a caller may make a request. If it is None every caller may do everything;
     with `enforces` it is that of `rbac`. Each request that the filter has answered gets an entry in the audit log. The
     filter also answers access reviews, which ask what a user may do: every caller may ask about its own rights, and
-    needs a right to ask about another user's.
+    needs a right to ask about another user's. `tokens` answers whose a token is.
     """
 
     def __init__(
-        self, store: Store, audit: AuditLog, now: Callable[[], datetime], rbac: Rbac, *, enforces: bool
+        self,
+        store: Store,
+        audit: AuditLog,
+        now: Callable[[], datetime],
+        rbac: Rbac,
+        tokens: AccountTokens,
+        *,
+        enforces: bool,
     ) -> None:
         self.authorize: Authorize | None = rbac.allows if enforces else None
         self._rbac = rbac
+        self._tokens = tokens
         self._store = store
         self._audit = audit
         self._now = now
@@ -126,16 +135,18 @@ class RequestFilter:
             )
         )
 
-    def review(self, kind: str, body: Any, caller: Caller) -> Reply:
-        """Return the reply to `body`, an access review of the kind `kind` that `caller` sent: the body with a status.
+    def review(self, resource: ServedResource, body: Any, caller: Caller) -> Reply:
+        """Return the reply to `body`, a review of the kind `resource` that `caller` sent: the body with a status.
 
         Raises ApiFailure: 400 for a body that is not an object, 422 for a SubjectAccessReview without user and group.
         """
         if not isinstance(body, Mapping):
             raise bad_request("a review is an object")
-        status = self._status(kind, body, caller)
+        status = self._status(resource.kind, body, caller)
         # A review is created, though nothing is stored: hence 201, and metadata without a name.
-        return Reply(201, encode({**body, "metadata": {"creationTimestamp": None}, "status": status}))
+        return Reply(
+            201, encode({**body, **resource.type_meta, "metadata": {"creationTimestamp": None}, "status": status})
+        )
 
     def _status(self, kind: str, body: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
         match kind:
@@ -145,6 +156,8 @@ class RequestFilter:
                 return self._access(body, caller)
             case "SubjectAccessReview":
                 return self._access(body, _subject_of(body))
+            case "TokenReview":
+                return self._tokens.review(body)
             case _:
                 reviewed = ADMIN if self.authorize is None else caller
                 held = [dict(rule) for rule in self._rbac.rules(reviewed, get_path(body, "spec", "namespace") or "")]

@@ -41,16 +41,18 @@ class EmbeddedCluster:
         simulate: str | Iterable[str] = (),
         *,
         rbac: bool = False,
+        service_accounts: bool = False,
         behaviour: "Behaviour | None" = None,
     ) -> "EmbeddedCluster":
         """Return a cluster with these CRDs installed. CRDs of the simulated controllers are added if `crds` lacks them.
 
         `simulate` names the simulated controllers, in a list or in a string with commas. With `rbac`, the cluster's
-        roles and bindings are enforced. `behaviour` says which actions of the simulated controllers fail: the path of a
-        YAML file, or its content as a mapping. Raises KubelabError for a CRD that is refused, a simulator that does not
-        exist, and a behaviour that is wrong.
+        roles and bindings are enforced. With `service_accounts`, each namespace has the account `default`, and pods
+        need an account. `behaviour` says which actions of the simulated controllers fail: the path of a YAML file, or
+        its content as a mapping. Raises KubelabError for a CRD that is refused, a simulator that does not exist, and a
+        behaviour that is wrong.
         """
-        server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac)
+        server = ApiServer(now=lambda: datetime.now(UTC), rbac=rbac, service_accounts=service_accounts)
         parts = simulate.split(",") if isinstance(simulate, str) else simulate
         names = tuple(name.strip() for name in parts if name.strip())
         if not names and behaviour is None:

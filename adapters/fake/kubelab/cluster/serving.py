@@ -80,6 +80,7 @@ def serve(
     tls: bool = False,
     tokens: Mapping[str, Caller] | None = None,
     rbac: bool = False,
+    service_accounts: bool = False,
     host: str = "127.0.0.1",
     port: int = 0,
     services: Services | None = None,
@@ -90,14 +91,17 @@ def serve(
     (`kubelab.SIMULATORS`, or `all`), in a list or in a string with commas. `behaviour` says which of their actions
     fail, as a file or its content. `tls` serves HTTPS with a new authority, which the kubeconfig contains. `tokens`
     maps bearer tokens to callers; the first is the user of the kubeconfig's current context. Without `tokens` every
-    caller is the administrator. With `rbac`, roles and bindings decide what callers may do. The server listens on
+    caller is the administrator. With `rbac`, roles and bindings decide what callers may do. With `service_accounts`,
+    each namespace has the account `default`, and pods need an account. The server listens on
     `host` and `port`; port 0 takes a free port. `services` maps (namespace, name) of services to base URLs, for
     admission webhooks.
 
     Raises KubelabError for options that do not work, OSError if the address cannot be bound.
     """
     access = access_for(host, tls=tls, tokens=tokens, rbac=rbac)
-    cluster = EmbeddedCluster.start(read_definitions(crds), simulate, rbac=rbac, behaviour=behaviour)
+    cluster = EmbeddedCluster.start(
+        read_definitions(crds), simulate, rbac=rbac, service_accounts=service_accounts, behaviour=behaviour
+    )
     with serve_cluster(cluster, host, port, access, services) as server:
         yield server
 

@@ -152,6 +152,7 @@ class HttpHandler:
         self._server = server
         self._services = {} if services is None else services
         self._tokens = tokens
+        server.account_tokens.known = tokens or {}
         self._bookmark_interval = bookmark_interval
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,7 +210,8 @@ class HttpHandler:
         if self._tokens is None:
             return Caller(ADMIN.user, ADMIN.groups, agent)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        known = self._tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        token = token.strip() if scheme.lower() == "bearer" else ""
+        known = self._tokens.get(token) or (self._server.account_tokens.caller(token) if token else None)
         return None if known is None else Caller(known.user, known.groups, agent)
 
     def _log(self, request: Request, status: int) -> None:

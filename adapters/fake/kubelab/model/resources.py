@@ -13,6 +13,7 @@ from purekube.apimachinery.manifest import Kind
 CREATED: Final[Mapping[str, Mapping[str, str]]] = {
     "binding": {"group": "", "version": "v1", "kind": "Binding"},
     "eviction": {"group": "policy", "version": "v1", "kind": "Eviction"},
+    "token": {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
 }
 """The subresources that are only created, with the kind of their bodies."""
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

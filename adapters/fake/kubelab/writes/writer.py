@@ -12,6 +12,8 @@ from typing import Any
 import attrs
 
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.pods import PODS, PodAdmission
+from kubelab.admission.quotas import QUOTAS, QuotaAdmission
 from kubelab.admission.webhooks import denial, patch_of
 from kubelab.entropy import Identities
 from kubelab.lifecycle import registry
@@ -93,12 +95,19 @@ class ObjectWriter:
     """The part of the in-memory API server that prepares and stores writes. Every method may raise ApiFailure."""
 
     def __init__(
-        self, store: Store, namespaces: Namespaces, identities: Identities, now: Callable[[], datetime]
+        self,
+        store: Store,
+        namespaces: Namespaces,
+        identities: Identities,
+        now: Callable[[], datetime],
+        pods: PodAdmission,
     ) -> None:
         self._store = store
         self._namespaces = namespaces
         self._identities = identities
         self._now = now
+        self._pods = pods
+        self._quotas = QuotaAdmission(store)
 
     def prepare(self, call: WriteCall) -> Prepared:
         """Determine what the write `call` has to store, and return this as a prepared write. `commit` stores it."""
@@ -136,11 +145,20 @@ class ObjectWriter:
     def commit(self, prepared: Prepared) -> Reply:
         """Store the object of a prepared write, and return the answer with the stored object."""
         target, outcome = prepared.call.target, prepared.outcome
+        self._charge(prepared)
         raw = self._store_outcome(target, prepared.before, outcome, prepared.call.options)
         # A Scale is a view: what is stored is the object, and the answer is made from it.
         if target.subresource == "scale":
             raw = encode(scale_of(target.resource.definition, decode(raw)))
         return Reply(201 if outcome.created else 200, raw, outcome.warnings)
+
+    def _charge(self, prepared: Prepared) -> None:
+        call, outcome = prepared.call, prepared.outcome
+        if not outcome.changed or call.target.subresource or not self._store.count(QUOTAS):
+            return
+        before = None if prepared.before is None else call.target.resource.live(prepared.before)
+        where, dry_run = call.target.resource.storage, call.options.dry_run
+        self._quotas.charge(where, outcome.object, before, dry_run=dry_run)
 
     def _create(self, call: WriteCall) -> Prepared:
         """Prepare a create (POST) of an object (W-35, W-36)."""
@@ -250,6 +268,7 @@ class ObjectWriter:
             uid=uid,
             generated_name=name,
             defers=call.defers,
+            admit=self._pods.admit if record is None and target.resource.storage == PODS else None,
             settled=record is not None and record.schema is target.resource.definition.schema,
         )
 
