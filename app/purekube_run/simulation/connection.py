@@ -185,6 +185,8 @@ class Link:
     """The time, as `now` returns it, at which a partition from the API server ends."""
     paused_until: float = 0.0
     """The time, as `now` returns it, at which a pause of the process ends."""
+    refused_until: float = 0.0
+    """The time, as `now` returns it, at which an API server that was stopped accepts connections again."""
     slow_until: float = 0.0
     """The time, as `now` returns it, from which the network is no longer slow."""
     watches: list[_OpenWatch] = attrs.field(factory=list)
@@ -193,7 +195,7 @@ class Link:
     def is_disturbed(self) -> bool:
         """True while the process is dead, paused, slow or cut off, or one of its watches does not deliver at once."""
         now = self.now()
-        until = max(self.cut_until, self.paused_until, self.slow_until)
+        until = max(self.cut_until, self.paused_until, self.refused_until, self.slow_until)
         return self.dead or now < until or any(watch.silent or now < watch.late_until for watch in self.watches)
 
     def must_live(self) -> None:
@@ -247,7 +249,12 @@ class Link:
         self.watches.append(_OpenWatch(request, stream))
 
     async def pass_partition(self) -> None:
-        """Wait until a network partition has ended. Raises Unavailable if it lasts longer than a client would wait."""
+        """Wait until a network partition has ended.
+
+        Raises Unavailable if it lasts longer than a client would wait, or if the API server refuses connections.
+        """
+        if self.now() < self.refused_until:
+            raise Unavailable("connection refused", may_have_happened=False)
         if (left := self.cut_until - self.now()) > 0:
             await asyncio.sleep(min(left, _GIVES_UP))
             self.must_live()
@@ -279,6 +286,12 @@ class Link:
         self.cut_until = self.now() + seconds
         for watch in self.watches:
             watch.silent = True
+
+    def expire_watches(self, resource: str) -> None:
+        """End all watches of the kinds with this resource, with the answer that their history is gone."""
+        for watch in self.watches:
+            if watch.request.kind.plural == resource:
+                watch.stream.fail(expired("too old resource version"))
 
     def disturb_watch(self, trouble: WatchTrouble, choice: float, seconds: float) -> str:
         """Apply the fault `trouble` to one open watch, and return the name of the watch's kind.

@@ -159,12 +159,21 @@ def _restart_server(at: Strike[World]) -> None:
     at.happened("watches end, the history is gone")
 
 
+_RESTORE: Final = 3.0
+"""The seconds for which an API server is stopped for a restore of etcd, as informers may assume."""
+
+
 def _restore_etcd(at: Strike[World]) -> None:
-    """Restore etcd at the end of the fault from a snapshot that is taken at its start."""
+    """Restore etcd at the end of the fault from a snapshot that is taken at its start.
+
+    The API server is stopped for that, and refuses connections for a few seconds.
+    """
     snapshot = at.world.server.store.snapshot()
 
     def restore() -> None:
         at.world.restore(snapshot)
+        for replica in at.world.replicas:
+            replica.link.refused_until = at.world.seconds + _RESTORE
         at.happened(f"to resourceVersion {snapshot.version}")
 
     at.later(restore)
@@ -178,7 +187,10 @@ def _engines_stall(at: Strike[World]) -> None:
 
 
 def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
-    """Take from all replicas the right to write one resource, or with `reads` the right to read it, for a while."""
+    """Take from all replicas the right to write one resource, or with `reads` the right to read it, for a while.
+
+    The API server goes on with a watch for which the right is missing, so watches end: otherwise nothing would be read.
+    """
     world = at.world
     if not world.rights:
         return
@@ -189,6 +201,8 @@ def _remove_right(at: Strike[World], *, reads: bool = False) -> None:
         return not (caller.user in users and is_read is reads and asked.resource == resource)
 
     world.server.authorize = allows
+    for replica in world.replicas if reads else ():
+        replica.link.expire_watches(resource)
 
     def give_back() -> None:
         world.server.authorize = None
@@ -215,12 +229,12 @@ WORLD_FAULTS: Final[Mapping[str, SimulatedFault[World]]] = {
     "partition": SimulatedFault(_partition, 1.0, (2.0, 30.0)),
     "lease-lost": SimulatedFault(_lose_lease, 1.0, (60.0, 150.0)),
     "clock-jump": SimulatedFault(_clock_jump, 1.0),
-    "machine-suspended": SimulatedFault(_suspend, 0.5, (5.0, 90.0)),
+    "machine-suspended": SimulatedFault(_suspend, 1.0, (5.0, 90.0)),
     "server-restarted": SimulatedFault(_restart_server, 1.0),
     "etcd-restored": SimulatedFault(_restore_etcd, 0.5, (5.0, 300.0)),
-    "engines-stall": SimulatedFault(_engines_stall, 0.5, (5.0, 120.0)),
+    "engines-stall": SimulatedFault(_engines_stall, 1.0, (5.0, 120.0)),
     "right-removed": SimulatedFault(_remove_right, 0.5, (5.0, 120.0)),
-    "right-to-read-removed": SimulatedFault(partial(_remove_right, reads=True), 0.5, (5.0, 60.0)),
+    "right-to-read-removed": SimulatedFault(partial(_remove_right, reads=True), 1.0, (5.0, 60.0)),
     "replica-paused": SimulatedFault(_pause, 1.0, (5.0, 120.0)),
     "slow-network": SimulatedFault(_slow_network, 1.0, (10.0, 120.0)),
 }

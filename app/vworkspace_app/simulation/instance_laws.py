@@ -5,7 +5,7 @@ They are checked at every change. A job is a unit of work of the control plane.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
@@ -43,11 +43,14 @@ class JobLaws:
         """The Operations that were seen in the phase Succeeded."""
         self._answered: set[str] = set()
         """The keys of jobs that were answered."""
+        self._forged: set[str] = set()
+        """The ids of acknowledged jobs whose content was replaced after they were signed."""
         self._first: dict[str, str] = {}
         """The id of the first job of each key. Later jobs repeat that one, and may be answered earlier."""
         self._applied: set[str] = set()
         """The keys that were seen on an object."""
-        self._succeeded: set[str] = set()
+        self._succeeded: dict[str, datetime] = {}
+        """The time at which the first job of each key succeeded."""
         self._places: dict[str, tuple[float, int]] = {}
         """The time at which each key was offered in a calm cluster, and its position in that offer."""
         self._newest: defaultdict[str, int] = defaultdict(int)
@@ -102,11 +105,20 @@ class JobLaws:
 
         Jobs that are forged, or were answered before, are exempt.
         """
-        self._first.setdefault(job.raw["idempotencyKey"], job.id)
+        key = job.raw["idempotencyKey"]
+        if self._first.setdefault(key, job.id) in self._forged:
+            self._first[key] = job.id  # a forged job may have the key of a later one
+        if is_forged(job.raw):
+            self._forged.add(job.id)
         record = self._world.server.store.get(place_of(SECRET), (OWN_NAMESPACE, head_name(job.id)))
-        is_new = job.raw["idempotencyKey"] not in self._answered and not is_forged(job.raw)
+        is_new = key not in self._answered and not is_forged(job.raw)
         if is_new and not self._world.was_restored:
             self._laws.check("PULL-4", "the record precedes the ack", job.id, record is not None, "there is none")
+
+    def _was_open(self, job: JobEntry, key: str) -> bool:
+        """Report whether `job` was acknowledged before a job with this key succeeded."""
+        done = self._succeeded.get(key)
+        return done is not None and job.acked_at is not None and job.acked_at <= done
 
     def _resulted(self, job: JobEntry) -> None:
         outcome, raw = str(job.result["outcome"]), job.raw
@@ -121,6 +133,8 @@ class JobLaws:
             self._check_stray(job, raw["payload"])
             return
         repeats = key in self._succeeded or (key in self._answered and self._first.get(key) != job.id)
+        # Two equal jobs that delete an object and are open together both wait until it is gone.
+        repeats = repeats and not (raw["kind"] == "delete" and self._was_open(job, key))
         if repeats and not self._world.was_restored:
             told = f"{key} was answered before, and now {outcome}"
             self._laws.check("PULL-3", "a repeated job does nothing", job.id, outcome != "succeeded", told)
@@ -137,7 +151,7 @@ class JobLaws:
         if outcome == "succeeded" or (outcome != "noop" and (raw["kind"] != "apply" or key in self._applied)):
             self._answered.add(key)
         if outcome == "succeeded":
-            self._succeeded.add(key)
+            self._succeeded.setdefault(key, self._world.loop.now())
             name, generation = _generation_in(key)
             self._newest[name] = max(self._newest[name], generation)
 
@@ -153,8 +167,10 @@ class JobLaws:
         payload = job.raw["payload"]
         name = f"{payload['namespace']}/{payload['name']}"
         there = self._world.server.store.get(place_of(APPLICATION_INSTANCE), (payload["namespace"], payload["name"]))
+        generation = 0 if there is None else _generation_in(_key(there.shared()))[1]
+        is_made_anew = generation > _generation_in(job.raw["idempotencyKey"])[1]
         gone = (
-            there is None or name in self._gone or self._world.was_restored
+            there is None or is_made_anew or name in self._gone or self._world.was_restored
         )  # jobs that are offered again come in any order
         self._laws.check("PULL-3", "deleted is never told early", job.id, gone, f"{name} exists")
 

@@ -79,7 +79,9 @@ class OutcomeLaws:
         live = after.shared()
         key = str(get_path(live, "metadata", "annotations", labels.IDEMPOTENCY_KEY) or "")
         if ref.name.startswith(OUTSIDE):
-            self._laws.check("PULL-10", "a job stays within its scope", ref, not key, f"{key} has changed it")
+            # A restore of etcd may take the object of others away: then a job that is offered again makes its own.
+            holds, told = not key or self._world.was_restored, f"{key} has changed it"
+            self._laws.check("PULL-10", "a job stays within its scope", ref, holds, told)
         if key:
             self._uids[key].add(after.uid)
             self._since.setdefault(key, self._world.seconds)

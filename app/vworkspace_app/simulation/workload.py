@@ -113,14 +113,14 @@ class SimulatedWorkload:
     def help_out(self) -> None:
         """Carry out the actions that only users can take, once faults have ended.
 
-        They retry stalled instances, cancel what recurs, remove their finalizers from deleted objects, let the GitOps
-        tool give up its fields of HelmReleases, and let instances take over Helm releases. The control plane offers a
-        job that has expired, and after a restore of etcd also open jobs again.
+        They retry stalled instances, cancel what would not end, remove their finalizers from deleted objects, let the
+        GitOps tool give up its fields of HelmReleases, and let instances take over Helm releases. The control plane
+        offers a job that has expired, and after a restore of etcd also open jobs again.
         """
         self.cluster.replace_lost_credential()
         self.jobs.offer_again()
         self.jobs.offer_expired()
-        self.operations.stop_recurring()
+        self.operations.stop_endless()
         for name, uid in self._stalled():
             if uid not in self._retried:
                 self._retried.add(uid)

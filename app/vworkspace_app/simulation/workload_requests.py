@@ -10,8 +10,10 @@ from typing import Any, Final
 
 import attrs
 
+from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP
+from purekube.apimachinery.timestamps import parse_time
 from purekube_run.simulation.laws import HOLD
 from purekube_run.simulation.script import Act
 from vworkspace_app.simulation.acts import Do
@@ -59,6 +61,8 @@ _DEADLINE: Final = 60
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
 """The time for which an approval is valid, longer than a run: what is not used must not expire when it is at rest."""
+_QUEUED: Final = timedelta(minutes=5)
+"""The time after which users give up a run that Velero has not started."""
 _LATE: Final = timedelta(hours=12)
 """The time since an approval expired, longer than the clocks of replicas are wrong."""
 FORGED_REQUEST: Final = "request-forged"
@@ -67,6 +71,8 @@ MISFIT: Final = "misfit"
 """The beginning of the names of Operations that may not start (OPS-3)."""
 _ANOTHER: Final = "simulated-2"
 """The id of another cluster."""
+_OTHERS: Final = {"agreed": "to others"}
+"""Parameters of which no Operation has any."""
 _YEARLY: Final = "0 0 1 1 *"
 """A schedule that is never due in a run: an Operation with it goes on until it is cancelled."""
 
@@ -157,16 +163,19 @@ class OperationRequests:
     def create_forged(self, act: Act, namespace: str) -> None:
         """Create a backup with an approval that is not valid, for `act`, a simulated user's action on an instance.
 
-        If `act.number` is odd, the approval is for another namespace, otherwise it is signed with a wrong key. Raises
-        errors of the API server.
+        By `act.number`, the approval is for another namespace or for other parameters, or it is signed with a wrong
+        key. Raises errors of the API server.
         """
         manifest = self.manifest(act, namespace, of=f"backup.{engines_of(act.name)['backup']}")
         name, spec = manifest["metadata"]["name"], manifest["spec"]
-        if act.number % 2:
-            spec["approvals"] = self._approval(name, "elsewhere", spec["parameters"], name)
-        else:
-            secret = b"a guess"
-            spec["approvals"] = self._approval(name, namespace, spec["parameters"], f"forged-{name}", secret=secret)
+        parameters = spec["parameters"]
+        match act.number % 4:
+            case 1:
+                spec["approvals"] = self._approval(name, "elsewhere", parameters, name)
+            case 3:
+                spec["approvals"] = self._approval(name, namespace, {**parameters, **_OTHERS}, name)
+            case _:
+                spec["approvals"] = self._approval(name, namespace, parameters, f"forged-{name}", secret=b"a guess")
         self.world.create(manifest, OPERATION)
 
     def create_misfit(self, act: Act, namespace: str) -> None:
@@ -207,7 +216,7 @@ class OperationRequests:
             return
         name, namespace = live["metadata"]["name"], live["metadata"]["namespace"]
         first = self.asked[act.name][0].name
-        agreed = {"agreed": "to others"} if act.number % 4 == 2 else live["spec"].get("parameters")
+        agreed = _OTHERS if act.number % 4 == 2 else live["spec"].get("parameters")
         claim = self._approval(name, namespace, agreed, first if act.number % 4 == 0 else name)
         self.world.change(ObjectRef(OPERATION, namespace, name), {"spec": {"approvals": claim}})
 
@@ -215,14 +224,23 @@ class OperationRequests:
         """Request the cancellation of the last Operation on the instance `act.name`. Do nothing if there is none."""
         self._change(act.name, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
 
-    def stop_recurring(self) -> None:
-        """Request the cancellation of each Operation with a schedule and without a deadline."""
+    def stop_endless(self) -> None:
+        """Request the cancellation of each Operation that would go on for ever.
+
+        It has a schedule and no deadline, or its run is queued for minutes after one that does not end.
+        """
         for live in self.world.objects(OPERATION):
             meta, parameters = live["metadata"], get_path(live, "spec", "parameters") or {}
-            ends = get_path(live, "spec", "timeoutSeconds") is not None
-            if "schedule" in parameters and not ends and labels.CANCEL not in (meta.get("annotations") or {}):
+            recurs = "schedule" in parameters and get_path(live, "spec", "timeoutSeconds") is None
+            if (recurs or self._is_queued(live)) and labels.CANCEL not in (meta.get("annotations") or {}):
                 ref = ObjectRef(OPERATION, meta["namespace"], meta["name"])
                 self.world.change(ref, {"metadata": {"annotations": {labels.CANCEL: "true"}}})
+
+    def _is_queued(self, live: Manifest) -> bool:
+        running = condition_of(live, "Running")
+        since = parse_time(str(running.get("lastTransitionTime"))) if running else None
+        waits = running.get("reason") == "VeleroBackupQueued"
+        return waits and since is not None and self.world.loop.now() - since > _QUEUED
 
     def delete(self, act: Act) -> None:
         """Delete the last Operation on the instance `act.name`. Do nothing if there is none."""
