@@ -13,7 +13,7 @@ from purekube_run.simulation.shrinking import shrink
 from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_app.simulation.run import draw, perform
 
-SEED = 8
+SEED = 12
 
 
 def my_world(world: SimulatedWorld, laws: Laws) -> None:

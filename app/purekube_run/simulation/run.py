@@ -5,7 +5,7 @@ Laws are required properties of controllers.
 
 import gc
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import Any, Final, Generic, Protocol, TypeVar
@@ -24,6 +24,8 @@ L = TypeVar("L", bound=Laws)
 _CONVERGE: Final = 3600.0
 """The seconds after the end of all faults within which everything must converge."""
 _LOOK: Final = 60.0
+_WORK: Final = 5.0
+"""The seconds after an action in which most of the work is done that it causes."""
 _TURNS: Final = 3
 """The distance between the forms of a fault with which two successive seeds begin, so that they try different forms."""
 _QUIET: Final = 720.0
@@ -83,8 +85,9 @@ class Simulation(Generic[W, L]):
         random = Random(f"script {seed}")
         acts = sorted(self.lives(random, objects, seconds))
         processes = replicas * shards
-        incidents = sorted(each for name in faults for each in self._incidents(random, seed, name, seconds, processes))
-        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(incidents), shards=shards)
+        incidents = [each for name in faults for each in self._incidents(random, seed, name, seconds, processes)]
+        met = sorted(_met(Random(f"met {seed}"), incidents, acts, seconds))
+        return SimulationScript(seed, replicas, seconds, tuple(acts), tuple(met), shards=shards)
 
     def _incidents(self, random: Random, seed: int, name: str, seconds: float, processes: int) -> Iterator[Incident]:
         """Yield the random occurrences of the fault `name` within `seconds`.
@@ -238,6 +241,21 @@ class _Run:
             world.digest(),
             tuple(world.trace),
         )
+
+
+def _met(random: Random, incidents: Sequence[Incident], acts: Sequence[Act], seconds: float) -> Iterator[Incident]:
+    """Yield `incidents`, half of which begin close to an action or to another fault, or last when it happens.
+
+    Otherwise most would disturb nothing, since little is at work between actions. `seconds` is the duration of the run.
+    """
+    moments = [act.at for act in acts]
+    for incident in incidents:
+        at = incident.at
+        if moments and random.random() < 0.5:
+            latest = seconds - incident.seconds
+            at = min(max(0.0, random.choice(moments) + random.uniform(-incident.seconds, _WORK)), latest)
+        moments.append(at)
+        yield attrs.evolve(incident, at=round(at, 3))
 
 
 @contextmanager

@@ -100,6 +100,8 @@ class World(MemoryCluster):
         """The virtual time at which etcd was last restored from a snapshot."""
         self.troubled_until = float("-inf")
         """The virtual time at which the last fault happened, or at which its duration ends."""
+        self.at_end_of_faults: list[Callable[[], object]] = []
+        """The functions that `heal` calls once: each ends a fault that has not happened yet."""
         self.letting_go: ObjectRef | None = None
         """The object from which a user removes a finalizer now."""
         self.rights: Sequence[str] = ()
@@ -316,6 +318,8 @@ class World(MemoryCluster):
         self.note("world", "all faults are over")
         self.calm_down()
         self.server.authorize = None
+        while self.at_end_of_faults:
+            self.at_end_of_faults.pop()()
         for replica in self.replicas:
             replica.link.heal()
             replica.clock.offset = timedelta(0)
@@ -329,7 +333,7 @@ class World(MemoryCluster):
         """
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
-        for observe in self.on_write:
+        for observe in (*self.on_write,):  # a fault that waited for this write leaves them
             observe(write)
 
     def api_of(self, replica: Replica) -> KubeApi:

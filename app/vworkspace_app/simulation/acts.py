@@ -3,7 +3,8 @@
 A recording determines the kinds of actions, their order and their times; names and versions are those of a simulation.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from random import Random
 from typing import Any, Final
@@ -94,6 +95,30 @@ _REFUSED: Final = (
     *(Do.OUTSIDE_JOB, Do.OUTSIDE_JOB, Do.TAKEN),
 )
 """The acts that must be refused, and retries."""
+_FOLLOWING: Final[Mapping[str, Sequence[Do]]] = {
+    Do.UPGRADE: (Do.ROLL_BACK, Do.OPERATE, Do.CONFLICT),
+    Do.SUSPEND: (Do.RESUME, Do.DELETE, Do.UPGRADE),
+    Do.BREAK: (Do.RETRY, Do.ROLL_BACK),
+    Do.RETRY: (Do.RETRY, Do.ANNOTATE),
+    Do.FAILING_UPGRADE: (Do.RETRY, Do.UPGRADE),
+    Do.FORBID: (Do.PERMIT, Do.UPGRADE),
+    Do.GITOPS_CHILD: (Do.LET_GO,),
+    Do.DELETE: (Do.CREATE,),
+    Do.BACKUP: (Do.DELETE_OPERATION, Do.CANCEL, Do.CONFLICT),
+    Do.OPERATE: (Do.APPROVE, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION, Do.BACKUP, Do.CONFLICT),
+    Do.OPERATION_JOB: (Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
+    Do.APPROVED: (Do.APPROVED, Do.CANCEL, Do.DELETE_OPERATION),
+    Do.CONFLICT: (Do.CONFLICT, Do.CANCEL, Do.DELETE_OPERATION),
+    Do.JOB: (Do.REPLAY, Do.JOBS, Do.DELETE_JOB, Do.FORGED_JOB),
+    Do.DELETE_JOB: (Do.JOB, Do.REPLAY),
+    Do.APPROVE: (Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
+}
+"""The actions by which users go on with what they have begun, by the action that began it."""
+_AT_ONCE: Final = 3.0
+_SOON: Final = 30.0
+"""The mean seconds until users go on: while what they began is at work, or when it is done."""
+_LARGEST_STEP: Final = 12
+"""The largest difference of the numbers of two successive actions; greater than the divisors of their remainders."""
 _OF_JOBS: Final = 3
 """Every third instance is managed by jobs of the control plane, the others by users."""
 _OF_GUESTS: Final = 5
@@ -108,19 +133,21 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     """
     # Each has random numbers of its own, so that a seed keeps the other actions that it had.
     further, refused = Random(str(random.getstate())), Random(f"refused {random.getstate()}")
+    going_on = Random(f"going on {random.getstate()}")
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
-    yield from acts
     names = sorted({act.name for act in acts if act.name.startswith("app")})
-    yield from _further(further, names, seconds, _FURTHER, 100)  # no other action on an instance has such a number
-    yield from _further(refused, names, seconds, _REFUSED, 200)
+    acts += _further(further, names, seconds, _FURTHER, 1000)  # no other action on an instance has such a number
+    acts += _further(refused, names, seconds, _REFUSED, 4000)
+    yield from acts
+    yield from _going_on(going_on, acts, seconds, 20_000)  # beyond the retries of `SimulatedWorkload.help_out`, too
     if any(act.name.startswith("guest") for act in acts):
         yield from _life_of_namespace(random, seconds)
 
 
 def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
-    """Yield random actions on one instance: its creation early in the run, then about one change every half hour.
+    """Yield random actions on one instance: its creation early in the run, then about one change every 45 minutes.
 
-    In a run of less than an hour, changes are more frequent.
+    In a run of less than an hour, changes are more frequent. Users go on with about every third (`_going_on`).
     """
     by_jobs = number % _OF_JOBS == _OF_JOBS - 1
     is_guest = not by_jobs and number % _OF_GUESTS == _OF_GUESTS - 2
@@ -128,21 +155,48 @@ def _life(random: Random, number: int, seconds: float) -> Iterator[Act]:
     at = random.uniform(0.1 if is_guest else 0.0, 0.3) * seconds + 1.0
     yield Act(round(at, 3), Do.JOB if by_jobs else Do.CREATE, name)
     kinds, weights = zip(*(_JOBS if by_jobs else _EDITS), strict=True)
-    step = 0
-    while (at := at + random.expovariate(1 / min(1800.0, seconds / 2))) < seconds:
-        step += 1
-        yield Act(round(at, 3), random.choices(kinds, weights)[0], name, step)
+    numbers = _numbers(random, 0)
+    while (at := at + random.expovariate(1 / min(2700.0, seconds / 1.33))) < seconds:
+        yield Act(round(at, 3), random.choices(kinds, weights)[0], name, next(numbers))
 
 
-def _further(random: Random, names: Sequence[str], seconds: float, kinds: Sequence[Do], step: int) -> Iterator[Act]:
-    """Yield rarer random actions of these kinds, on the instances `names`: about four in an hour.
+def _numbers(random: Random, after: int) -> Iterator[int]:
+    """Yield random increasing numbers of actions, which are greater than `after`.
 
-    In a run of less than an hour, they are more frequent. Their numbers begin after `step`.
+    Their remainders select engines, approvals and variants, so that even the first actions of a run try all of them.
     """
+    while True:
+        after += random.randint(1, _LARGEST_STEP)
+        yield after
+
+
+def _further(random: Random, names: Sequence[str], seconds: float, kinds: Sequence[Do], after: int) -> Iterator[Act]:
+    """Yield rarer random actions of these kinds, on the instances `names`: about three in an hour.
+
+    In a run of less than an hour, they are more frequent. Their numbers are greater than `after`.
+    """
+    numbers = _numbers(random, after)
     at = 0.25 * seconds
-    while (at := at + random.expovariate(1 / min(900.0, seconds / 4))) < seconds:
-        step += 1
-        yield Act(round(at, 3), random.choice(kinds), random.choice(names), step)
+    while (at := at + random.expovariate(1 / min(1200.0, seconds / 3))) < seconds:
+        yield Act(round(at, 3), random.choice(kinds), random.choice(names), next(numbers))
+
+
+def _going_on(random: Random, acts: Sequence[Act], seconds: float, after: int) -> Iterator[Act]:
+    """Yield for every second of `acts` a random action by which users go on with it soon, if there is one, and so on.
+
+    What takes several actions, such as the cancellation of an Operation that is at work, would hardly ever happen among
+    independent actions. Their numbers are greater than `after`.
+    """
+    numbers, left = _numbers(random, after), deque(acts)
+    while left:
+        act = left.popleft()
+        following = _FOLLOWING.get(act.do)
+        if following is None or random.random() < 0.5:
+            continue
+        at = round(act.at + 1.0 + random.expovariate(1 / random.choice((_AT_ONCE, _SOON))), 3)
+        if at < seconds:
+            left.append(Act(at, random.choice(following), act.name, next(numbers)))
+            yield left[-1]
 
 
 def _life_of_namespace(random: Random, seconds: float) -> Iterator[Act]:

@@ -21,7 +21,8 @@ from purekube.apimachinery.resources import (
     VOLUME_SNAPSHOT,
     WORKFLOW,
 )
-from purekube.ports import PatchType
+from purekube.ports import KubeVerb, PatchType
+from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.world_faults import SimulatedFault, Strike
 from vworkspace_app.simulation.operator_world import PASSWORD, SimulatedWorld
 
@@ -31,6 +32,10 @@ _FLAPS: Final = ("False", "True", "Unknown", "True", "False", "True")
 _GARBAGE: Final = f"\x00\ufffd release failed: password={PASSWORD} " + "x" * 30_000
 _PHASE: Final = "Superposition"
 """The phase that a fault writes into the status of an engine's object. No engine knows it."""
+_ENDED: Final = ("Succeeded", "Failed", "Error")
+"""The last phases of a Workflow."""
+_AT_WORK: Final = 1.0
+"""The seconds after its creation at which a Workflow is at work."""
 _INJECTED: Final = "Injected"
 """The reason of the condition Ready in a status that a fault has written."""
 _DEFINED: Final = (
@@ -141,13 +146,35 @@ def _flux_garbage(at: _Strike) -> None:
 
 
 def _engine_garbage(at: _Strike) -> None:
-    """Make a Workflow report an unknown phase, which counts as progress and not as failure (OPS-6)."""
-    found = _chosen(at, (WORKFLOW,))
-    if found is None:
-        return
-    ref, live = found
-    before = get_path(live, "status", "phase")
-    if not _write_status(at.world, ref, {"phase": _PHASE}, ""):
+    """Make a Workflow report an unknown phase, which counts as progress and not as failure (OPS-6).
+
+    If none is at work now, it is the next one that a replica creates.
+    """
+    world = at.world
+
+    def is_at_work(live: Manifest) -> bool:
+        return get_path(live, "status", "phase") not in _ENDED and not live["metadata"].get("deletionTimestamp")
+
+    def created(write: ObservedWrite) -> None:
+        if write.request.verb is KubeVerb.CREATE and write.request.kind == WORKFLOW and write.error is None:
+            world.on_write.remove(created)
+            world.loop.call_later(_AT_WORK, _report_garbage, at, write.request.ref)
+
+    def forget() -> None:
+        with suppress(ValueError):
+            world.on_write.remove(created)
+
+    live = [each for each in world.objects(WORKFLOW) if is_at_work(each)]
+    if live:
+        _report_garbage(at, ref_of(live[int(at.choice * len(live))], WORKFLOW))
+    else:
+        world.on_write.append(created)
+        world.at_end_of_faults.append(forget)
+
+
+def _report_garbage(at: _Strike, ref: ObjectRef) -> None:
+    before = get_path(at.world.get(ref), "status", "phase")
+    if before in _ENDED or not _write_status(at.world, ref, {"phase": _PHASE}, ""):
         return
     at.happened(str(ref))
 
