@@ -166,7 +166,8 @@ _RESTORE: Final = 3.0
 def _restore_etcd(at: Strike[World]) -> None:
     """Restore etcd at the end of the fault from a snapshot that is taken at its start.
 
-    The API server is stopped for that, and refuses connections for a few seconds.
+    The API server is stopped for that, and refuses connections for a few seconds. Simulated controllers list everything
+    again, as real ones do when their watches end.
     """
     snapshot = at.world.server.store.snapshot()
 
@@ -174,6 +175,9 @@ def _restore_etcd(at: Strike[World]) -> None:
         at.world.restore(snapshot)
         for replica in at.world.replicas:
             replica.link.refused_until = at.world.seconds + _RESTORE
+        if at.world.flux is not None:
+            at.world.flux.crash()
+        at.world.controllers.forget()
         at.happened(f"to resourceVersion {snapshot.version}")
 
     at.later(restore)
