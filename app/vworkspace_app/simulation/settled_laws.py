@@ -247,10 +247,16 @@ def _transition_of(condition: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _open_jobs(world: SimulatedWorld) -> Iterator[Unsettled]:
     for job in world.control.jobs:
-        if job.open and job.acked_at is not None:
+        if job.open and job.acked_at is not None and not _waits(world, job.raw["payload"].get("operation")):
             yield Unsettled("PULL-4", "an acknowledged job has a result", job.id, f"acknowledged at {job.acked_at}")
-        elif job.open:
+        elif job.open and job.acked_at is None:
             yield Unsettled("PULL-1", "an offered job is taken", job.id, f"offered {job.offers} times")
+
+
+def _waits(world: SimulatedWorld, asked: Manifest | None) -> bool:
+    """Report whether the Operation that a job asks for exists and says why it has not started yet."""
+    live = world.get(ref_of(asked, OPERATION)) if asked else None
+    return get_path(live, "status", "phase") == "Pending" and bool(get_path(live, "status", "reason"))
 
 
 def _open_operations(world: SimulatedWorld) -> Iterator[Unsettled]:
