@@ -100,7 +100,7 @@ _OF_REQUESTS = tuple(
 def test_a_law_knows_what_may_happen(seed: int) -> None:
     """REC-6, PULL-3, PULL-10, OPS-1: what a restore of etcd, forged and equal jobs, or a queue in Velero bring about.
 
-    In 7 a restore takes an object of others away, and a job makes its own; in 9 a newer job makes anew what an older
+    In 7 a restore takes an object of others away, and a job makes its own; in 9 a newer job makes again what an older
     one deleted; in 62 a backup is queued after one that does not end; in 1013 etcd is restored as watches end; in 1025
     two equal jobs delete at the same time.
     """
