@@ -336,6 +336,27 @@ def test_a_failed_rollback_is_remediated_false() -> None:
     assert world.status("failures") == 2
 
 
+def test_a_failed_rollback_is_forgotten_once_the_release_is_in_sync() -> None:
+    """The conditions of before come back, as with a status that was restored; Helm's release is as wanted."""
+    world = installed()
+    failed = {"status": "False", "message": "boom", "observedGeneration": 1}
+    before = [
+        {**failed, "type": type_, "reason": reason, "lastTransitionTime": world.get()["metadata"]["creationTimestamp"]}
+        for type_, reason in {
+            "Ready": "RollbackFailed",
+            "Released": "UpgradeFailed",
+            "Remediated": "RollbackFailed",
+        }.items()
+    ]
+    world.patch({"status": {"conditions": before}}, subresource="status")
+    world.run(310)
+    assert world.conditions() == {
+        "Ready": "True/UpgradeSucceeded",
+        "Released": "True/UpgradeSucceeded",
+        "Drifted": "False/NoDriftDetected",
+    }
+
+
 def test_going_back_to_the_old_tag_turns_remediated_into_a_success() -> None:
     world = installed()
     world.flux.behaviour = failing(Action.UPGRADE)

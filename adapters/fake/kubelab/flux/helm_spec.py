@@ -246,15 +246,17 @@ def summarize_release(draft: Draft, spec: HelmSpec) -> None:
 
     Ready is copied from the one of them with the latest `observedGeneration`; among equals, the first in this order
     counts. TestSuccess counts only if `spec` enables tests and does not ignore their failures. Remediated makes Ready
-    False even if the remediation succeeded (`internal/reconcile/release.go`, summarize). If the object has none of the
-    three, its first condition is copied, even if that is Ready itself. A lost Released therefore leaves Ready=Unknown
-    for good (helm-controller#1409).
+    False even if the remediation succeeded (`internal/reconcile/release.go`, summarize), and is removed if the release
+    has succeeded since. If the object has none of the three, its first condition is copied, even if that is Ready
+    itself. A lost Released therefore leaves Ready=Unknown for good (helm-controller#1409).
     """
     scope = [REMEDIATED, TEST_SUCCESS, RELEASED]
     if not spec.tests_enabled:
         draft.unmark(TEST_SUCCESS)
     if not spec.tests_enabled or spec.ignores_test_failures:
         scope.remove(TEST_SUCCESS)
+    if _is_released_since(conditions_of(draft.object), scope):
+        draft.unmark(REMEDIATED)
     conditions = conditions_of(draft.object)
     if not conditions:
         return
@@ -264,6 +266,20 @@ def summarize_release(draft: Draft, spec: HelmSpec) -> None:
     if status == "True":
         draft.unmark(STALLED)
     draft.mark(READY, status, str(winner["reason"]), str(winner["message"]))
+
+
+def _is_released_since(conditions: "list[FluxCondition] | Any", scope: list[str]) -> bool:
+    """Report whether the release has succeeded, in its tests too if they are in `scope`, since it was remediated.
+
+    Only generations are compared (`internal/reconcile/release.go`, conditionallyDeleteRemediated).
+    """
+    found: dict[str, FluxCondition] = {item["type"]: item for item in conditions}
+    remediated, released = found.get(REMEDIATED), found.get(RELEASED)
+    last = found.get(TEST_SUCCESS) if TEST_SUCCESS in scope else released
+    if remediated is None or released is None or last is None:
+        return False
+    is_later = int(last.get("observedGeneration", 0)) >= int(remediated.get("observedGeneration", 0))
+    return (released["status"], last["status"]) == ("True", "True") and is_later
 
 
 def _winner(conditions: "list[FluxCondition] | Any", scope: list[str]) -> FluxCondition:
