@@ -70,6 +70,8 @@ class OperationLaws:
         self._existing: set[str] = set()
         """The uids of the Operations that exist: Velero may bring the object of a deleted one back."""
         self._running: dict[str, _Running] = {}
+        self._begun: dict[str, Manifest] = {}
+        """Each Operation as it was when it became Running: then its approval was judged."""
         self._made: defaultdict[str, set[str]] = defaultdict(set)
         """The uids of the engine objects of each Operation."""
         self._started_by: dict[str, tuple[str, float]] = {}
@@ -115,6 +117,9 @@ class OperationLaws:
         if was is None or self._laws.is_restored_now or was.get("status") == live.get("status"):
             self._note_running(ref, live)
             return
+        old, new = _phases_of(was, live)
+        if old != new == "Running":
+            self._begun[after.uid] = live
         self._check_course(ref, was, live)
         for clause, law, told in (
             *status_flaws(ref.kind.kind, live),
@@ -128,7 +133,7 @@ class OperationLaws:
         self._check_alone(ref, live["metadata"]["uid"])
 
     def _check_course(self, ref: ObjectRef, was: Manifest, live: Manifest) -> None:
-        old, new = (str(get_path(each, "status", "phase") or "") for each in (was, live))
+        old, new = _phases_of(was, live)
         self._check("OPS-1", "a terminal phase stays", ref, old not in TERMINAL or old == new, f"{old}, then {new}")
         goes_on = not (old == "Running" and new not in ("Running", *TERMINAL))
         self._check("OPS-1", "a run does not go back", ref, goes_on, f"{old}, then {new}")
@@ -215,7 +220,7 @@ class OperationLaws:
         if live is not None:
             phase = str(get_path(live, "status", "phase") or "")
             self._check("OPS-1", "what has ended starts nothing", ref, phase not in TERMINAL, f"it has {phase}")
-            self._check_approval(ref, live)
+            self._check_approval(ref, self._begun.get(uid, live))
 
     def _check_approval(self, ref: ObjectRef, live: Manifest) -> None:
         """Check that an Operation that starts has the required approval, which no other Operation has used."""
@@ -259,6 +264,11 @@ def end_of(live: Manifest) -> str:
     if status.get("readyToUse") is True or synced:
         return "Succeeded"
     return next((_ENDS[word] for word in (status.get("phase"), *told) if word in _ENDS), "")
+
+
+def _phases_of(was: Manifest, live: Manifest) -> tuple[str, str]:
+    old, new = (str(get_path(each, "status", "phase") or "") for each in (was, live))
+    return old, new
 
 
 def _payload_of(claim: str) -> Mapping[str, Any]:

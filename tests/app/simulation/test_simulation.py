@@ -214,6 +214,23 @@ def test_a_crash_at_a_write_point_is_before_or_after_that_write() -> None:
         assert outcome.broken == ()
 
 
+def test_an_approval_may_be_replaced_once_its_run_has_begun() -> None:
+    """OPS-4: the process ends before it creates the Workflow, and a user gives another approval meanwhile."""
+    point = (CRASH_POINTS.index("before create workflows") + 0.5) / len(CRASH_POINTS)
+    outcome = perform(
+        script(
+            Act(20.0, Do.CREATE, "app-0"),
+            Incident(50.0, "crash-at-write-point", choice=point),
+            Act(60.0, Do.APPROVED, "app-0", 3),
+            Act(62.0, Do.APPROVE, "app-0", 6),  # for other parameters
+            seconds=100.0,
+        )
+    )
+    assert outcome.broken == ()
+    assert outcome.crashed_at == {"before create workflows"}
+    assert ("OPS-4", "an approval is for this run") in outcome.laws
+
+
 @pytest.mark.slow
 def test_equal_scripts_have_equal_traces() -> None:
     """SIM-3: faults included."""
