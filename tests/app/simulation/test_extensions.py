@@ -157,7 +157,7 @@ def test_a_box_that_never_rests_is_found_and_shrunk(here: Path) -> None:
     """SIM-5, REC-6: a seeded defect in a box."""
     (here / "notes.yaml").write_text(RESTLESS_BOX)
     (here / "notes-crd.yaml").write_text(NOTES_CRD)
-    request = SimulateRequest(1, 600.0, 2, 2, tuple(WORLD_FAULTS), 1, boxes=("notes.yaml",))
+    request = SimulateRequest(1, 600.0, 2, 2, tuple(WORLD_FAULTS), 3, boxes=("notes.yaml",))
     assert simulate(request) == 1
     script = saved(here, "REC-6")
     assert 0 < len(script.steps) <= MOST_STEPS
