@@ -10,7 +10,6 @@ from vworkspace_app.conformance.checks.error_bodies import *  # noqa: F403
 from vworkspace_app.conformance.checks.event_batches import *  # noqa: F403
 from vworkspace_app.conformance.checks.open_jobs import *  # noqa: F403
 from vworkspace_app.conformance.checks.polls import *  # noqa: F403
-from vworkspace_app.conformance.examined import examine  # noqa: F401 - the fixture of the checks
 
 
 @pytest.fixture(params=[pytest.param(in_process, id="in-process"), pytest.param(over_http, id="http")])

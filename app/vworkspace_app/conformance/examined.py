@@ -1,12 +1,14 @@
-"""The common parts of the checks of a control plane: a test cluster, and the fixture that runs or skips a check.
+"""The common parts of the checks of a control plane: a test cluster, and the decorator that runs or skips a check.
 
 The control plane is the server that offers jobs to the operator. A check that needs more than the agent API declares
-that with `needs`; without it the check is skipped, and says what it would have needed. Each check offers its own jobs
+that by `check`; without it the check is skipped, and says what it would have needed. Each check offers its own jobs
 and ignores others, so a cluster in use can be examined.
 """
 
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from inspect import Parameter, Signature, signature
 from typing import Any
 
 import anyio
@@ -73,40 +75,32 @@ class Examined:
         return job_id
 
 
-Body = Callable[[Examined], Awaitable[None]]
-Examine = Callable[[Body], None]
+def check(*needed: Offer) -> Callable[[Callable[..., Awaitable[None]]], Callable[..., None]]:
+    """Return a decorator that makes a pytest check of a coroutine function, whose first argument is a test cluster.
 
-
-def needs(*offers: Offer) -> pytest.MarkDecorator:
-    """Return a pytest mark for a check that needs these capabilities of the control plane, such as `Offer.JOBS`.
-
-    A check without the mark needs only the agent API.
+    The check gets the control plane under examination from the fixture `subject`. It is skipped if the control plane
+    lacks one of the capabilities `needed`, such as `Offer.JOBS`; without any it needs only the agent API.
     """
-    return pytest.mark.needs(*offers)
+
+    def decorated(body: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+        def checked(subject: Open, **values: Any) -> None:
+            if missing := anyio.run(_missing, subject, needed, partial(body, **values)):
+                pytest.skip("needs " + "; ".join(missing))
+
+        _, *parameters = signature(body).parameters.values()
+        opened = Parameter("subject", Parameter.POSITIONAL_OR_KEYWORD)
+        checked.__signature__ = Signature([opened, *parameters])  # type: ignore[attr-defined]  # pytest reads fixtures
+        checked.__name__, checked.__doc__, checked.__module__ = body.__name__, body.__doc__, body.__module__
+        return checked
+
+    return decorated
 
 
-@pytest.fixture
-def examine(subject: Open, request: pytest.FixtureRequest) -> Examine:
-    """Return a function that runs the body of a check.
-
-    The body is a coroutine function, which is called with a test cluster (`Examined`).
-
-    `subject` opens the control plane under examination for one check. The check is skipped if the control plane lacks a
-    capability that the check's mark `needs` names.
-    """
-    asked = {offer for mark in request.node.iter_markers("needs") for offer in mark.args}
-
-    def run(body: Body) -> None:
-        async def main() -> list[str]:
-            async with subject() as opened:
-                missing = [WHAT_IT_TAKES[offer] for offer in sorted(asked - opened.offers)]
-                if not missing:
-                    with anyio.fail_after(LONGEST):
-                        await body(await Examined.of(opened))
-                return missing
-
-        missing = anyio.run(main)
-        if missing:
-            pytest.skip("needs " + "; ".join(missing))
-
-    return run
+async def _missing(subject: Open, needed: Collection[Offer], body: Callable[[Examined], Awaitable[None]]) -> list[str]:
+    """Run the check `body`, or return what it lacks: a text for each missing capability of the control plane."""
+    async with subject() as opened:
+        missing = [WHAT_IT_TAKES[offer] for offer in sorted(set(needed) - opened.offers)]
+        if not missing:
+            with anyio.fail_after(LONGEST):
+                await body(await Examined.of(opened))
+        return missing

@@ -90,50 +90,37 @@ class ControlPlaneSubject(Protocol):
     async def enqueue(self, cluster_id: str, job: Mapping[str, Any]) -> str:
         """Offer a job to the agent of a cluster, and return the job's id.
 
-        The job has `kind`, `payload`, `idempotencyKey` and optional fields. This is called only if `offers` contains
-        JOBS, the capability of the control plane to take jobs from checks. Otherwise the check is skipped.
+        The job has `kind`, `payload`, `idempotencyKey` and optional fields. Needs JOBS.
         """
         ...
 
     async def withdraw(self, job_id: str) -> None:
         """Close a job of the control plane, although the agent has reported no result.
 
-        The control plane then refuses the agent's acknowledgement of the job. This is called only if `offers` contains
-        RECORDS, the capability of the control plane to show checks what the agent reported. Otherwise the check is
-        skipped.
+        The control plane then refuses the agent's acknowledgement of the job. Needs RECORDS.
         """
         ...
 
     async def job(self, job_id: str) -> Mapping[str, Any]:
         """Return the job with its `statuses`, `result` and `resultsRefused`, as the control plane recorded them.
 
-        This is called only if `offers` contains RECORDS, the capability of the control plane to show checks what the
-        agent reported. Otherwise the check is skipped.
+        Needs RECORDS.
         """
         ...
 
     async def events(self, cluster_id: str) -> Sequence[Mapping[str, Any]]:
         """Return the events that the agent of a cluster reported, in their order of arrival, each once.
 
-        This is called only if `offers` contains RECORDS, the capability of the control plane to show checks what the
-        agent reported. Otherwise the check is skipped.
+        Needs RECORDS.
         """
         ...
 
     async def refuse(self, token: str) -> None:
-        """Make the control plane refuse a token from now on.
-
-        This is called only if `offers` contains ACCOUNTS, the capability of the control plane to let checks create
-        clusters and make it refuse tokens. Otherwise the check is skipped.
-        """
+        """Make the control plane refuse a token from now on. Needs ACCOUNTS."""
         ...
 
     async def registration(self, cluster_id: str) -> str:
-        """Return a new one-time token to register a cluster.
-
-        This is called only if `offers` contains REGISTRATION, the capability of the control plane to give checks such
-        tokens. Otherwise the check is skipped.
-        """
+        """Return a new one-time token to register a cluster. Needs REGISTRATION."""
         ...
 
 

@@ -27,9 +27,6 @@ def _plugin(examined: ControlPlaneAt) -> Any:
         def subject(self) -> ControlPlaneAt:
             return examined
 
-        def pytest_configure(self, config: pytest.Config) -> None:
-            config.addinivalue_line("markers", "needs(*offers): what a check asks for beside the agent API")
-
         def pytest_report_header(self) -> str:
             return f"control plane: {examined.url}"
 
@@ -39,15 +36,13 @@ def _plugin(examined: ControlPlaneAt) -> Any:
 def _run(subject: ControlPlaneAt, only: str) -> int:
     import pytest
 
-    from vworkspace_app.conformance import examined
-
     # Ignore any pytest configuration in the current directory, and any installed plugin: they belong to other projects.
     arguments = ["-c", os.devnull, f"--rootdir={_CHECKS}", "--import-mode=importlib", "-p", "no:cacheprovider"]
     arguments += ["--disable-plugin-autoload"]
     arguments += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # this process imported the suite's helpers
     chosen = ["-k", only] if only else []
     arguments += [*chosen, "-v", "-rs", "--tb=short", *map(str, sorted(_CHECKS.glob("[a-z]*.py")))]
-    status = pytest.main(arguments, plugins=[examined, _plugin(subject)])
+    status = pytest.main(arguments, plugins=[_plugin(subject)])
     return 0 if status == pytest.ExitCode.OK else FAILURE
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from purekube.apimachinery.errors import Invalid
-from vworkspace_app.conformance.examined import AT, Examine, Examined, needs
+from vworkspace_app.conformance.examined import AT, Examined, check
 from vworkspace_app.conformance.subject import Offer
 
 INSTANCE = {
@@ -53,57 +53,47 @@ def heartbeat(key: str) -> dict[str, Any]:
     return {**event(key, "ClusterHeartbeat"), "resourceRef": CLUSTER, "conditions": conditions}
 
 
-def test_a_batch_of_a_hundred_events_is_taken_and_so_is_its_replay_PULL_6(examine: Examine) -> None:
-    async def body(c: Examined) -> None:
-        run = uuid.uuid4().hex
-        batch = [event(f"{run}/{number}") for number in range(100)]
-        await c.control.events(batch)
-        await c.control.events(batch)
-
-    examine(body)
+@check()
+async def test_a_batch_of_a_hundred_events_is_taken_and_so_is_its_replay_PULL_6(c: Examined) -> None:
+    run = uuid.uuid4().hex
+    batch = [event(f"{run}/{number}") for number in range(100)]
+    await c.control.events(batch)
+    await c.control.events(batch)
 
 
-@needs(Offer.RECORDS, Offer.ACCOUNTS)
-def test_events_are_kept_once_per_key_in_order_PULL_6(examine: Examine) -> None:
-    async def body(c: Examined) -> None:
-        await c.control.events([event("a"), event("b")])
-        await c.control.events([event("b"), event("c"), event("a")])
+@check(Offer.RECORDS, Offer.ACCOUNTS)
+async def test_events_are_kept_once_per_key_in_order_PULL_6(c: Examined) -> None:
+    await c.control.events([event("a"), event("b")])
+    await c.control.events([event("b"), event("c"), event("a")])
 
-        keys = [record["eventKey"] for record in await c.subject.events(c.id)]
-        assert keys == [f"conformance/{key}" for key in "abc"]
-
-    examine(body)
+    keys = [record["eventKey"] for record in await c.subject.events(c.id)]
+    assert keys == [f"conformance/{key}" for key in "abc"]
 
 
-def test_every_kind_of_event_is_taken_as_the_agent_posts_it_PULL_6(examine: Examine) -> None:
-    async def body(c: Examined) -> None:
-        run = uuid.uuid4().hex
-        operation = {**INSTANCE, "apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Operation"}
-        kinds = ("OperationStarted", "OperationSucceeded", "OperationFailed", "OperationCancelled")
-        life = [{**event(f"{run}/{kind}", kind), "resourceRef": operation, "operation": {}} for kind in kinds]
-        about_the_cluster = [
-            heartbeat(f"{run}/beat"),
-            {**heartbeat(f"{run}/rotated"), "kind": "CredentialRotated", "clusterId": c.id},
-            {**heartbeat(f"{run}/nobody-made-it"), "resourceRef": {**CLUSTER, "uid": ""}, "conditions": []},
-        ]
-        transition = {**event(f"{run}/told"), "previous": {"status": "False", "reason": "Installing"}}
+@check()
+async def test_every_kind_of_event_is_taken_as_the_agent_posts_it_PULL_6(c: Examined) -> None:
+    run = uuid.uuid4().hex
+    operation = {**INSTANCE, "apiVersion": "ops.vworkspace.io/v1alpha1", "kind": "Operation"}
+    kinds = ("OperationStarted", "OperationSucceeded", "OperationFailed", "OperationCancelled")
+    life = [{**event(f"{run}/{kind}", kind), "resourceRef": operation, "operation": {}} for kind in kinds]
+    about_the_cluster = [
+        heartbeat(f"{run}/beat"),
+        {**heartbeat(f"{run}/rotated"), "kind": "CredentialRotated", "clusterId": c.id},
+        {**heartbeat(f"{run}/nobody-made-it"), "resourceRef": {**CLUSTER, "uid": ""}, "conditions": []},
+    ]
+    transition = {**event(f"{run}/told"), "previous": {"status": "False", "reason": "Installing"}}
 
-        await c.control.events([transition, *about_the_cluster, *life])
-
-    examine(body)
+    await c.control.events([transition, *about_the_cluster, *life])
 
 
-@needs(Offer.RECORDS, Offer.ACCOUNTS)
-def test_an_event_keeps_what_it_is_about_and_every_condition_PULL_6(examine: Examine) -> None:
-    async def body(c: Examined) -> None:
-        await c.control.events([event("a"), heartbeat("b")])
+@check(Offer.RECORDS, Offer.ACCOUNTS)
+async def test_an_event_keeps_what_it_is_about_and_every_condition_PULL_6(c: Examined) -> None:
+    await c.control.events([event("a"), heartbeat("b")])
 
-        records = await c.subject.events(c.id)
-        assert [record["resourceRef"] for record in records] == [INSTANCE, CLUSTER]
-        types = [[entry["type"] for entry in record["conditions"]] for record in records]
-        assert types == [["Ready"], ["Connected", "Authenticated"]]
-
-    examine(body)
+    records = await c.subject.events(c.id)
+    assert [record["resourceRef"] for record in records] == [INSTANCE, CLUSTER]
+    types = [[entry["type"] for entry in record["conditions"]] for record in records]
+    assert types == [["Ready"], ["Connected", "Authenticated"]]
 
 
 BAD_BATCHES = {
@@ -114,20 +104,15 @@ BAD_BATCHES = {
 
 
 @pytest.mark.parametrize("name", BAD_BATCHES)
-def test_a_batch_that_is_empty_too_long_or_malformed_is_Invalid(examine: Examine, name: str) -> None:
-    async def body(c: Examined) -> None:
-        with pytest.raises(Invalid):
-            await c.control.events(BAD_BATCHES[name])
-
-    examine(body)
+@check()
+async def test_a_batch_that_is_empty_too_long_or_malformed_is_Invalid(c: Examined, name: str) -> None:
+    with pytest.raises(Invalid):
+        await c.control.events(BAD_BATCHES[name])
 
 
 @pytest.mark.parametrize("name", BAD_BATCHES)
-@needs(Offer.RECORDS, Offer.ACCOUNTS)
-def test_of_a_refused_batch_nothing_is_kept(examine: Examine, name: str) -> None:
-    async def body(c: Examined) -> None:
-        with pytest.raises(Invalid):
-            await c.control.events(BAD_BATCHES[name])
-        assert list(await c.subject.events(c.id)) == []
-
-    examine(body)
+@check(Offer.RECORDS, Offer.ACCOUNTS)
+async def test_of_a_refused_batch_nothing_is_kept(c: Examined, name: str) -> None:
+    with pytest.raises(Invalid):
+        await c.control.events(BAD_BATCHES[name])
+    assert list(await c.subject.events(c.id)) == []
