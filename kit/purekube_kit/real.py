@@ -134,8 +134,7 @@ class RealCluster(ClusterUnderTest):
         if self._live(ObjectRef(NAMESPACE, None, name)) is None:
             if name != self.namespace:
                 raise NotHere(f"makes objects in the namespace {name}; in a cluster of others it has {self.namespace}")
-            made = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
-            self._do(lambda api: api.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
+            self._do(lambda api: api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager=SOMEBODY))
 
     def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
         self._simulator.behaviour = behaviour

@@ -288,7 +288,7 @@ class Case:
         """Create a namespace, which is deleted after the check unless the examination's option `keep` is set. `labels`
         are its labels.
         """
-        made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(labels)}}
+        made = NAMESPACE.manifest(name, metadata={"labels": dict(labels)})
         live = await self.api.create(made, kind=NAMESPACE, field_manager=HUMAN)
         self._namespaces.append(self.examination.leavings.add(live, NAMESPACE))
         for kind in self.held:

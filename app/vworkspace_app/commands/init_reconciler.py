@@ -51,8 +51,7 @@ def write_project_for(project: str, crd: CrdVersions, directory: Path) -> None:
     kind = source.kind
     words = _words(project, kind.group, kind.kind, kind.plural) | _parts(project, source)
     spec = _example(crd)
-    example = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "mine"}, "spec": spec or {}}
-    words["example"] = _lines("EXAMPLE: dict[str, Any] = ", literal(example))
+    words["example"] = _lines("EXAMPLE: dict[str, Any] = ", literal(kind.manifest("mine", spec=spec or {})))
     _write({**FILES, **CRD_FILES}, words, directory)
     for note in (*source.notes, *([_NO_EXAMPLE] if spec is None else [])):
         print(note, file=sys.stderr)

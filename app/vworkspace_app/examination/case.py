@@ -77,7 +77,7 @@ class InstanceCase(Case):
         else:
             await self._permit_releases()
         for account in (RELEASE_ACCOUNT, RUNNER):
-            made = {**SERVICE_ACCOUNT.manifest(account, self.namespace)}
+            made = SERVICE_ACCOUNT.manifest(account, self.namespace)
             await self.api.create(made, kind=SERVICE_ACCOUNT, field_manager=HUMAN)
         if self.check.clause.startswith("OPS"):
             self.engines.begin()
@@ -85,11 +85,9 @@ class InstanceCase(Case):
 
     async def _permit_releases(self) -> None:
         """Bind the releases' service account to the ClusterRole admin, so that a real Flux may install charts."""
-        binding = {
-            **ROLE_BINDING.manifest(RELEASE_ACCOUNT, self.namespace),
-            "roleRef": {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": "admin"},
-            "subjects": [{"kind": SERVICE_ACCOUNT.kind, "name": RELEASE_ACCOUNT, "namespace": self.namespace}],
-        }
+        role = {"apiGroup": CLUSTER_ROLE.group, "kind": CLUSTER_ROLE.kind, "name": "admin"}
+        subject = {"kind": SERVICE_ACCOUNT.kind, "name": RELEASE_ACCOUNT, "namespace": self.namespace}
+        binding = ROLE_BINDING.manifest(RELEASE_ACCOUNT, self.namespace, roleRef=role, subjects=[subject])
         await self.api.create(binding, kind=ROLE_BINDING, field_manager=HUMAN)
 
     async def clean(self) -> None:
@@ -128,10 +126,11 @@ class InstanceCase(Case):
             "values": {"source": "inline", "inline": {"replicaCount": 1}},
             **spec,
         }
-        marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
-        meta = {"name": name, "namespace": self.namespace, "labels": marks}
-        head = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
-        return {**head, "metadata": meta, "spec": {key: value for key, value in fields.items() if value is not None}}
+        spec = {key: value for key, value in fields.items() if value is not None}
+        return APPLICATION_INSTANCE.manifest(name, self.namespace, {"labels": self._marks()}, spec=spec)
+
+    def _marks(self) -> dict[str, str]:
+        return {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
 
     async def instance(self, name: str = "shop", **spec: Any) -> ObjectRef:
         """Apply an instance as a GitOps tool does, and return its reference.
@@ -306,13 +305,8 @@ class InstanceCase(Case):
 
         `engine` is the engine that shall run it, such as `velero`. `spec` adds fields to its spec.
         """
-        marks = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: self.cluster_id}
-        return {
-            "apiVersion": OPERATION.api_version,
-            "kind": OPERATION.kind,
-            "metadata": {"name": name, "namespace": self.namespace, "labels": marks},
-            "spec": {"targetRef": {"name": target}, "type": kind, "engine": engine, **spec},
-        }
+        spec = {"targetRef": {"name": target}, "type": kind, "engine": engine, **spec}
+        return OPERATION.manifest(name, self.namespace, {"labels": self._marks()}, spec=spec)
 
     async def operate(self, name: str, kind: str, engine: str, **spec: Any) -> ObjectRef:
         """Apply an Operation, and return its reference. The arguments are those of `InstanceCase.operation`.

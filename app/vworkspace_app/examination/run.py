@@ -162,8 +162,7 @@ async def _prepare(examination: Examination, request: ExaminationRequest) -> Non
     }
     for name in (_OWN_NAMESPACE, "velero"):
         with suppress(AlreadyExists):
-            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name}}
-            made = await examination.api.create(manifest, kind=NAMESPACE, field_manager="examiner")
+            made = await examination.api.create(NAMESPACE.manifest(name), kind=NAMESPACE, field_manager="examiner")
             examination.leavings.add(made, NAMESPACE)
     examination.has = frozenset([name async for name in _offers(examination, request)])
     examination.played = {"control": control, "token": token, "replicas": request.replicas, "chart": request.chart}

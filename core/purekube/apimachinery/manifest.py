@@ -54,10 +54,15 @@ class Kind:
         """The name of the CustomResourceDefinition that would serve this kind."""
         return f"{self.plural}.{self.group}"
 
-    def manifest(self, name: str, namespace: str | None = None) -> dict[str, Any]:
-        """Return a new manifest with only `apiVersion`, `kind`, the name and, unless it is None, the namespace."""
-        meta = {"name": name} if namespace is None else {"name": name, "namespace": namespace}
-        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta}
+    def manifest(
+        self, name: str, namespace: str | None = None, metadata: Mapping[str, Any] = {}, **fields: Any
+    ) -> dict[str, Any]:
+        """Return a new manifest with this name and, unless it is None, this namespace.
+
+        `metadata` has further metadata, such as labels, and `fields` are further fields, such as `spec`.
+        """
+        meta = {"name": name, **({} if namespace is None else {"namespace": namespace}), **metadata}
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": meta, **fields}
 
 
 @attrs.frozen(order=True, cache_hash=True)

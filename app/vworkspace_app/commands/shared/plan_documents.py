@@ -143,10 +143,7 @@ class InputDocuments:
         if namespace is not None:
             return namespace
         note(f"no Namespace was given: {name} is taken to be gated")
-        return {
-            **NAMESPACE.manifest(name),
-            "metadata": {"name": name, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}},
-        }
+        return NAMESPACE.manifest(name, metadata={"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}})
 
     def operations(self) -> tuple[Operation, ...]:
         """Return the given Operations. A malformed Operation is left out, and a note is printed."""

@@ -49,7 +49,7 @@ async def _forbid_pods(c: InstanceCase) -> None:
     Wait until the quota's status shows its limits: by then kube-apiserver enforces the quota.
     """
     ref = ObjectRef(RESOURCE_QUOTA, c.namespace, "no-pods")
-    await c.apply({**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"pods": "0"}}}, ref.kind)
+    await c.apply(RESOURCE_QUOTA.manifest(ref.name, ref.namespace, spec={"hard": {"pods": "0"}}), ref.kind)
 
     async def is_known() -> bool:
         return bool(get_path(await c.get(ref) or {}, "status", "hard"))

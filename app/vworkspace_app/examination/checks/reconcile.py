@@ -135,8 +135,7 @@ async def suspended_by_hand(c: InstanceCase) -> None:
 @check("REC-4", "an unrelated HelmRelease of that name is not taken over")
 async def name_taken(c: InstanceCase) -> None:
     spec = {"interval": "5m", "chart": {"spec": {"chart": "x", "sourceRef": {"kind": "HelmRepository", "name": "x"}}}}
-    head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
-    theirs = {**head, "metadata": {"name": "shop", "namespace": c.namespace}, "spec": {**spec, "suspend": True}}
+    theirs = HELM_RELEASE.manifest("shop", c.namespace, spec={**spec, "suspend": True})
     await c.apply(theirs, HELM_RELEASE, "another-team")
     ref = await c.instance()
     await c.condition(ref, "Blocked", "True", "NameTaken")
@@ -277,10 +276,7 @@ async def _take(c: InstanceCase, replicas: int | None) -> None:
     If `replicas` is None, apply without the field, so that the user no longer owns it.
     """
     spec: Any = {} if replicas is None else {"values": {"replicaCount": replicas}}
-    head = {"apiVersion": HELM_RELEASE.api_version, "kind": HELM_RELEASE.kind}
-    await c.apply(
-        {**head, "metadata": {"name": "shop", "namespace": c.namespace}, "spec": spec}, HELM_RELEASE, "person"
-    )
+    await c.apply(HELM_RELEASE.manifest("shop", c.namespace, spec=spec), HELM_RELEASE, "person")
 
 
 @check("REC-8", "a field of another manager is not taken by force, and Blocked names that manager")

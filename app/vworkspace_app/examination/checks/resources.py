@@ -24,7 +24,7 @@ from purekube_run.examination.objects import (
 from purekube_run.examination.verdicts import holds
 from vworkspace_app.examination.case import CHECKS, CHILDREN, VERSION, InstanceCase
 from vworkspace_core.api import labels
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
+from vworkspace_core.api.kinds import CLUSTER
 
 check = CHECKS.check
 PASSWORD = "examiner-Pa55word"
@@ -56,8 +56,7 @@ async def reason_of_status(c: InstanceCase) -> None:
 async def forbidden_version(c: InstanceCase) -> None:
     name, version = f"{c.namespace}-policy", "9.9.9"
     spec = {"clusterId": c.cluster_id, "policy": {"forbiddenVersions": [version]}}
-    head = {"apiVersion": CLUSTER.api_version, "kind": CLUSTER.kind, "metadata": {"name": name}}
-    policy = await c.apply({**head, "spec": spec}, CLUSTER)
+    policy = await c.apply(CLUSTER.manifest(name, spec=spec), CLUSTER)
     c.examination.leavings.add(await c.api.get(policy), CLUSTER)
     try:
         first = await c.instance("first", chart=c.chart(version))
@@ -95,13 +94,8 @@ async def form_of_conditions(c: InstanceCase) -> None:
 @check("RES-4", "a condition of another writer stays")
 async def foreign_conditions(c: InstanceCase) -> None:
     ref = await c.managed()
-    head = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
-    meta = {"name": ref.name, "namespace": ref.namespace}
-    await c.api.apply_status(
-        {**head, "metadata": meta, "status": {"conditions": [FOREIGN_CONDITION]}},
-        kind=APPLICATION_INSTANCE,
-        field_manager="auditor",
-    )
+    foreign = ref.kind.manifest(ref.name, ref.namespace, status={"conditions": [FOREIGN_CONDITION]})
+    await c.api.apply_status(foreign, kind=ref.kind, field_manager="auditor")
     await c.want(ref, "1.1.0")
     live = await c.ready(ref)
     holds(FOREIGN_CONDITION["type"] in conditions_by_type(live), "the condition of another writer is gone", shown(live))
@@ -219,8 +213,8 @@ async def inline_secret(c: InstanceCase) -> None:
 
 @check("RES-7", "a Secret with values is passed on by reference and not read")
 async def values_secret(c: InstanceCase) -> None:
-    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "values", "namespace": c.namespace}}
-    await c.apply({**secret, "stringData": {"values.yaml": f"password: {PASSWORD}"}}, SECRET)
+    text = {"values.yaml": f"password: {PASSWORD}"}
+    await c.apply(SECRET.manifest("values", c.namespace, stringData=text), SECRET)
     await c.instance(values={"source": "secretRef", "secretRef": {"name": "values", "key": "values.yaml"}})
     release = await c.release()
     holds("values" in str(get_path(release, "spec", "valuesFrom")), "the HelmRelease has no valuesFrom")
