@@ -90,7 +90,7 @@ class _Play:
         draw, story = (operations_table, run_operations_story) if self.operations else (instance_table, run_story)
         telemetry = PageTelemetry(LogOnly(), self.page, SystemClock())
         async with open_world(flux, engines, telemetry) as world:
-            self.stage.say(f"API server     {world.cluster_url}")
+            self.stage.say(f"API server     {world.place.url}")
             self.stage.say(f"control plane  {world.control_url}")
             jobs = jobs_page(world.control, "/jobs")
             with self._served("page           ", self.page, jobs):
@@ -114,7 +114,7 @@ class _Play:
 
     async def _box(self) -> None:
         async with open_box_scene(lambda components: self.page.attach(components, SystemClock())) as scene:
-            self.stage.say(f"API server  {scene.cluster_url}")
+            self.stage.say(f"API server  {scene.place.url}")
             self.stage.say(f"box         {scene.box.name}: {scene.box.kind.crd_name}")
             with self._served("page        ", self.page):
                 with self.stage.live(lambda waiting_for: box_table(scene.spectator, scene.kinds, waiting_for)):

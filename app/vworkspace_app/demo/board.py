@@ -11,7 +11,6 @@ from rich.text import Text
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
-from purekube.ports import WatchEventType
 from vworkspace_app.demo.narrator import Sighting, Spectator
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_fake.controlplane.server import ControlPlaneServer
@@ -62,15 +61,10 @@ def operations_table(spectator: Spectator, control: ControlPlaneServer, waiting_
     table = _table(("operation", "type", "engine", "phase", "why"), waiting_for)
     latest = {get_path(seen.object, "metadata", "name"): seen for seen in spectator.sightings if seen.kind == OPERATION}
     for name, seen in latest.items():
-        if seen.type is not WatchEventType.DELETED:
+        if not seen.is_gone:
             spec, phase = seen.object["spec"], str(get_path(seen.object, "status", "phase") or "—")
-            table.add_row(
-                name,
-                spec["type"],
-                spec["engine"],
-                Text(phase, style=_PHASES.get(phase, "dim")),
-                _condition_reason(seen),
-            )
+            shown = Text(phase, style=_PHASES.get(phase, "dim"))
+            table.add_row(name, spec["type"], spec["engine"], shown, _condition_reason(seen))
     table.add_row("open jobs", "", "", "", _open_jobs(control))
     return table
 
@@ -91,7 +85,7 @@ def _latest(spectator: Spectator, kind: Kind) -> Manifest | None:
     """
     for sighting in reversed(spectator.sightings):
         if sighting.kind == kind:
-            return None if sighting.type is WatchEventType.DELETED else sighting.object
+            return None if sighting.is_gone else sighting.object
     return None
 
 

@@ -6,9 +6,8 @@ HTTP, with an API server on a loopback port and simulated workloads.
 
 import json
 import random
-import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,10 +15,8 @@ from typing import Any, Final
 
 import attrs
 
-from kubelab.cluster.access import write_kubeconfig
 from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, WorkloadBehaviour
-from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
@@ -28,15 +25,13 @@ from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.boxes.definition import crd_of
 from purekube.ports import PatchType, WatchEventType
-from purekube_http import KubeApiClient, load_config
 from purekube_run.boxes.load import load_box, runnable
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
-from vworkspace_app import USER_AGENT
-from vworkspace_app.demo.demo_world import open_group
-from vworkspace_app.demo.narrator import Narrator, Sighting, Spectator, Wanted, gone
+from vworkspace_app.demo.demo_world import ServedCluster, open_group, serve_cluster
+from vworkspace_app.demo.narrator import Narrator, Sighting, Spectator, StoryWorld, Wanted, gone
 from vworkspace_app.demo.stage import Stage
 from vworkspace_app.manager.telemetry import Components, components_of_extensions
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -49,24 +44,16 @@ _UNHURRIED: Final = DownstreamBehaviour(
 )
 """The delays of simulated workloads in seconds: long enough to see which object waits for which."""
 NAME: Final = "shop"
-_IMAGE: Final = "registry.example/shop:1"
-_HOST: Final = "shop.example.com"
+_SPEC: Final = {"image": "registry.example/shop:1", "replicas": 2, "host": "shop.example.com"}
 _GATES: Final = ("children.deployment.status.readyReplicas equals 2", "children.service.status.loadBalancer exists")
 
 
 @attrs.frozen
-class BoxScene:
-    """The parts of the demo about a box: the box, the embedded cluster, and the recorder of changes (`spectator`).
-
-    `kubeconfig` is a file by which the user reaches the cluster, and `admin` an API connection to it.
-    """
+class BoxScene(StoryWorld):
+    """The parts of the demo about a box: the box, the embedded cluster, and the recorder of changes (`spectator`)."""
 
     box: Box
-    cluster: EmbeddedCluster
-    spectator: Spectator
-    kubeconfig: Path
-    cluster_url: str
-    admin: InProcessKube
+    place: ServedCluster
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -84,30 +71,22 @@ async def open_box_scene(attach: Callable[[Components], None] = lambda component
     (box,) = runnable([load_box(str(FILE))])
     started = time.monotonic()
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
         cluster = EmbeddedCluster.start([crd_of(box)], ("workloads",))
-        assert cluster.downstream is not None
-        cluster.downstream.behaviour = _UNHURRIED
-        admin = InProcessKube(cluster.server)
-        run_sync(admin.create(NAMESPACE.manifest(NAMESPACE_NAME), kind=NAMESPACE, field_manager="demo"))
-        url = await stack.enter_async_context(cluster.serving())
-        kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, url)
-        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
-        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
+        place = await serve_cluster(stack, cluster, NAMESPACE.manifest(NAMESPACE_NAME))
+        place.engines.behaviour = _UNHURRIED
         clock = SystemClock()
-        events = BackgroundEvents(api, clock, instance="demo", field_manager=FIELD_MANAGER)
+        events = BackgroundEvents(place.api, clock, instance="demo", field_manager=FIELD_MANAGER)
         options = ManagerOptions(random.random)
-        boxes = ExtensionManager(api, clock, events, options, composites=[composite_of(box)])
+        boxes = ExtensionManager(place.api, clock, events, options, composites=[composite_of(box)])
         attach(components_of_extensions(boxes, events))
-        spectator = Spectator(watcher, started, (box.kind, *box.child_kinds, EVENT))
+        spectator = Spectator(place.watcher, started, (box.kind, *box.child_kinds, EVENT))
         # A group of its own, which ends before the connections that it uses are closed.
         working = await open_group(stack)
         working.start_soon(spectator.run)
         working.start_soon(events.run)
         working.start_soon(boxes.run)
         await boxes.wait_ready()
-        yield BoxScene(box, cluster, spectator, kubeconfig, url, admin)
+        yield BoxScene(place.admin, spectator, box, place)
 
 
 @attrs.define
@@ -125,13 +104,6 @@ class BoxTeller(Narrator[BoxScene]):
         """
         return ObjectRef(kind, NAMESPACE_NAME, {SERVICE: f"{NAME}-svc", INGRESS: f"{NAME}-ingress"}.get(kind, NAME))
 
-    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
-        """Change an object by a merge patch, as a user does, and return the changed object.
-
-        `manager` is the field manager of the change.
-        """
-        return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
-
     async def seen(self, wanted: Wanted, what: str, since: int = 0) -> Sighting:
         """Wait for a recorded change for which `wanted` is true, print it as a step with the text `what`, and return
         it.
@@ -145,7 +117,7 @@ class BoxTeller(Narrator[BoxScene]):
     def is_there(self, kind: Kind) -> bool:
         """Report whether an object of this kind exists, by the last recorded change of the kind."""
         found = [seen for seen in self.world.spectator.sightings if seen.kind == kind]
-        return bool(found) and found[-1].type is not WatchEventType.DELETED
+        return bool(found) and not found[-1].is_gone
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
@@ -162,16 +134,15 @@ class BoxTeller(Narrator[BoxScene]):
         """Create the parent, and show how its children are created phase by phase until it is Ready."""
         stage = self.stage
         stage.act("Three phases", f"somebody creates {self.shop.kind.kind} {NAME}: two replicas, and a host")
-        manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME)
-        spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
-        await self.world.admin.create({**manifest, "spec": spec}, kind=self.shop.kind, field_manager="kubectl")
-        stage.step("1", self.now, f"{self.shop.kind.kind} {NAME} is there", {"spec": spec})
+        manifest = self.shop.kind.manifest(NAME, NAMESPACE_NAME, spec=_SPEC)
+        await self.world.admin.create(manifest, kind=self.shop.kind, field_manager="kubectl")
+        stage.step("1", self.now, f"{self.shop.kind.kind} {NAME} is there", {"spec": _SPEC})
         made = await self.seen(_added(DEPLOYMENT), "phase workload: the Deployment is made")
         replicas = get_path(made.object, "spec", "replicas")
         stage.check("a number of the spec stays a number", wanted=2, actual=replicas)
         blocked = await self.see(_ready(self.shop, "False", "Deployment"), "who is waited for")
         stage.step("·", blocked.at, f"Ready=False: {condition_of(blocked.object, 'Ready')['message']}")
-        await self._through(SERVICE, _GATES[0], _replicas_ready(2), "2")
+        await self._through(SERVICE, _GATES[0], _has(DEPLOYMENT, 2, "status", "readyReplicas"), "2")
         await self._through(INGRESS, _GATES[1], _has_address, "3")
         await self._all_ready()
 
@@ -220,7 +191,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))
         await self.edit(self.shop, {"spec": {"replicas": 3}})
-        await self.seen(_replicas_wanted(3), "the Deployment wants 3", since)
+        await self.seen(_has(DEPLOYMENT, 3, "spec", "replicas"), "the Deployment wants 3", since)
         await self.seen(_ready(self.shop, "False"), "Ready=False meanwhile", since)
         await self.seen(_ready(self.shop, "True", generation=2), "Ready=True again", since)
         after = await self.live(self.child(SERVICE))
@@ -295,9 +266,8 @@ async def run_box_story(scene: BoxScene, stage: Stage) -> None:
 
     Raises TooSlow if a step takes too long.
     """
-    teller = BoxTeller(scene, stage)
-    for act in (teller.file, teller.phases, teller.change, teller.drift, teller.without_host, teller.deletion):
-        await act()
+    it = BoxTeller(scene, stage)
+    await it.play(it.file, it.phases, it.change, it.drift, it.without_host, it.deletion)
 
 
 def lines(scene: BoxScene) -> Iterator[str]:
@@ -305,7 +275,7 @@ def lines(scene: BoxScene) -> Iterator[str]:
     plural, where = scene.box.kind.plural, f"-n {NAMESPACE_NAME}"
     yield "the box and the simulated controllers go on. Try, in another shell:"
     yield ""
-    yield f"  export KUBECONFIG={scene.kubeconfig}"
+    yield f"  export KUBECONFIG={scene.place.kubeconfig}"
     yield f"  kubectl get {plural},deployments,services,ingresses {where}"
     yield f"  kubectl describe {plural} {NAME} {where}"
     patch = '{"spec":{"replicas":4}}'
@@ -317,9 +287,8 @@ def lines(scene: BoxScene) -> Iterator[str]:
 
 async def create_example_object(scene: BoxScene) -> None:
     """Create an object of the kind of the demo's box, which the user can then change."""
-    manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME)
-    spec = {"image": _IMAGE, "replicas": 2, "host": _HOST}
-    await scene.admin.apply({**manifest, "spec": spec}, kind=scene.box.kind, field_manager="kubectl")
+    manifest = scene.box.kind.manifest(NAME, NAMESPACE_NAME, spec=_SPEC)
+    await scene.admin.apply(manifest, kind=scene.box.kind, field_manager="kubectl")
 
 
 # --- predicates on sightings -----------------------------------------------------------------------------------------
@@ -330,15 +299,12 @@ def _added(kind: Kind) -> Wanted:
 
 
 def _of(kind: Kind, holds: Callable[[Manifest], bool]) -> Wanted:
-    return lambda seen: seen.kind == kind and seen.type is not WatchEventType.DELETED and holds(seen.object)
+    return lambda seen: seen.kind == kind and not seen.is_gone and holds(seen.object)
 
 
-def _replicas_ready(count: int) -> Wanted:
-    return _of(DEPLOYMENT, lambda live: get_path(live, "status", "readyReplicas") == count)
-
-
-def _replicas_wanted(count: int) -> Wanted:
-    return _of(DEPLOYMENT, lambda live: get_path(live, "spec", "replicas") == count)
+def _has(kind: Kind, value: object, *path: str) -> Wanted:
+    """Return a predicate for changes: whether an object of this kind has `value` at a path."""
+    return _of(kind, lambda live: get_path(live, *path) == value)
 
 
 def _has_address(seen: Sighting) -> bool:
@@ -362,7 +328,7 @@ def _ready(ref: ObjectRef, status: str, about: str = "", generation: int = 0) ->
 def _has_other_message(seen: Sighting, former: str) -> bool:
     """Report whether a change of the parent has another message about the taken field than `former`."""
     message = str(condition_of(seen.object, "Ready").get("message"))
-    return seen.type is not WatchEventType.DELETED and "spec.replicas" in message and message != former
+    return not seen.is_gone and "spec.replicas" in message and message != former
 
 
 def _essence(manifest: Manifest) -> dict[str, Any]:

@@ -47,11 +47,11 @@ from vworkspace_app import USER_AGENT, VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.demo.cluster_chart import CHART, NamedChart, named_chart, pushed, registry_of
 from vworkspace_app.demo.demo_world import start_operator
-from vworkspace_app.demo.narrator import PATIENCE, WATCHED, Spectator, TooSlow, conditions, phase_is
+from vworkspace_app.demo.narrator import PATIENCE, WATCHED, Spectator, TooSlow, phase_is
 from vworkspace_app.demo.operations_scene import OperationRequest
 from vworkspace_app.demo.scene import NAME, WANTED, Application
 from vworkspace_app.demo.stage import Stage
-from vworkspace_app.demo.story import StoryRunner
+from vworkspace_app.demo.story import PlayedWorld, StoryRunner
 from vworkspace_app.install import InstallOptions, rights, tenant
 from vworkspace_app.install.names import NAME as OPERATOR
 from vworkspace_app.manager.settings import OperatorSettings
@@ -59,12 +59,13 @@ from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import CAPABILITY_PREFIX, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.instances.context import Settings
-from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 T = TypeVar("T")
 _KINDS: Final = {kind.kind: kind for kind in (*RBAC_KINDS, SERVICE_ACCOUNT)}
 _MANAGER: Final = "vworkspace-demo"
 _TOKEN_SECONDS: Final = 3600
+_CLOCKS_DIFFER: Final = timedelta(seconds=1)
+"""The maximum lag of the cluster's clock that is not an error: its timestamps are in whole seconds."""
 _LOOK: Final = 0.2
 _PATIENCE: Final = 120.0
 """The time limit in seconds for an object to appear or disappear."""
@@ -115,7 +116,7 @@ class ClusterFixture:
         await self._define()
         gate = {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}
         for name, labels in ((self.namespace, {}), (self.applications, gate)):
-            manifest = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": labels}}
+            manifest = NAMESPACE.manifest(name, metadata={"labels": labels})
             await self.api.create(manifest, kind=NAMESPACE, field_manager=_MANAGER)
         account = SERVICE_ACCOUNT.manifest(OPERATOR, self.namespace)
         await self.api.create(account, kind=SERVICE_ACCOUNT, field_manager=_MANAGER)
@@ -152,7 +153,7 @@ class ClusterFixture:
         Raises CommandError if the quota is not in force within the time limit.
         """
         ref = ObjectRef(RESOURCE_QUOTA, self.applications, _MANAGER)
-        manifest = {**RESOURCE_QUOTA.manifest(ref.name, ref.namespace), "spec": {"hard": {"services": "0"}}}
+        manifest = RESOURCE_QUOTA.manifest(ref.name, ref.namespace, spec={"hard": {"services": "0"}})
         await self.api.create(manifest, kind=RESOURCE_QUOTA, field_manager=_MANAGER)
         if not await _until(partial(self._is_in_force, ref)):
             raise CommandError(
@@ -274,23 +275,14 @@ async def prepared(ground: ClusterFixture, stage: Stage) -> AsyncIterator[None]:
 
 
 @attrs.frozen
-class ClusterWorld:
+class ClusterWorld(PlayedWorld):
     """The parts of the demo on a user's cluster: the cluster, the control plane, and the recorder of changes to
     objects.
+
+    `admin` is the API connection of the kubeconfig's user.
     """
 
     ground: ClusterFixture
-    control: ControlPlaneServer
-    spectator: Spectator
-    application: Application
-    control_url: str
-    clocks_differ: timedelta = timedelta(seconds=1)
-    """The maximum lag of the cluster's clock that is not an error: its timestamps are in whole seconds."""
-
-    @property
-    def admin(self) -> KubeApiClient:
-        """The API connection of the kubeconfig's user."""
-        return self.ground.api
 
     async def running(self) -> list[str]:
         """Return the chart versions that are deployed now, from the release records that Helm keeps in Secrets."""
@@ -300,9 +292,7 @@ class ClusterWorld:
         return [str(chart["version"]).partition("+")[0] for chart in charts]
 
     async def repair(self) -> None:
-        """Delete the quota for Services, because of which the upgrade to one chart version fails, so that a retry of
-        this upgrade succeeds.
-        """
+        """Delete the quota for Services, because of which the upgrade to one chart version fails."""
         await self.ground.make_room()
 
     async def serves(self, kind: Kind) -> bool:
@@ -376,7 +366,7 @@ async def open_cluster_world(
         )
         control, control_url = await start_operator(stack, folder, operator, spectator, settings)
         stack.push_async_callback(ground.remove_applications)
-        yield ClusterWorld(ground, control, spectator, application, control_url)
+        yield ClusterWorld(api, spectator, control, control_url, application, _CLOCKS_DIFFER, ground)
 
 
 def _application(
@@ -414,10 +404,7 @@ async def _run_story(teller: StoryRunner, world: ClusterWorld) -> None:
     stage, application = teller.stage, world.application
     await teller.eight_steps()
     if application.broken:
-        await teller.failing_upgrade()
-        await teller.recovery()
-        await teller.replay()
-        await teller.conflict()
+        await teller.play(teller.failing_upgrade, teller.recovery, teller.replay, teller.conflict)
     else:
         await teller.replay(application.first, 7)
         for what in ("an upgrade that fails", "its recovery", "a human editor"):
@@ -439,7 +426,7 @@ async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
     else:
         stage.passed_over("engine helm", _ONE_VERSION)
     if await world.serves(WORKFLOW):
-        template = {**WORKFLOW_TEMPLATE.manifest(_CHECKUP, world.application.namespace), "spec": _PAUSE}
+        template = WORKFLOW_TEMPLATE.manifest(_CHECKUP, world.application.namespace, spec=_PAUSE)
         await world.admin.create(template, kind=WORKFLOW_TEMPLATE, field_manager="vworkspace-demo")
         await _run(teller, OperationRequest(_CHECKUP, "Runbook", "workflow", {"workflowTemplate": _CHECKUP}))
     else:
@@ -452,16 +439,10 @@ async def _operations(teller: StoryRunner, world: ClusterWorld) -> None:
 async def _run(teller: StoryRunner, request: OperationRequest) -> None:
     stage, application, since = teller.stage, teller.application, teller.mark
     stage.step("·", teller.now, f"{request.engine}: {request.type} {request.name}")
-    intent = {"intent": "request-operation", "operation": request.manifest_in(application.namespace)}
-    job = teller.world.control.enqueue(
-        application.cluster,
-        kind="intent",
-        payload=intent,
-        idempotency_key=f"Operation/{application.namespace}/{request.name}@1",
-        job_id=f"job-{request.name}",
-    )
+    job = request.job_in(application.namespace)
+    entry = teller.world.control.enqueue(application.cluster, job_id=f"job-{request.name}", **job)
     ended = await teller.see(phase_is(request.name, "Succeeded"), f"{request.name} Succeeded", since)
-    stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object)})
-    result = await teller.result(job)
+    teller.show("·", ended, "Succeeded")
+    result = await teller.result(entry)
     teller.posted("·", result)
-    stage.check(f"{job.id} succeeded", wanted="succeeded", actual=get_path(result, "outcome"))
+    stage.check(f"{entry.id} succeeded", wanted="succeeded", actual=get_path(result, "outcome"))

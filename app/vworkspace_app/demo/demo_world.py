@@ -21,6 +21,7 @@ from kubelab.cluster.embedded import EmbeddedCluster
 from kubelab.downstream import DownstreamBehaviour, DownstreamSimulator
 from kubelab.flux import FluxBehaviour, FluxSimulator
 from kubelab.inprocess import InProcessKube, run_sync
+from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
@@ -30,13 +31,21 @@ from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_app.credentials.live_credential import CredentialsSource, Live
 from vworkspace_app.demo.narrator import WATCHED, Narrator, Spectator
 from vworkspace_app.demo.operations_scene import CAPABILITIES, OperationRequest, platform
-from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME, QUICK, WANTED, Application
+from vworkspace_app.demo.scene import APPLICATION, CLUSTER, FIRST, NAME, NAMESPACE_NAME, QUICK, WANTED
+from vworkspace_app.demo.story import PlayedWorld
 from vworkspace_app.manager.production import production_manager
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_app.manager.telemetry import Telemetry
 from vworkspace_core.api.crd import crd_manifests
 from vworkspace_core.api.kinds import OPERATION
-from vworkspace_core.api.labels import CAPABILITY_PREFIX, CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
+from vworkspace_core.api.labels import (
+    CAPABILITY_PREFIX,
+    CLUSTER_ID,
+    MANAGED_BY,
+    MANAGED_BY_VALUE,
+    NAMESPACE_GATE,
+    NAMESPACE_GATE_VALUE,
+)
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_fake.controlplane.http import serve as serve_control_plane
@@ -48,32 +57,18 @@ _BACKUP = "backup.yaml"
 
 
 @attrs.frozen
-class DemoWorld:
-    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes to
-    objects.
+class ServedCluster:
+    """An embedded cluster that is served over HTTP at `url`, for users by the file `kubeconfig`.
 
-    `kubeconfig` is a file by which the user reaches the cluster, and `admin` an API connection to it.
+    `api` and `watcher` are connections over HTTP. `admin` is an administrator's connection without HTTP.
     """
 
     cluster: EmbeddedCluster
-    control: ControlPlaneServer
-    spectator: Spectator
+    url: str
     kubeconfig: Path
-    cluster_url: str
-    control_url: str
     admin: InProcessKube
-    application: Application = APPLICATION
-    clocks_differ: timedelta = timedelta(0)
-
-    async def running(self) -> list[str]:
-        """Return the chart versions that the simulated Flux runs, without the digest that Flux appends to them."""
-        return [load.version.partition("+")[0] for load in self.flux.workloads]
-
-    async def repair(self) -> None:
-        """Remove the rule of the simulated Flux by which the upgrade to one chart version fails, so that a retry of
-        this upgrade succeeds.
-        """
-        self.flux.behaviour = attrs.evolve(QUICK, release_rules=())
+    api: KubeApiClient
+    watcher: KubeApiClient
 
     @property
     def engines(self) -> DownstreamSimulator:
@@ -88,6 +83,36 @@ class DemoWorld:
         return self.cluster.flux
 
 
+async def serve_cluster(stack: AsyncExitStack, cluster: EmbeddedCluster, *namespaces: Manifest) -> ServedCluster:
+    """Serve a cluster on a loopback port until `stack` is closed, after the creation of these namespaces."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
+    admin, kubeconfig = InProcessKube(cluster.server), folder / "kubeconfig"
+    for namespace in namespaces:
+        run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="demo"))
+    url = await stack.enter_async_context(cluster.serving())
+    write_kubeconfig(kubeconfig, url)
+    clients = [KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT) for _ in range(2)]
+    api, watcher = [await stack.enter_async_context(client) for client in clients]
+    return ServedCluster(cluster, url, kubeconfig, admin, api, watcher)
+
+
+@attrs.frozen
+class DemoWorld(PlayedWorld):
+    """The parts of the demo on embedded servers: the cluster, the control plane, and the recorder of changes to
+    objects.
+    """
+
+    place: ServedCluster
+
+    async def running(self) -> list[str]:
+        """Return the chart versions that the simulated Flux runs, without the digest that Flux appends to them."""
+        return [load.version.partition("+")[0] for load in self.place.flux.workloads]
+
+    async def repair(self) -> None:
+        """Remove the rule of the simulated Flux by which the upgrade to one chart version fails."""
+        self.place.flux.behaviour = attrs.evolve(QUICK, release_rules=())
+
+
 @asynccontextmanager
 async def open_world(
     behaviour: FluxBehaviour, engines: DownstreamBehaviour | None = None, telemetry: Telemetry | None = None
@@ -100,28 +125,22 @@ async def open_world(
     """
     started = time.monotonic()
     async with AsyncExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="vworkspace-demo-")))
         cluster = EmbeddedCluster.start(crd_manifests(), ("flux",) if engines is None else ("all",))
-        assert cluster.flux is not None
-        cluster.flux.behaviour = behaviour
-        admin = InProcessKube(cluster.server)
-        for namespace in (_gated_namespace(), NAMESPACE.manifest(OWN_NAMESPACE)):
-            run_sync(admin.create(namespace, kind=NAMESPACE, field_manager="demo"))
+        gated = NAMESPACE.manifest(NAMESPACE_NAME, metadata={"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}})
+        place = await serve_cluster(stack, cluster, gated, NAMESPACE.manifest(OWN_NAMESPACE))
+        place.flux.behaviour = behaviour
         if engines is not None and cluster.downstream is not None:
             cluster.downstream.behaviour = engines
             for kind, manifest in platform(NAMESPACE_NAME, OWN_NAMESPACE):
-                run_sync(admin.create(manifest, kind=kind, field_manager="platform"))
-        url = await stack.enter_async_context(cluster.serving())
-        kubeconfig = folder / "kubeconfig"
-        write_kubeconfig(kubeconfig, url)
-        api = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
-        watcher = await stack.enter_async_context(KubeApiClient(load_config(kubeconfig), user_agent=USER_AGENT))
-        spectator = Spectator(watcher, started, WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds()))
+                run_sync(place.admin.create(manifest, kind=kind, field_manager="platform"))
+        kinds = WATCHED if engines is None else (*WATCHED, OPERATION, *engine_kinds())
+        spectator = Spectator(place.watcher, started, kinds)
         settings = OperatorSettings(
             Settings(cluster_id=CLUSTER), identity="demo", namespace=OWN_NAMESPACE, version=VERSION
         )
-        control, control_url = await start_operator(stack, folder, api, spectator, settings, telemetry)
-        yield DemoWorld(cluster, control, spectator, kubeconfig, url, control_url, admin)
+        folder = place.kubeconfig.parent
+        control, control_url = await start_operator(stack, folder, place.api, spectator, settings, telemetry)
+        yield DemoWorld(place.admin, spectator, control, control_url, APPLICATION, timedelta(0), place)
 
 
 async def start_operator(
@@ -174,11 +193,6 @@ async def _serve_control(control: ControlPlaneServer, listening: anyio.Event, ur
     await serve_control_plane(control, "127.0.0.1", 0, admin_token=ADMIN_TOKEN, ready=announce)
 
 
-def _gated_namespace() -> dict[str, object]:
-    manifest = NAMESPACE.manifest(NAMESPACE_NAME)
-    return {**manifest, "metadata": {"name": NAMESPACE_NAME, "labels": {"managed-by": "vworkspace"}}}
-
-
 # --- the playground ---------------------------------------------------------------------------------------------------
 
 
@@ -195,23 +209,16 @@ async def prepare_playground(narrator: Narrator[DemoWorld]) -> None:
     Then write a file with an Operation of type Backup, which the user can apply. Raises TooSlow after the time limit.
     """
     world = narrator.world
-    job = world.control.enqueue(
-        CLUSTER,
-        kind="apply",
-        payload=application(),
-        idempotency_key=APPLICATION.key(100),
-        job_id="job-playground",
-    )
-    await narrator.result(job)
+    await narrator.result(world.enqueue("job-playground", application(), 100))
     backup = OperationRequest("my-backup", "Backup", "velero", {"retention": "30d"}).manifest
     labels = {**backup["metadata"]["labels"], MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: CLUSTER}
     text = dump([{**backup, "metadata": {**backup["metadata"], "labels": labels}}], Format.YAML)
-    (world.kubeconfig.parent / _BACKUP).write_text(text, encoding="utf-8")
+    (world.place.kubeconfig.parent / _BACKUP).write_text(text, encoding="utf-8")
 
 
 def commands(world: DemoWorld) -> tuple[tuple[str, str], ...]:
     """Return commands that the user can try unchanged, each with a description."""
-    here, where = world.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
+    here, where = world.place.kubeconfig.parent, f"-n {NAMESPACE_NAME}"
     version = f'{{"spec":{{"chart":{{"version":"{WANTED}"}}}}}}'
     return (
         ("kubectl get vworkspace -A", "everything that the operator looks after"),
@@ -227,7 +234,7 @@ def playground_lines(world: DemoWorld) -> Iterator[str]:
     yield f'"{NAME}" is running, and so are the operator and the controllers'
     yield "that it relies on (simulated). Try, in another shell:"
     yield ""
-    yield f"  export KUBECONFIG={world.kubeconfig}"
+    yield f"  export KUBECONFIG={world.place.kubeconfig}"
     for command, about in commands(world):
         yield ""
         yield f"  # {about}"

@@ -4,9 +4,9 @@ The recorder watches the cluster's API server over HTTP like any other client.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 import attrs
@@ -15,7 +15,7 @@ from kubelab.simulation.running import reflect
 from purekube.apimachinery.conditions import condition_of, conditions_by_type, conditions_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import EVENT, HELM_RELEASE, OCI_REPOSITORY
-from purekube.ports import KubeApi, WatchEvent, WatchEventType
+from purekube.ports import KubeApi, PatchType, WatchEvent, WatchEventType
 from vworkspace_app.demo.stage import Stage
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -43,6 +43,15 @@ class Sighting:
     kind: Kind
     type: WatchEventType
     object: Manifest
+
+    @property
+    def is_gone(self) -> bool:
+        """True if the change is the deletion of the object."""
+        return self.type is WatchEventType.DELETED
+
+    def is_of(self, kind: Kind, name: str = "") -> bool:
+        """Report whether the object has this kind and this name; an empty `name` matches any name."""
+        return self.kind == kind and name in ("", get_path(self.object, "metadata", "name"))
 
 
 class Spectator:
@@ -141,21 +150,16 @@ def appeared(kind: Kind, name: str = "") -> Wanted:
     An empty `name` matches any name.
     """
 
-    def wanted(sighting: Sighting) -> bool:
-        managers = {entry.get("manager") for entry in get_path(sighting.object, "metadata", "managedFields") or ()}
-        is_ours = sighting.kind == kind and sighting.type is WatchEventType.ADDED and FIELD_MANAGER in managers
-        return is_ours and name in ("", get_path(sighting.object, "metadata", "name"))
+    def wanted(seen: Sighting) -> bool:
+        managers = {entry.get("manager") for entry in get_path(seen.object, "metadata", "managedFields") or ()}
+        return seen.is_of(kind, name) and seen.type is WatchEventType.ADDED and FIELD_MANAGER in managers
 
     return wanted
 
 
 def gone(kind: Kind, name: str) -> Wanted:
     """Return a predicate that is true for the deletion of the object with this kind and name."""
-    return lambda sighting: (
-        sighting.kind == kind
-        and sighting.type is WatchEventType.DELETED
-        and get_path(sighting.object, "metadata", "name") == name
-    )
+    return lambda seen: seen.is_of(kind, name) and seen.is_gone
 
 
 def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
@@ -164,27 +168,18 @@ def has_condition(kind: str, status: str, reason: str = "") -> Wanted:
     The condition has the type `kind`, this status and this reason; an empty `reason` matches any reason.
     """
 
-    def wanted(sighting: Sighting) -> bool:
-        if sighting.kind != APPLICATION_INSTANCE:
-            return False
-        entry = condition_of(sighting.object, kind)
-        if get_path(sighting.object, "status", "observedGeneration") != get_path(
-            sighting.object, "metadata", "generation"
-        ):
-            return False
-        return entry.get("status") == status and reason in ("", entry.get("reason"))
+    def wanted(seen: Sighting) -> bool:
+        entry, observed = condition_of(seen.object, kind), get_path(seen.object, "status", "observedGeneration")
+        is_current = observed == get_path(seen.object, "metadata", "generation")
+        says = entry.get("status") == status and reason in ("", entry.get("reason"))
+        return seen.is_of(APPLICATION_INSTANCE) and is_current and says
 
     return wanted
 
 
 def phase_is(name: str, phase: str) -> Wanted:
     """Return a predicate that is true for a change after which the Operation with this name is in `phase`."""
-
-    def wanted(sighting: Sighting) -> bool:
-        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
-        return named and get_path(sighting.object, "status", "phase") == phase
-
-    return wanted
+    return lambda seen: seen.is_of(OPERATION, name) and get_path(seen.object, "status", "phase") == phase
 
 
 def operation_says(name: str, kind: str, state: str) -> Wanted:
@@ -192,26 +187,21 @@ def operation_says(name: str, kind: str, state: str) -> Wanted:
 
     A state is status and reason, such as `True/Running`.
     """
-
-    def wanted(sighting: Sighting) -> bool:
-        named = sighting.kind == OPERATION and get_path(sighting.object, "metadata", "name") == name
-        return named and conditions(sighting.object).get(kind) == state
-
-    return wanted
+    return lambda seen: seen.is_of(OPERATION, name) and conditions(seen.object).get(kind) == state
 
 
 def created_for(name: str) -> Wanted:
     """Return a predicate that is true for the creation of an engine object, such as a Job, for this Operation."""
-    return lambda sighting: (
-        sighting.type is WatchEventType.ADDED
-        and get_path(sighting.object, "metadata", "labels", labels.OPERATION) == name
-        and sighting.kind not in (OPERATION, EVENT)
+    return lambda seen: (
+        seen.type is WatchEventType.ADDED
+        and get_path(seen.object, "metadata", "labels", labels.OPERATION) == name
+        and seen.kind not in (OPERATION, EVENT)
     )
 
 
 def event(reason: str) -> Wanted:
     """Return a predicate that is true for a change of a Kubernetes Event with this reason."""
-    return lambda sighting: sighting.kind == EVENT and sighting.object.get("reason") == reason
+    return lambda seen: seen.is_of(EVENT) and seen.object.get("reason") == reason
 
 
 def spec_of(manifest: Manifest) -> dict[str, Any]:
@@ -219,18 +209,12 @@ def spec_of(manifest: Manifest) -> dict[str, Any]:
     return {"kind": manifest["kind"], "name": get_path(manifest, "metadata", "name"), "spec": manifest.get("spec")}
 
 
-class StoryWorld(Protocol):
-    """The interface to the parts of the demo that every story uses: an API connection, and the recorder of changes."""
+@attrs.frozen
+class StoryWorld:
+    """The parts of the demo that every story uses: an administrator's API connection, and the recorder of changes."""
 
-    @property
-    def spectator(self) -> Spectator:
-        """The recorder of changes to objects. A story waits for changes that it records."""
-        ...
-
-    @property
-    def admin(self) -> KubeApi:
-        """The API connection of an administrator."""
-        ...
+    admin: KubeApi
+    spectator: Spectator
 
 
 SeenT = TypeVar("SeenT", bound=StoryWorld)
@@ -242,6 +226,12 @@ class Narrator(Generic[SeenT]):
 
     world: SeenT
     stage: Stage
+
+    def show(self, number: int | str, seen: Sighting, title: str, **payload: Any) -> None:
+        """Print a recorded change as step `number`, with the object's conditions and further payload if the stage shows
+        payloads.
+        """
+        self.stage.step(number, seen.at, title, {"conditions": conditions(seen.object), **payload})
 
     def posted(self, number: int | str, result: Mapping[str, Any]) -> None:
         """Print as step `number` that the result of a job was posted: outcome and error, and the whole result if the
@@ -287,3 +277,15 @@ class Narrator(Generic[SeenT]):
     async def live(self, ref: ObjectRef) -> Manifest:
         """Return the present state of an object from the API server."""
         return await self.world.admin.get(ref)
+
+    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
+        """Change an object by a merge patch, as a user does, and return the changed object.
+
+        `manager` is the field manager of the change.
+        """
+        return await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
+
+    async def play(self, *acts: Callable[[], Awaitable[None]]) -> None:
+        """Play acts of the story, one after the other. Raises TooSlow if a step takes too long."""
+        for act in acts:
+            await act()

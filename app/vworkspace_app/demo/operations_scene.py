@@ -52,14 +52,14 @@ def platform(namespace: str, own_namespace: str) -> Iterator[tuple[Kind, dict[st
     verifies approvals. Each is yielded as its kind and its manifest.
     """
     yield NAMESPACE, NAMESPACE.manifest(VELERO_NAMESPACE)
-    snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
-    yield VOLUME_SNAPSHOT_CLASS, {**VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS), **snapshots}
+    driver = "simulated.csi.example"
+    yield VOLUME_SNAPSHOT_CLASS, VOLUME_SNAPSHOT_CLASS.manifest(SNAPSHOT_CLASS, driver=driver, deletionPolicy="Retain")
     size = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    yield PERSISTENT_VOLUME_CLAIM, {**PERSISTENT_VOLUME_CLAIM.manifest(CLAIM, namespace), "spec": size}
-    yield SECRET, {**SECRET.manifest(REPOSITORY, namespace), "stringData": {"RESTIC_PASSWORD": "demo"}}
+    yield PERSISTENT_VOLUME_CLAIM, PERSISTENT_VOLUME_CLAIM.manifest(CLAIM, namespace, spec=size)
+    yield SECRET, SECRET.manifest(REPOSITORY, namespace, stringData={"RESTIC_PASSWORD": "demo"})
     yield SERVICE_ACCOUNT, SERVICE_ACCOUNT.manifest(RUNNER, namespace)  # as `manifests --namespace` prints it
     approval = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
-    yield SECRET, {**SECRET.manifest(CREDENTIALS_SECRET, own_namespace), "data": approval}
+    yield SECRET, SECRET.manifest(CREDENTIALS_SECRET, own_namespace, data=approval)
 
 
 HOOK = "nextcloud-db-migrate"
@@ -119,8 +119,17 @@ class OperationRequest:
         """Return the manifest of the Operation in a namespace."""
         target = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind, "name": NAME}
         spec = {"targetRef": target, "type": self.type, "engine": self.engine, "parameters": dict(self.parameters)}
-        meta = {"name": self.name, "namespace": namespace, "labels": {INSTANCE_LABEL: NAME}}
-        return {**OPERATION.manifest(self.name), "metadata": meta, "spec": {**spec, **self.more}}
+        labels = {"labels": {INSTANCE_LABEL: NAME}}
+        return OPERATION.manifest(self.name, namespace, labels, spec={**spec, **self.more})
+
+    def job_in(self, namespace: str, version: int = 1) -> dict[str, Any]:
+        """Return the kind, payload and idempotency key of the job by which Odoo requests the Operation in a namespace.
+
+        `version` is part of the key: a higher version changes the spec of the same Operation.
+        """
+        payload = {"intent": "request-operation", "operation": self.manifest_in(namespace)}
+        key = f"Operation/{namespace}/{self.name}@{version}"
+        return {"kind": "intent", "payload": payload, "idempotency_key": key}
 
 
 def _requests() -> tuple[OperationRequest, ...]:

@@ -9,7 +9,6 @@ import attrs
 from kubelab.downstream import DownstreamRule
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import JOB
-from purekube.ports import PatchType
 from vworkspace_app.demo.demo_world import DemoWorld
 from vworkspace_app.demo.narrator import Narrator, conditions, created_for, gone, operation_says, phase_is
 from vworkspace_app.demo.operations_scene import CAPABILITIES, REQUESTS, SLOW, OperationRequest, approval
@@ -39,20 +38,18 @@ class OperationsTeller(Narrator[DemoWorld]):
         marks = {CAPABILITY_PREFIX + name: engine for name, engine in {**CAPABILITIES, **engines}.items()}
         desired = APPLICATION.manifest(FIRST)
         desired["metadata"]["annotations"] = marks
-        return self._enqueue("apply", desired, APPLICATION.key(self.generation))
+        return self._enqueue(kind="apply", payload=desired, idempotency_key=APPLICATION.key(self.generation))
 
     def ask(self, request: OperationRequest, version: int = 1) -> JobEntry:
         """Enqueue the job by which Odoo requests an Operation, and return the job.
 
         `version` is part of the job's idempotency key: a higher version changes the spec of the same Operation.
         """
-        intent = {"intent": "request-operation", "operation": request.manifest}
-        return self._enqueue("intent", intent, f"Operation/{NAMESPACE_NAME}/{request.name}@{version}")
+        return self._enqueue(**request.job_in(NAMESPACE_NAME, version))
 
-    def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> JobEntry:
+    def _enqueue(self, **job: Any) -> JobEntry:
         self.jobs += 1
-        job_id = f"job-{self.jobs}"
-        return self.world.control.enqueue(CLUSTER, kind=kind, payload=payload, idempotency_key=key, job_id=job_id)
+        return self.world.control.enqueue(CLUSTER, job_id=f"job-{self.jobs}", **job)
 
     # --- small helpers ---------------------------------------------------------------------------------------------
 
@@ -149,10 +146,9 @@ class OperationsTeller(Narrator[DemoWorld]):
         stage.check("one restore was made", wanted=1, actual=len(self.engine_objects("restore")))
 
     def _let_end(self, rule: DownstreamRule) -> None:
-        engines = self.world.engines
-        engines.behaviour = attrs.evolve(
-            engines.behaviour, rules=tuple(candidate for candidate in engines.behaviour.rules if candidate != rule)
-        )
+        engines = self.world.place.engines
+        rules = tuple(candidate for candidate in engines.behaviour.rules if candidate != rule)
+        engines.behaviour = attrs.evolve(engines.behaviour, rules=rules)
 
     async def _blocked(self, name: str, reason: str, since: int) -> str:
         """Wait until an Operation is Blocked for `reason`, and return the message of the condition."""
@@ -172,14 +168,13 @@ class OperationsTeller(Narrator[DemoWorld]):
         made = await self.see(created_for("stuck-runbook"), "the Workflow", since)
         await self.see(operation_says("stuck-runbook", "Running", "True/WorkflowInProgress"), "it at work", since)
         patch = {"metadata": {"annotations": {CANCEL: "true"}}}
-        ref = ObjectRef(OPERATION, NAMESPACE_NAME, "stuck-runbook")
-        await self.world.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate")
+        await self.edit(ObjectRef(OPERATION, NAMESPACE_NAME, "stuck-runbook"), patch, "kubectl-annotate")
         stage.step("·", self.now, f"kubectl annotate operation stuck-runbook {CANCEL}=true")
         name = str(get_path(made.object, "metadata", "name"))
         went = await self.see(gone(made.kind, name), "the Workflow gone", since)
         ended = await self.see(phase_is("stuck-runbook", "Cancelled"), "Cancelled", since)
         stage.step("·", went.at, f"Workflow {name} is gone")
-        stage.step("·", ended.at, "Cancelled", {"conditions": conditions(ended.object)})
+        self.show("·", ended, "Cancelled")
         await self.failed(job, "Cancelled")
 
     async def timeout(self) -> None:
@@ -189,7 +184,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         command = {"image": "nextcloud:30", "command": ["sleep", "infinity"]}
         job = self.ask(OperationRequest("stuck-command", "RunCommand", "job", command, {"timeoutSeconds": 1}))
         ended = await self.see(phase_is("stuck-command", "Failed"), "Failed", since)
-        stage.step("·", ended.at, "Failed", {"conditions": conditions(ended.object)})
+        self.show("·", ended, "Failed")
         status = ended.object["status"]
         passed = datetime.fromisoformat(status["finishedAt"]) - datetime.fromisoformat(status["startedAt"])
         stage.check("it ended at its deadline, not before", wanted=True, actual=passed.total_seconds() >= 1.0)
@@ -206,7 +201,7 @@ class OperationsTeller(Narrator[DemoWorld]):
         job = self.ask(OperationRequest("partial-backup", "Backup", "velero"))
         ended = await self.see(phase_is("partial-backup", "Succeeded"), "Succeeded", since)
         outputs = get_path(ended.object, "status", "outputs")
-        stage.step("·", ended.at, "Succeeded", {"conditions": conditions(ended.object), "outputs": outputs})
+        self.show("·", ended, "Succeeded", outputs=outputs)
         degraded_state = conditions(ended.object).get("Degraded")
         stage.check("it is Degraded", wanted="True/PartialFailure", actual=degraded_state)
         counts = {name: get_path(outputs, name) for name in ("totalItems", "errors", "warnings")}
@@ -237,11 +232,6 @@ def _where(resource: Manifest) -> str:
 
 async def run_operations_story(world: DemoWorld, stage: Stage) -> None:
     """Play all acts of the demo's story about Operations. Raises TooSlow if a step takes too long."""
-    teller = OperationsTeller(world, stage)
-    await teller.application()
-    await teller.every_engine()
-    await teller.conflict_and_approval()
-    await teller.cancellation()
-    await teller.timeout()
-    await teller.partial()
-    await teller.afterwards()
+    it = OperationsTeller(world, stage)
+    await it.play(it.application, it.every_engine, it.conflict_and_approval, it.cancellation, it.timeout, it.partial)
+    await it.afterwards()

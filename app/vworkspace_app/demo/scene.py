@@ -58,18 +58,20 @@ class Application:
         """Return the ApplicationInstance with this chart version, as Odoo sends it."""
         labels = {MANAGED_BY: MANAGED_BY_VALUE, CLUSTER_ID: self.cluster}
         marks = {"annotations": dict(self.annotations)} if self.annotations else {}
-        return {
-            "apiVersion": APPLICATION_INSTANCE.api_version,
-            "kind": APPLICATION_INSTANCE.kind,
-            "metadata": {"name": NAME, "namespace": self.namespace, "labels": labels, **marks},
-            "spec": {
-                "appRef": {"catalogId": self.chart},
-                "chart": {"sourceType": "oci", "url": self.url, "name": self.chart, "version": version},
-                "release": {"name": NAME, "namespace": self.namespace},
-                "values": {"source": "inline", "inline": dict(self.values)},
-                "integrations": {"ingress": {"enabled": True, "host": "cloud.example.com"}},
-            },
+        spec = {
+            "appRef": {"catalogId": self.chart},
+            "chart": {"sourceType": "oci", "url": self.url, "name": self.chart, "version": version},
+            "release": {"name": NAME, "namespace": self.namespace},
+            "values": {"source": "inline", "inline": dict(self.values)},
+            "integrations": {"ingress": {"enabled": True, "host": "cloud.example.com"}},
         }
+        return APPLICATION_INSTANCE.manifest(NAME, self.namespace, {"labels": labels, **marks}, spec=spec)
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The application's kind, namespace and name, as jobs and their results name it."""
+        kind = {"apiVersion": APPLICATION_INSTANCE.api_version, "kind": APPLICATION_INSTANCE.kind}
+        return {**kind, "namespace": self.namespace, "name": NAME}
 
 
 APPLICATION: Final = Application()

@@ -1,8 +1,9 @@
 """The demo's main story, act by act. Everything that it shows is also checked (PULL-2, PULL-3, REC-8, REC-10)."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
@@ -10,7 +11,6 @@ from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import format_time
-from purekube.ports import PatchType
 from vworkspace_app.demo.narrator import (
     Narrator,
     Sighting,
@@ -31,34 +31,36 @@ from vworkspace_fake.controlplane.jobs import JobEntry
 from vworkspace_fake.controlplane.server import ControlPlaneServer
 
 
-class PlayedWorld(StoryWorld, Protocol):
-    """The interface to the parts of the demo that its main story uses: the embedded servers, or a user's cluster."""
+@attrs.frozen
+class PlayedWorld(StoryWorld, ABC):
+    """The parts of the demo that its main story uses, on the embedded servers or on a user's cluster.
 
-    @property
-    def control(self) -> ControlPlaneServer:
-        """The control plane to which the story sends jobs."""
-        ...
+    The story sends jobs to `control`, the control plane at `control_url`, for `application`. It tolerates that the
+    cluster's clock is slower than the control plane's by up to `clocks_differ`.
+    """
 
-    @property
-    def application(self) -> Application:
-        """The application that the story installs, upgrades and deletes."""
-        ...
+    control: ControlPlaneServer
+    control_url: str
+    application: Application
+    clocks_differ: timedelta
 
-    @property
-    def clocks_differ(self) -> timedelta:
-        """The time by which the cluster's clock may be slower than the control plane's clock.
-
-        The story tolerates this difference when it compares times of both.
-        """
-        ...
-
+    @abstractmethod
     async def running(self) -> list[str]:
         """Return the chart versions that Helm has deployed, without the digest that Flux appends for OCI sources."""
-        ...
 
+    @abstractmethod
     async def repair(self) -> None:
-        """Remove the obstacle that makes the upgrade to one version fail."""
-        ...
+        """Remove the obstacle that makes the upgrade to one version fail, so that a retry of it succeeds."""
+
+    def enqueue(self, job_id: str, payload: Mapping[str, Any], generation: int, kind: str = "apply") -> JobEntry:
+        """Enqueue a job of Odoo about the application, and return the job.
+
+        `generation` is part of the job's idempotency key.
+        """
+        app = self.application
+        return self.control.enqueue(
+            app.cluster, kind=kind, payload=payload, idempotency_key=app.key(generation), job_id=job_id
+        )
 
 
 @attrs.define
@@ -71,17 +73,15 @@ class StoryRunner(Narrator[PlayedWorld]):
         return self.world.application
 
     def enqueue(self, version: str, generation: int, job_id: str) -> JobEntry:
-        """Enqueue the job by which Odoo requests the application in a chart version, and return the job.
+        """Enqueue the job by which Odoo requests the application in a chart version, and return the job."""
+        return self.world.enqueue(job_id, self.application.manifest(version), generation)
 
-        `generation` is part of the job's idempotency key.
-        """
-        return self.world.control.enqueue(
-            self.application.cluster,
-            kind="apply",
-            payload=self.application.manifest(version),
-            idempotency_key=self.application.key(generation),
-            job_id=job_id,
-        )
+    async def outcome(self, job: JobEntry, expected: str) -> Mapping[str, Any]:
+        """Wait for the result of a job, print it, check that its outcome is the expected one, and return it."""
+        result = await self.result(job)
+        self.posted("·", result)
+        self.stage.check(f"the outcome is {expected}", wanted=expected, actual=result.get("outcome"))
+        return result
 
     # --- the acts --------------------------------------------------------------------------------------------------
 
@@ -106,14 +106,9 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.step(5, source.at, "reconcile: the OCIRepository", spec_of(source.object))
         stage.step(5, release.at, "reconcile: the HelmRelease", spec_of(release.object))
         installing = await self._at_work()
-        stage.step(
-            6,
-            installing.at,
-            f"status: {condition_summary(installing.object)}",
-            {"conditions": conditions(installing.object)},
-        )
+        self.show(6, installing, f"status: {condition_summary(installing.object)}")
         ready = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True")
-        stage.step(7, ready.at, "Flux confirmed it: Ready", {"conditions": conditions(ready.object)})
+        self.show(7, ready, "Flux confirmed it: Ready")
         sighting = await self.see(event("ReleaseReady"), "the Event ReleaseReady")
         stage.step(7, sighting.at, f"Kubernetes Event {sighting.object['reason']}: {sighting.object['note']}")
         result = await self.result(job)
@@ -146,14 +141,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         check("Ready=True/HelmReleaseReady", wanted="True/HelmReleaseReady", actual=states.get("Ready"))
         check("Reconciling=False/Stable", wanted="False/Stable", actual=states.get("Reconciling"))
         check("the outcome is succeeded", wanted="succeeded", actual=result.get("outcome"))
-        applied = {
-            "apiVersion": APPLICATION_INSTANCE.api_version,
-            "kind": APPLICATION_INSTANCE.kind,
-            "namespace": self.application.namespace,
-            "name": NAME,
-            "uid": get_path(created, "metadata", "uid"),
-            "generation": 1,
-        }
+        applied = {**self.application.identity, "uid": get_path(created, "metadata", "uid"), "generation": 1}
         check("appliedRef names what was applied", wanted=applied, actual=result.get("appliedRef"))
 
     async def failing_upgrade(self) -> None:
@@ -165,10 +153,8 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.act("An upgrade fails", f"chart {BROKEN}: {self.application.broken}")
         job = self.enqueue(BROKEN, 8, "job-2")
         seen = await self.see(has_condition("Degraded", "True", "HelmReleaseFailed"), "Degraded=True", since)
-        stage.step("·", seen.at, f"status: {condition_summary(seen.object)}", {"conditions": conditions(seen.object)})
-        result = await self.result(job)
-        self.posted("·", result)
-        stage.check("the outcome is failed", wanted="failed", actual=result.get("outcome"))
+        self.show("·", seen, f"status: {condition_summary(seen.object)}")
+        result = await self.outcome(job, "failed")
         stage.check(
             "it tells the underlying message", wanted=True, actual=self.application.failure in str(result.get("error"))
         )
@@ -183,12 +169,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage.act("It recovers", "the cause is mended in the cluster, and a retry asked for; no job is open any more")
         await self.world.repair()
         patch = {"metadata": {"annotations": {RETRY: "after-mending"}}}
-        await self.world.admin.patch(
-            self.application.ref(), patch, patch_type=PatchType.MERGE, field_manager="kubectl-annotate"
-        )
+        await self.edit(self.application.ref(), patch, "kubectl-annotate")
         stage.step("·", self.now, f"kubectl annotate appinst {NAME} {RETRY}=after-mending")
         seen = await self.see(has_condition("Ready", "True", "HelmReleaseReady"), "Ready=True", since)
-        stage.step("·", seen.at, f"status: {condition_summary(seen.object)}", {"conditions": conditions(seen.object)})
+        self.show("·", seen, f"status: {condition_summary(seen.object)}")
         stage.check("the new version runs", wanted=[BROKEN], actual=await self.world.running())
         desired = "/Degraded/False/Recovered@"
         await self.until(lambda: self._transition(desired) is not None, "the ConditionTransition event")
@@ -212,9 +196,7 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage = self.stage
         stage.act("A replay", "the key of the last job again, under another job id")
         before = await self.live(self.application.ref())
-        result = await self.result(self.enqueue(version, generation, "job-3"))
-        self.posted("·", result)
-        stage.check("the outcome is noop", wanted="noop", actual=result.get("outcome"))
+        await self.outcome(self.enqueue(version, generation, "job-3"), "noop")
         after = await self.live(self.application.ref())
         same_version = get_path(after, "metadata", "resourceVersion") == get_path(before, "metadata", "resourceVersion")
         stage.check("the instance was not touched", wanted=True, actual=same_version)
@@ -223,20 +205,14 @@ class StoryRunner(Narrator[PlayedWorld]):
         """Show that the operator reports a field that a user owns as a conflict, and does not overwrite it."""
         stage, since = self.stage, self.mark
         stage.act("A human editor", "kubectl edit of the chart version, then Odoo wants another one")
-        patch = {"spec": {"chart": {"version": EDITED}}}
-        await self.world.admin.patch(
-            self.application.ref(), patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit"
-        )
+        await self.edit(self.application.ref(), {"spec": {"chart": {"version": EDITED}}})
         ready = has_condition("Ready", "True", "HelmReleaseReady")
         await self.see(
             lambda seen: ready(seen) and get_path(seen.object, "spec", "chart", "version") == EDITED,
             "the edit takes effect",
             since,
         )
-        result = await self.result(self.enqueue(WANTED, 9, "job-4"))
-        self.posted("·", result)
-        error = str(result.get("error"))
-        stage.check("the outcome is conflict", wanted="conflict", actual=result.get("outcome"))
+        error = str((await self.outcome(self.enqueue(WANTED, 9, "job-4"), "conflict")).get("error"))
         stage.check("it names the manager", wanted=True, actual="kubectl-edit" in error)
         stage.check("it names the path", wanted=True, actual=".spec.chart.version" in error)
         live = await self.live(self.application.ref())
@@ -247,25 +223,10 @@ class StoryRunner(Narrator[PlayedWorld]):
         stage, since = self.stage, self.mark
         stage.act("Deletion")
         source = str(get_path(await self.live(self.application.ref(HELM_RELEASE)), "spec", "chartRef", "name"))
-        job = self.world.control.enqueue(
-            self.application.cluster,
-            kind="delete",
-            payload={
-                "apiVersion": APPLICATION_INSTANCE.api_version,
-                "kind": APPLICATION_INSTANCE.kind,
-                "namespace": self.application.namespace,
-                "name": NAME,
-            },
-            idempotency_key=self.application.key(10),
-            job_id="job-5",
-        )
+        job = self.world.enqueue("job-5", self.application.identity, 10, "delete")
         asked = await self.see(_deleting, "Deleting=True", since)
-        stage.step(
-            "·",
-            asked.at,
-            f"status: {condition_summary(asked.object)}",
-            {"Deleting": condition_of(asked.object, "Deleting")},
-        )
+        payload = {"Deleting": condition_of(asked.object, "Deleting")}
+        stage.step("·", asked.at, f"status: {condition_summary(asked.object)}", payload)
         order = []
         for kind, name in ((HELM_RELEASE, NAME), (OCI_REPOSITORY, source), (APPLICATION_INSTANCE, NAME)):
             seen = await self.see(gone(kind, name), f"the {kind.kind} gone", since)
@@ -300,10 +261,5 @@ def _deleting(sighting: Sighting) -> bool:
 
 async def run_story(world: PlayedWorld, stage: Stage) -> None:
     """Play all acts of the demo's main story. Raises TooSlow if a step takes too long."""
-    teller = StoryRunner(world, stage)
-    await teller.eight_steps()
-    await teller.failing_upgrade()
-    await teller.recovery()
-    await teller.replay()
-    await teller.conflict()
-    await teller.deletion()
+    it = StoryRunner(world, stage)
+    await it.play(it.eight_steps, it.failing_upgrade, it.recovery, it.replay, it.conflict, it.deletion)
