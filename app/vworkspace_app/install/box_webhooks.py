@@ -17,7 +17,6 @@ from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, CONVERT
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import reviewers
-from vworkspace_app.install.options import TLS_FOLDER, WEBHOOK_PORT
 from vworkspace_app.install.webhook_manifests import (
     MUTATING,
     STAYS,
@@ -30,11 +29,7 @@ from vworkspace_app.install.webhook_manifests import (
     operator_box_webhook,
     webhook,
 )
-from vworkspace_core.webhook.admission import (
-    default_path,
-    kind_review_path,
-    validate_path,
-)
+from vworkspace_core.webhook.admission import default_path, kind_review_path, validate_path
 
 
 @attrs.frozen
@@ -125,17 +120,6 @@ def _served(
     for kind, of_kind in hooks.items():
         if of_kind:
             yield configuration(kind, cluster_wide, of_kind, _service(name), trust)
-
-
-def serve_webhooks(runs: dict[str, Any], spec: dict[str, Any], name: str) -> None:
-    """Make a pod serve the webhooks of the installation `name`: add arguments, a port and a volume.
-
-    The pod's container `runs` and pod spec `spec` are changed in place.
-    """
-    runs["args"] += [f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
-    runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
-    runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
-    spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": tls_secret(name)}})
 
 
 def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:

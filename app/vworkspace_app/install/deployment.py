@@ -3,7 +3,7 @@
 A shard is a part of the operator that reconciles a share of the namespaces.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from vworkspace_app.install.options import (
     SHARD_LABEL,
     TLS_FOLDER,
     TLS_SECRET,
+    WEBHOOK_FLAGS,
     WEBHOOK_PORT,
     InstallOptions,
     PodOptions,
@@ -70,22 +71,31 @@ def _shard(shard: Shard, options: InstallOptions) -> Iterator[dict[str, Any]]:
     Deployments must not select the same pods.
     """
     name, more = (NAME, {}) if shard == WHOLE else (f"{NAME}-shard-{shard.index}", {SHARD_LABEL: str(shard.index)})
-    selector = {"matchLabels": {**INSTANCE_LABELS, **more}}
+    selector = {**INSTANCE_LABELS, **more}
     metadata, labels = meta(name, options.namespace), {**meta(NAME)["labels"], **more}
     of_pods: dict[str, Any] = {"labels": {**labels, **options.pods.pod_labels}}
     if options.pods.pod_annotations:
         of_pods["annotations"] = dict(options.pods.pod_annotations)
-    yield {
+    metadata = {**metadata, "labels": labels}
+    yield deployment(metadata, options.pods.replicas, selector, of_pods, _pod(options, shard, selector))
+    yield disruption_budget(metadata, selector)
+
+
+def deployment(
+    metadata: Mapping[str, Any],
+    replicas: int,
+    selector: Mapping[str, str],
+    of_pods: Mapping[str, Any],
+    spec: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Return a Deployment whose pods have the labels `selector`, the metadata `of_pods` and this spec."""
+    template = {"metadata": of_pods, "spec": spec}
+    return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {**metadata, "labels": labels},
-        "spec": {
-            "replicas": options.pods.replicas,
-            "selector": selector,
-            "template": {"metadata": of_pods, "spec": _pod(options, shard, selector)},
-        },
+        "metadata": metadata,
+        "spec": {"replicas": replicas, "selector": {"matchLabels": selector}, "template": template},
     }
-    yield disruption_budget({**metadata, "labels": labels}, selector["matchLabels"])
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
@@ -107,7 +117,7 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     if options.applied_boxes:
         arguments.append("--applied-boxes")
     if options.webhooks:
-        arguments += [f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}"]
+        arguments += WEBHOOK_FLAGS
     names_account = options.release_account != InstallOptions().release_account
     if names_account:
         arguments.append(f"--service-account={options.release_account}")
@@ -120,20 +130,29 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     return [*arguments, *options.pods.extra_args]
 
 
-def _pod(options: InstallOptions, shard: Shard, selector: dict[str, Any]) -> dict[str, Any]:
+def _pod(options: InstallOptions, shard: Shard, selector: Mapping[str, str]) -> dict[str, Any]:
     runs = container(options.image, options.image_pull_policy.value, flags(options, shard))
     spec = pod(NAME, runs, selector)
     grace = seconds_of(options.settings.get("grace_period", ""))
     spec["terminationGracePeriodSeconds"] = max(SHORTEST_GRACE, ceil(grace) + RELEASE_SECONDS)
     if options.webhooks:
-        runs["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
-        runs["volumeMounts"].append({"name": "webhook-tls", "mountPath": TLS_FOLDER, "readOnly": True})
-        spec["volumes"].append({"name": "webhook-tls", "secret": {"secretName": TLS_SECRET}})
+        serve_webhooks(spec, TLS_SECRET)
     for index, box in enumerate(options.pods.boxes):
-        runs["volumeMounts"].append({"name": f"box-{index}", "mountPath": f"{BOXES}/{index}", "readOnly": True})
-        spec["volumes"].append({"name": f"box-{index}", "configMap": {"name": box.config_map}})
+        mount(spec, f"box-{index}", f"{BOXES}/{index}", configMap={"name": box.config_map})
     _have(runs, spec, options.pods)
     return spec
+
+
+def serve_webhooks(spec: dict[str, Any], secret: str) -> None:
+    """Make a pod with this spec serve webhooks with the certificate in a Secret: add a port and a volume in place."""
+    spec["containers"][0]["ports"].append({"name": "webhook", "containerPort": WEBHOOK_PORT, "protocol": "TCP"})
+    mount(spec, "webhook-tls", TLS_FOLDER, secret={"secretName": secret})
+
+
+def mount(spec: dict[str, Any], name: str, path: str, **source: Any) -> None:
+    """Add a volume with this source to a pod spec, and mount it read-only in the first container at `path`."""
+    spec["containers"][0]["volumeMounts"].append({"name": name, "mountPath": path, "readOnly": True})
+    spec["volumes"].append({"name": name, **source})
 
 
 def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> None:
@@ -155,12 +174,14 @@ def _have(runs: dict[str, Any], spec: dict[str, Any], chosen: PodOptions) -> Non
     spec.update({field: value for field, value in further.items() if value})
 
 
-def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[str, Any]:
+def pod(account: str, runs: dict[str, Any], selector: Mapping[str, str]) -> dict[str, Any]:
     """Return the pod spec with the container `runs`, in the form that the restricted Pod Security profile requires.
 
-    The pod runs as the ServiceAccount `account`. The pods that `selector` selects are preferably scheduled to different
-    nodes.
+    The pod runs as the ServiceAccount `account`. The pods with the labels `selector` are preferably scheduled to
+    different nodes.
     """
+    apart = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": selector}}
+    preferred = [{"weight": 100, "podAffinityTerm": apart}]
     return {
         "serviceAccountName": account,
         "terminationGracePeriodSeconds": SHORTEST_GRACE,
@@ -171,18 +192,10 @@ def pod(account: str, runs: dict[str, Any], selector: dict[str, Any]) -> dict[st
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "affinity": {
-            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_anti_affinity(selector)]}
-        },
+        "affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}},
         "containers": [runs],
         "volumes": [{"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}],
     }
-
-
-def _anti_affinity(selector: dict[str, Any]) -> dict[str, Any]:
-    """Return the anti-affinity term by which the selected pods prefer different nodes."""
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
-    return {"weight": 100, "podAffinityTerm": term}
 
 
 def container(image: str, pull_policy: str, arguments: list[str]) -> dict[str, Any]:

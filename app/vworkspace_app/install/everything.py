@@ -4,7 +4,7 @@ A managed namespace gets two service accounts: one for Flux to install releases,
 is the operator's own: an instance or an Operation gets only rights in its own namespace.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -15,7 +15,7 @@ from vworkspace_app.install.deployment import namespace_of, workload
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.network_objects import network
 from vworkspace_app.install.options import COMPONENT, RELEASE_ACCOUNT, RUNNER_ACCOUNT, InstallOptions, meta
-from vworkspace_app.install.rbac import binding_of, cluster_rbac, namespace_rbac, page_rbac, role_of, tenant_roles
+from vworkspace_app.install.rbac import binding_of, cluster_rbac, granted, operator_role, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -89,8 +89,8 @@ def tenant_rights(namespace: str, options: InstallOptions, account: str = "") ->
     if account:
         yield from account_of(account, namespace, options)
         return
-    granted = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
-    yield from namespace_rbac(options.role_name(), namespace, granted, options)
+    accesses = (*access.TENANT, *access.JOBS) if options.agent else access.TENANT
+    yield from operator_role(options.role_name(), accesses, options, namespace)
 
 
 def _serves_page(options: InstallOptions) -> bool:
@@ -98,22 +98,20 @@ def _serves_page(options: InstallOptions) -> bool:
 
 
 def _system_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    granted = access.OWN if options.agent else access.LOCAL_OWN
-    yield from namespace_rbac(options.role_name("-system"), options.namespace, granted, options)
+    accesses = access.OWN if options.agent else access.LOCAL_OWN
+    yield from operator_role(options.role_name("-system"), accesses, options, options.namespace)
     if elsewhere := options.settings.get("leader_elect_resource_namespace"):
-        yield from namespace_rbac(options.role_name("-election"), elsewhere, (access.LEASES,), options)
+        yield from operator_role(options.role_name("-election"), (access.LEASES,), options, elsewhere)
 
 
 def _applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    from vworkspace_app.install.extension_manifests import (
-        applied_rbac,  # only where asked for: boxes are slow to import
-    )
+    from vworkspace_app.install.extension_manifests import applied_rbac  # boxes are slow to import
 
     yield from applied_rbac(options)
 
 
 def _velero_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    yield from namespace_rbac(options.role_name("-velero"), options.velero_namespace, access.VELERO, options)
+    yield from operator_role(options.role_name("-velero"), access.VELERO, options, options.velero_namespace)
 
 
 def _quota(namespace: str, options: InstallOptions) -> dict[str, Any]:
@@ -154,34 +152,28 @@ def _anywhere(manifest: Mapping[str, Any]) -> dict[str, Any]:
 # --- accounts ---------------------------------------------------------------------------------------------------------
 
 
-@attrs.frozen
-class _Rule:
-    group: str
-    resources: tuple[str, ...]
-    verbs: tuple[str, ...] = _ALL
-
-    def manifest(self) -> dict[str, Any]:
-        return {"apiGroups": [self.group], "resources": list(self.resources), "verbs": list(self.verbs)}
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str] = _ALL) -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
 _CHART: Final = (
     # Secrets are also where Helm keeps its record of the release.
-    _Rule("", ("configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services")),
-    _Rule("", ("events", "pods/log"), ("get", "list", "watch")),
-    _Rule("apps", ("daemonsets", "deployments", "statefulsets")),
-    _Rule("apps", ("controllerrevisions", "replicasets"), ("get", "list", "watch")),
-    _Rule("autoscaling", ("horizontalpodautoscalers",)),
-    _Rule("batch", ("cronjobs", "jobs")),
-    _Rule("networking.k8s.io", ("ingresses", "networkpolicies")),
-    _Rule("policy", ("poddisruptionbudgets",)),
+    _rule("", ("configmaps", "persistentvolumeclaims", "pods", "secrets", "serviceaccounts", "services")),
+    _rule("", ("events", "pods/log"), ("get", "list", "watch")),
+    _rule("apps", ("daemonsets", "deployments", "statefulsets")),
+    _rule("apps", ("controllerrevisions", "replicasets"), ("get", "list", "watch")),
+    _rule("autoscaling", ("horizontalpodautoscalers",)),
+    _rule("batch", ("cronjobs", "jobs")),
+    _rule("networking.k8s.io", ("ingresses", "networkpolicies")),
+    _rule("policy", ("poddisruptionbudgets",)),
     # The API server refuses a role that grants rights its creator lacks.
-    _Rule(RBAC_GROUP, ("rolebindings", "roles")),
+    _rule(RBAC_GROUP, ("rolebindings", "roles")),
 )
 """The kinds that an ordinary chart creates in its own namespace.
 
 Our kinds and Flux's are not among them: a HelmRelease in a chart would be installed with the rights of Flux itself.
 """
-_EXECUTOR: Final = (_Rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
+_EXECUTOR: Final = (_rule("argoproj.io", ("workflowtaskresults",), ("create", "patch")),)
 """The rights of the pods of an Argo Workflow: Argo's executor in each pod writes these objects."""
 
 
@@ -206,19 +198,22 @@ def account_of(name: str, namespace: str, options: InstallOptions) -> Iterator[d
 
 
 def _release(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
-    yield _account(options.release_account, namespace, RELEASE_ACCOUNT)
-    if not options.release_role:
-        yield _role(options.release_account, namespace, RELEASE_ACCOUNT, _CHART)
-    yield _binding(options.release_account, namespace, RELEASE_ACCOUNT, options.release_role)
+    name = options.release_account
+    metadata = _meta(name, namespace, RELEASE_ACCOUNT)
+    yield _account(metadata)
+    if options.release_role:
+        yield binding_of(metadata, "ClusterRole", options.release_role, _subject(name, namespace))
+    else:
+        yield from granted(metadata, _CHART, _subject(name, namespace))
 
 
 def _runner(namespace: str, options: InstallOptions) -> Iterator[dict[str, Any]]:
     # Only Argo's executor uses a token; the pods of Jobs never mount one.
     token = {} if options.workflows else {"automountServiceAccountToken": False}
-    yield {**_account(RUNNER, namespace, RUNNER_ACCOUNT), **token}
+    metadata = _meta(RUNNER, namespace, RUNNER_ACCOUNT)
+    yield {**_account(metadata), **token}
     if options.workflows:
-        yield _role(RUNNER, namespace, RUNNER_ACCOUNT, _EXECUTOR)
-        yield _binding(RUNNER, namespace, RUNNER_ACCOUNT)
+        yield from granted(metadata, _EXECUTOR, _subject(RUNNER, namespace))
 
 
 def _meta(name: str, namespace: str, component: str) -> dict[str, Any]:
@@ -226,15 +221,9 @@ def _meta(name: str, namespace: str, component: str) -> dict[str, Any]:
     return {**metadata, "labels": {**metadata["labels"], COMPONENT: component}}
 
 
-def _account(name: str, namespace: str, component: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _meta(name, namespace, component)}
+def _account(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
 
 
-def _role(name: str, namespace: str, component: str, rules: tuple[_Rule, ...]) -> dict[str, Any]:
-    return role_of("Role", _meta(name, namespace, component), [rule.manifest() for rule in rules])
-
-
-def _binding(name: str, namespace: str, component: str, cluster_role: str = "") -> dict[str, Any]:
-    role = "ClusterRole" if cluster_role else "Role"
-    subject = {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}
-    return binding_of("RoleBinding", _meta(name, namespace, component), role, cluster_role or name, subject)
+def _subject(name: str, namespace: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "name": name, **({"namespace": namespace} if namespace else {})}

@@ -29,13 +29,13 @@ from vworkspace_app.install.box_webhooks import (
     WebhookTrust,
     applied_webhook_parts,
     review_webhooks,
-    serve_webhooks,
+    tls_secret,
     webhook_parts,
 )
-from vworkspace_app.install.deployment import container, pod
+from vworkspace_app.install.deployment import container, mount, pod, serve_webhooks
 from vworkspace_app.install.names import APPLIED_BOXES
-from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_PORT, InstallOptions
-from vworkspace_app.install.rbac import cluster_wide, namespace_rbac
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_FLAGS, WEBHOOK_PORT, InstallOptions
+from vworkspace_app.install.rbac import operator_role
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
@@ -162,13 +162,13 @@ def _process(
         *elect,
     ]
     runs = container(image, "", arguments)
-    spec = pod(name, runs, {"matchLabels": labels_of(name)})
+    spec = pod(name, runs, labels_of(name))
     if files:
         yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": dict(files)}
-        runs["volumeMounts"].append({"name": "boxes", "mountPath": _FOLDER, "readOnly": True})
-        spec["volumes"].append({"name": "boxes", "configMap": {"name": name}})
+        mount(spec, "boxes", _FOLDER, configMap={"name": name})
     if hooks:
-        serve_webhooks(runs, spec, name)
+        runs["args"] += WEBHOOK_FLAGS
+        serve_webhooks(spec, tls_secret(name))
     # The hash recreates the pods when a file changes.
     annotations = {"box.vworkspace.io/files-hash": content_hash(dict(files))} if files else {}
     yield deployment_of(name, spec, options, annotations)
@@ -182,5 +182,5 @@ def applied_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     The roles for the kinds of each box are not included; `box rbac` prints them.
     """
     name = options.role_name("-boxes")
-    yield from cluster_wide(name, APPLIED_EVERYWHERE, options)
-    yield from namespace_rbac(name, options.namespace, (APPLIED_OWN,), options)
+    yield from operator_role(name, APPLIED_EVERYWHERE, options)
+    yield from operator_role(name, (APPLIED_OWN,), options, options.namespace)

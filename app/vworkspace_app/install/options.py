@@ -35,6 +35,7 @@ DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {
 TLS_SECRET: Final = "vworkspace-operator-webhook-tls"
 TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
 WEBHOOK_PORT: Final = 9443
+WEBHOOK_FLAGS: Final = (f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}")
 HEALTH_PORT: Final = 8080
 """The port of metrics and probes."""
 COMPONENT: Final = "app.kubernetes.io/component"
@@ -144,9 +145,12 @@ def optional_pattern(pattern: str) -> str:
     return f"^$|{pattern}"
 
 
-def meta(name: str, namespace: str | None = None) -> dict[str, Any]:
-    """Return the metadata of an object of the operator's installation, with the labels that Kubernetes recommends."""
-    labels = {**INSTANCE_LABELS, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
+def meta(name: str, namespace: str | None = None, selected: Mapping[str, str] = INSTANCE_LABELS) -> dict[str, Any]:
+    """Return the metadata of an object of an installation, with the labels that Kubernetes recommends.
+
+    `selected` are the labels by which the installation's pods are selected, by default those of the operator.
+    """
+    labels = {**selected, "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
     place = {} if namespace is None else {"namespace": namespace}
     return {"name": name, **place, "labels": labels}
 

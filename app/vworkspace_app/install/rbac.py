@@ -43,27 +43,28 @@ def cluster_rbac(options: InstallOptions) -> Iterator[dict[str, Any]]:
     OwnerReferencesPermissionEnforcement requires. It is separate so that applying the manifests without that option
     does not take these rights away.
     """
-    yield from cluster_wide(options.role_name(), access.EVERYWHERE, options)
+    yield from operator_role(options.role_name(), access.EVERYWHERE, options)
     if options.owner_reference_protection:
         owned = (Access(kind, ("update",), "finalizers") for kind in access.OWNERS)
-        yield from cluster_wide(options.role_name("-owners"), owned, options)
+        yield from operator_role(options.role_name("-owners"), owned, options)
 
 
-def cluster_wide(name: str, accesses: Iterable[Access], options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the ClusterRole `name` with the rights `accesses`, and its binding to the account that runs the operator.
+def operator_role(
+    name: str, accesses: Iterable[Access], options: InstallOptions, namespace: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the role `name` with the rights `accesses`, and its binding to the account that runs the operator.
 
-    If `options` name a user, the role is bound to the user instead.
+    It is a Role in `namespace`, or a ClusterRole without one. A user that `options` name gets the binding instead.
     """
-    yield role_of("ClusterRole", meta(name), rules(accesses))
-    yield _binding("ClusterRoleBinding", "ClusterRole", name, options)
+    return granted(meta(name, namespace), rules(accesses), _subject(options))
 
 
 def tenant_roles() -> Iterator[dict[str, Any]]:
     """Yield ClusterRoles for the operator's kinds, which Kubernetes aggregates into its roles view, edit and admin."""
-    for suffix, granted, into in _AGGREGATED:
+    for suffix, accesses, into in _AGGREGATED:
         metadata = meta(f"{NAME}-{suffix}")
         metadata["labels"] |= {f"{RBAC_GROUP}/aggregate-to-{role}": "true" for role in into}
-        yield role_of("ClusterRole", metadata, rules(granted))
+        yield _role(metadata, rules(accesses))
 
 
 def page_rbac(options: InstallOptions) -> dict[str, Any]:
@@ -71,42 +72,38 @@ def page_rbac(options: InstallOptions) -> dict[str, Any]:
 
     The operator's web page needs them to check its visitors.
     """
-    delegator = {"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": "system:auth-delegator"}
-    name = options.role_name("-page")
-    return {**_binding("ClusterRoleBinding", "ClusterRole", name, options), "roleRef": delegator}
+    return binding_of(meta(options.role_name("-page")), "ClusterRole", "system:auth-delegator", _subject(options))
 
 
-def namespace_rbac(
-    name: str, namespace: str, accesses: Iterable[Access], options: InstallOptions
+def granted(
+    metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]], subject: Mapping[str, str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the Role `name` with the rights `accesses`, and its binding to the account that runs the operator.
+    """Yield a role with these rules, and its binding to `subject`, both with this metadata.
 
-    If `options` name a user, the role is bound to the user instead.
+    It is a Role if the metadata has a namespace, and otherwise a ClusterRole.
     """
-    yield role_of("Role", meta(name, namespace), rules(accesses))
-    yield _binding("RoleBinding", "Role", name, options, namespace)
+    role = _role(metadata, rules)
+    yield role
+    yield binding_of(metadata, role["kind"], metadata["name"], subject)
 
 
-def role_of(kind: str, metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a Role or ClusterRole, as `kind` says."""
+def _role(metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    kind = "Role" if "namespace" in metadata else "ClusterRole"
     return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}
 
 
-def binding_of(
-    kind: str, metadata: Mapping[str, Any], role: str, name: str, subject: Mapping[str, str]
-) -> dict[str, Any]:
-    """Return the binding (a RoleBinding or ClusterRoleBinding, as `kind` says) of a role to a subject."""
+def binding_of(metadata: Mapping[str, Any], kind: str, role: str, subject: Mapping[str, str]) -> dict[str, Any]:
+    """Return the binding of the role `role`, a Role or ClusterRole as `kind` says, to a subject.
+
+    It is a RoleBinding if the metadata has a namespace, and otherwise a ClusterRoleBinding.
+    """
     return {
         "apiVersion": f"{RBAC_GROUP}/v1",
-        "kind": kind,
+        "kind": "RoleBinding" if "namespace" in metadata else "ClusterRoleBinding",
         "metadata": metadata,
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": role, "name": name},
+        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": role},
         "subjects": [subject],
     }
-
-
-def _binding(kind: str, role: str, name: str, options: InstallOptions, namespace: str | None = None) -> dict[str, Any]:
-    return binding_of(kind, meta(name, namespace), role, name, _subject(options))
 
 
 def _subject(options: InstallOptions) -> dict[str, str]:

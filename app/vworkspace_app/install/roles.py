@@ -12,9 +12,10 @@ from purekube.apimachinery.manifest import Kind
 from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import FORMER, CompositeAccess
-from vworkspace_app import VERSION
+from vworkspace_app.install.deployment import deployment
 from vworkspace_app.install.network_objects import disruption_budget, network_policy
-from vworkspace_app.install.rbac import binding_of, role_of, rules
+from vworkspace_app.install.options import meta
+from vworkspace_app.install.rbac import granted, rules
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:
@@ -54,14 +55,11 @@ def roles_of(
     if not options.tenants:
         everywhere += access.tenant
     if everywhere:
-        yield _role("ClusterRole", name, everywhere)
-        yield _binding_of_role("ClusterRoleBinding", "ClusterRole", name, options)
+        yield from _granted(name, everywhere, options)
     for namespace in options.tenants if access.tenant else ():
-        yield _role("Role", name, access.tenant, namespace)
-        yield _binding_of_role("RoleBinding", "Role", name, options, namespace)
+        yield from _granted(name, access.tenant, options, namespace)
     if options.elects:
-        yield _role("Role", name, access.own, options.namespace, "-election")
-        yield _binding_of_role("RoleBinding", "Role", name, options, options.namespace, "-election")
+        yield from _granted(name, access.own, options, options.namespace, "-election")
 
 
 def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iterator[dict[str, Any]]:
@@ -72,9 +70,7 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
     for kind in kinds:
         suffix, access = f"-former-{kind.crd_name}".rstrip("."), [Access(kind, FORMER)]
         for namespace in options.tenants if kind.namespaced and options.tenants else (None,):
-            form = "ClusterRole" if namespace is None else "Role"
-            yield _role(form, name, access, namespace, suffix)
-            yield _binding_of_role(f"{form}Binding", form, name, options, namespace, suffix)
+            yield from _granted(name, access, options, namespace, suffix)
 
 
 def deployment_of(
@@ -84,18 +80,9 @@ def deployment_of(
 
     It has two replicas if the controller elects a leader, and otherwise one.
     """
-    about = {"annotations": dict(annotations)} if annotations else {}
-    template = {"metadata": {"labels": meta_of(name)["labels"], **about}, "spec": spec}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": meta_of(name, options.namespace),
-        "spec": {
-            "replicas": 2 if options.elects else 1,
-            "selector": {"matchLabels": labels_of(name)},
-            "template": template,
-        },
-    }
+    about = {"labels": meta_of(name)["labels"], **({"annotations": dict(annotations)} if annotations else {})}
+    replicas = 2 if options.elects else 1
+    return deployment(meta_of(name, options.namespace), replicas, labels_of(name), about, spec)
 
 
 def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -109,24 +96,16 @@ def guards_of(name: str, options: RoleOptions, ports: Sequence[int]) -> Iterator
         yield disruption_budget(metadata, labels_of(name))
 
 
-def _role(
-    kind: str, name: str, accesses: Sequence[Access], namespace: str | None = None, suffix: str = ""
-) -> dict[str, Any]:
-    return role_of(kind, meta_of(name, namespace, suffix), rules(accesses))
-
-
-def _binding_of_role(
-    kind: str, role: str, name: str, options: RoleOptions, namespace: str | None = None, suffix: str = ""
-) -> dict[str, Any]:
+def _granted(
+    name: str, accesses: Sequence[Access], options: RoleOptions, namespace: str | None = None, suffix: str = ""
+) -> Iterator[dict[str, Any]]:
     account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
-    return binding_of(kind, meta_of(name, namespace, suffix), role, f"{name}{suffix}", account)
+    return granted(meta_of(name, namespace, suffix), rules(accesses), account)
 
 
 def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
     """Return the metadata of an object that installs the controller `name`; `suffix` is appended to that name."""
-    place = {} if namespace is None else {"namespace": namespace}
-    labels = {**labels_of(name), "app.kubernetes.io/version": VERSION, "app.kubernetes.io/part-of": "vworkspace"}
-    return {"name": f"{name}{suffix}", **place, "labels": labels}
+    return meta(f"{name}{suffix}", namespace, labels_of(name))
 
 
 def labels_of(name: str) -> Mapping[str, str]:
