@@ -40,7 +40,7 @@ from vworkspace_app.install.options import (
     Profile,
     profile_settings,
 )
-from vworkspace_app.install.rbac import cluster_rbac, namespace_rbac, page_rbac, tenant_roles
+from vworkspace_app.install.rbac import cluster_rbac, operator_role, page_rbac, tenant_roles
 from vworkspace_app.install.webhook_manifests import applied_configuration, certificate, configurations
 from vworkspace_app.settings.table import PageAccess
 from vworkspace_core.api.crd import crd_manifests
@@ -103,13 +103,13 @@ def _rbac() -> Iterator[Any]:
     yield Guard(f'eq (lower (toString $.Values.settings.page)) "{PageAccess.TOKEN_REVIEW}"', [page_rbac(_PLAIN)])
     yield Guard(f"{_V}tenantRoles", list(tenant_roles()))
     own, local = (
-        list(namespace_rbac(f"{NAME}-system", _NAMESPACE, accesses, _PLAIN))
+        list(operator_role(f"{NAME}-system", accesses, _PLAIN, _NAMESPACE))
         for accesses in (access.OWN, access.LOCAL_OWN)
     )
     yield from _each_either(_AGENT, own, local)
     elsewhere = f"{_V}settings.leaderElectResourceNamespace"
-    yield Guard(elsewhere, list(namespace_rbac(f"{NAME}-election", f"⟦{elsewhere}⟧", (access.LEASES,), _PLAIN)))
-    velero = namespace_rbac(f"{NAME}-velero", f"⟦{_V}veleroNamespace⟧", access.VELERO, _PLAIN)
+    yield Guard(elsewhere, list(operator_role(f"{NAME}-election", (access.LEASES,), _PLAIN, f"⟦{elsewhere}⟧")))
+    velero = operator_role(f"{NAME}-velero", access.VELERO, _PLAIN, f"⟦{_V}veleroNamespace⟧")
     yield Guard(f"{_V}veleroNamespace", list(velero))
     yield Guard(f"{_V}appliedBoxes", list(applied_rbac(_PLAIN)))
 
