@@ -89,7 +89,7 @@ def granted(
 
 def _role(metadata: Mapping[str, Any], rules: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     kind = "Role" if "namespace" in metadata else "ClusterRole"
-    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+    return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": list(rules)}
 
 
 def binding_of(metadata: Mapping[str, Any], kind: str, role: str, subject: Mapping[str, str]) -> dict[str, Any]:
