@@ -15,7 +15,7 @@ import msgspec
 from purekube.cel.syntax import escape
 from purekube.cel.types import BOOL, DOUBLE, DYN, INT, STRING, CelType, list_of, map_of
 from purekube_convert.go_template import GoCall, GoConstant, If, Node, Part, Path, TemplateError, parse_template
-from purekube_convert.texts import joined_parts
+from purekube_convert.result import joined_parts
 
 _ZERO: Final = {"string": "''", "int": "0", "double": "0.0", "bool": "false", "list": "[]", "map": "{}"}
 _COUNTS: Final = " && ".join(f"dyn(v) != {empty}" for empty in ("null", "false", "0", "''", "[]", "{}"))

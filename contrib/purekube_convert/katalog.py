@@ -17,7 +17,6 @@ from purekube.apimachinery.problems import join
 from purekube.boxes.model import API_VERSION
 from purekube.boxes.schemas import Schemas
 from purekube.cel.types import DYN, CelType
-from purekube_convert.definitions import type_of_definition
 from purekube_convert.go_expressions import TemplateScope, Value, converted, expression_of_path, expression_of_text
 from purekube_convert.go_template import TemplateError
 from purekube_convert.katalog_conditions import KatalogConditions, conditions
@@ -30,7 +29,7 @@ from purekube_convert.katalog_resources import (
     filled,
     is_true,
 )
-from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
+from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems, type_of_definition
 
 _SECTIONS: Final = ("reconcile", "emit", "runtime", "observe", "preReconcile")
 _NEEDLESS: Final = frozenset(("default", "enabled", "description", "workers", "crdFile", "apiTypes", "namespaced"))
@@ -308,12 +307,8 @@ class _Katalog:
         shared = {"instance": "${self.metadata.name}"} if len(workloads) > 1 else {}
         pods = shared or {"app": _name_expression(workloads[0], scope)} if workloads else None
         body = entry.form.build(reader, name, EntryContext(pods, _only_service(declared, scope), shared))
-        meta = filled(
-            name=name,
-            namespace=namespace,
-            labels=reader.mapping("labels"),
-            annotations=reader.mapping("annotations"),
-        )
+        marks = {key: reader.mapping(key) for key in ("labels", "annotations")}
+        meta = filled(name=name, namespace=namespace, **marks)
         return {**head, "metadata": meta, **body}
 
     # --- gates and loops ----------------------------------------------------------------------------------------------
@@ -568,9 +563,8 @@ def _children(declared: list[_Declared]) -> tuple[dict[str, Value], dict[str, st
             unclear[key] = f"there are {len(same)}, and Orkestra takes any of them: name one of {_ids(same)}"
         else:
             known[key] = Value(f"children.{key}", found)
-    for short, long in (("pvc", "persistentvolumeclaim"),):
-        if long in known:
-            known[short] = known[long]
+    if "persistentvolumeclaim" in known:
+        known["pvc"] = known["persistentvolumeclaim"]
     return known, unclear
 
 
@@ -608,7 +602,4 @@ def _loop_over(over: Value, name: str, path: str, problems: Problems) -> tuple[d
         return None
     text = {"int": f"string({variable})"}.get(item.name) or (f"{variable}.name" if item.fields else variable)
     found = Value(variable, item)
-    return {variable: f"${{{over.sure.text}}}", "key": f"${{{text}}}"}, {
-        variable: found,
-        "item": found,
-    }
+    return {variable: f"${{{over.sure.text}}}", "key": f"${{{text}}}"}, {variable: found, "item": found}

@@ -1,14 +1,17 @@
-"""The rewriting of kro's expressions: their variables are renamed, and kro's functions replaced by those of a box.
+"""The rewriting of kro's expressions for a box: variables are renamed, and kro's functions replaced by those of a box.
 
-A box is a YAML file that describes an operator.
+An expression of kro waits until a field that may be absent is present. A box waits if the expression says
+`.?field.value()`.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 import attrs
 
 from purekube.boxes.expressions import FUNCTIONS
+from purekube.cel import CelSyntaxError, CelType, Environment, compile_expression
 from purekube.cel.parser import parse
 from purekube.cel.signatures import named
 from purekube.cel.syntax import Bind, Call, Expression, Identifier, Macro, children, dotted
@@ -21,6 +24,7 @@ _HINTS: Final[Mapping[str, str]] = {
 _OPTIONAL: Final = ("or", "orValue")
 """Methods of optional values that are part of CEL."""
 _RENAMED: Final = {"json.marshal": "json"}
+_STEP: Final = re.compile(r"\.\s*([A-Za-z_]\w*)")
 
 
 @attrs.frozen
@@ -108,3 +112,31 @@ def _written(text: str, node: Call, full: str) -> int | None:
     """Return the index in `text` at which the called function's full name begins, or None if blanks interrupt it."""
     begin = node.at - len(full) + len(node.name)
     return begin if begin >= 0 and text.startswith(full, begin) else None
+
+
+@attrs.frozen
+class PresenceChecks:
+    """A rewriter of kro's expressions for a box. A box waits for an absent field only if the expression says so.
+
+    `types` are the types of the variables. Only the type of `self`, the parent (the custom resource), says which fields
+    may be absent.
+    """
+
+    types: Mapping[str, CelType]
+
+    def text(self, text: str, bound: Mapping[str, CelType]) -> str:
+        """Return the expression `text` with `.?field.value()` for each field of the parent that may be absent.
+
+        `bound` has the types of further variables, such as those of a loop. An invalid expression is returned
+        unchanged.
+        """
+        try:
+            checked = compile_expression(text, Environment({**self.types, **bound}, FUNCTIONS)).checked
+        except CelSyntaxError:
+            return text  # the check of the box reports what is wrong with it
+        absences = checked.absences if checked is not None else ()
+        places = {absence.at for absence in absences if absence.path[0] in ("self", *bound)}
+        for at in sorted(places, reverse=True):
+            if (step := _STEP.match(text, at)) is not None:
+                text = f"{text[:at]}.?{step[1]}.value(){text[step.end() :]}"
+        return text

@@ -3,12 +3,15 @@
 A box is a YAML file that describes an operator.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 import attrs
 
 from purekube.apimachinery.problems import Problem
+from purekube.boxes.schemas import CrdProblem, CrdVersions
+from purekube.cel.types import DYN, CelType
 
 MOST: Final = 500
 """The maximum number of problems that are reported for one file."""
@@ -55,7 +58,25 @@ class Problems:
         return tuple(self._found)
 
 
-def shown(names: Iterable[str]) -> str:
-    """Return names as a string: `a, b and c`."""
-    listed = list(names)
-    return " and ".join([", ".join(listed[:-1]), listed[-1]]) if len(listed) > 1 else "".join(listed)
+def joined_parts(parts: Sequence[str]) -> str:
+    """Return the text that consists of `parts`: plain texts, and expressions with their `${` and `}`.
+
+    Dollars at the end of a plain text become an expression, if an expression follows: `$${` would be an escape.
+    """
+    out = list(parts)
+    for at, (part, following) in enumerate(pairwise(parts)):
+        plain = part.rstrip("$")
+        if plain != part and following.startswith("${"):
+            out[at] = f"{plain}${{'{part[len(plain) :]}'}}"
+    return "".join(out)
+
+
+def type_of_definition(crd: Mapping[str, Any] | None) -> CelType:
+    """Return the CEL type of a CRD's stored objects.
+
+    Return the dynamic type if the CRD is missing or unusable. The command `box check` reports an unusable CRD.
+    """
+    try:
+        return CrdVersions.of(crd).stored.type
+    except CrdProblem:
+        return DYN

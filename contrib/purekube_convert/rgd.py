@@ -24,16 +24,20 @@ from purekube.boxes.templates import TextPart, text_parts
 from purekube.cel import BOOL, DYN, CelSyntaxError, CelType, Environment, compile_expression, list_of
 from purekube.schema import Schema
 from purekube.schema.builtin import built_in_schema
-from purekube_convert.definitions import type_of_definition
 from purekube_convert.go_expressions import TemplateScope as PathScope
 from purekube_convert.go_expressions import expression_of_path
 from purekube_convert.go_template import TemplateError
 from purekube_convert.katalog_resources import filled
-from purekube_convert.kro_expressions import rewrite
-from purekube_convert.present import PresenceChecks
-from purekube_convert.result import BoxPath, ConversionResult, ConvertedBox, Problems
+from purekube_convert.kro_expressions import PresenceChecks, rewrite
+from purekube_convert.result import (
+    BoxPath,
+    ConversionResult,
+    ConvertedBox,
+    Problems,
+    joined_parts,
+    type_of_definition,
+)
 from purekube_convert.simple_schema import SimpleSchemas
-from purekube_convert.texts import joined_parts
 
 _GROUP: Final = "kro.run"
 _STATELESS: Final = "; once converted, kinds of kro have conditions, and no status.state to wait for"
@@ -57,6 +61,9 @@ _MOST: Final = 1_000
 _LONGEST: Final = 65_536
 """The maximum length in characters of a string with expressions."""
 _KNOWN: Final = frozenset(("id", "template", "externalRef", "readyWhen", "includeWhen", "forEach"))
+_SCHEMA_KEYS: Final = frozenset(("apiVersion", "kind", "group", "spec", "types", "status", "scope", "metadata")) | {
+    *("additionalPrinterColumns", "shortNames", "categories")
+}
 _COMBINED: Final = "item"
 """The usual name of the loop variable that has one combination of the items of several iterators."""
 _AT: Final = "n"
@@ -457,23 +464,6 @@ class _Definition:
             return expression_of_path(steps[1:], PathScope(self._parent)).text if len(steps) > 1 else text
         except TemplateError:
             return text
-
-
-_SCHEMA_KEYS: Final = frozenset(
-    (
-        "apiVersion",
-        "kind",
-        "group",
-        "spec",
-        "types",
-        "status",
-        "scope",
-        "additionalPrinterColumns",
-        "shortNames",
-        "categories",
-        "metadata",
-    )
-)
 
 
 @attrs.frozen

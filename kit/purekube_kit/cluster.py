@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 import attrs
 
-from kubelab.downstream.behaviour import Ending
+from kubelab.downstream.behaviour import DownstreamBehaviour, Ending
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
@@ -19,10 +19,14 @@ from purekube.boxes.schemas import CrdVersions
 from purekube.ports import KubeApi, OperatorError, PatchType
 from purekube.readiness import State, readiness
 from purekube.reconcilers import Object, Resource
-from purekube_kit.faults import VERBS, ActiveFault, FaultScope, Moment, crash, no_answer
+from purekube_kit.faults import VERBS, ActiveFault, FaultBoard, FaultScope, Moment, crash, no_answer
 from purekube_kit.kinds import KindNames
+from purekube_kit.logs import keeping_logs
 from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
-from purekube_run.simulation.extensions.runnables import Runnable, definition_of, resource_of
+from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
+from purekube_run.simulation.extensions.runnables import Runnable, definition_of, extending_of, resource_of
+from purekube_run.simulation.replica import Surroundings
 
 Spec = TypeVar("Spec")
 Status = TypeVar("Status")
@@ -54,7 +58,8 @@ class ClusterUnderTest(ABC):
     Objects of a `Resource` are returned as `Object`s, all others as manifests.
     """
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, usual: DownstreamBehaviour) -> None:
+        """`usual` is the behaviour of simulated workloads without faults."""
         self.namespace = namespace
         """The namespace of objects for which no namespace is given."""
         self._names = KindNames()
@@ -65,6 +70,9 @@ class ClusterUnderTest(ABC):
         """The lines of a log of everything that happened in the cluster, with times."""
         self.log: list[str] = []
         """The log lines of controllers with the level warning or above."""
+        self._logs = keeping_logs(self.log)
+        self._board = FaultBoard(self._set_behaviour, usual)
+        self._replica: ExtensionReplica | None = None
 
     # --- what every cluster does in its own way ----------------------------------------------------------------------
 
@@ -89,17 +97,13 @@ class ClusterUnderTest(ABC):
         """Create a namespace if it is missing."""
 
     @abstractmethod
-    def _put_in_force(self, fault: ActiveFault) -> None:
-        """Let `fault` begin to have its effect."""
+    def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
+        """Change the behaviour of simulated workloads."""
 
     @property
     @abstractmethod
     def seconds(self) -> float:
         """The seconds since the cluster was started, real or virtual."""
-
-    @abstractmethod
-    def heal(self) -> None:
-        """End all faults that the test has injected by `fault`."""
 
     # --- kinds and controllers ---------------------------------------------------------------------------------------
 
@@ -139,6 +143,20 @@ class ClusterUnderTest(ABC):
         self._say("the process is killed, and starts again")
         self._stop()
         self._start()
+
+    def _new_replica(self, world: Surroundings, user: str) -> ExtensionReplica:
+        """Return a process with all controllers of the test, whose requests meet the injected faults."""
+        replica = ExtensionReplica(world, INSTANCE, extending_of(self._runnables, INSTANCE), user=user)
+        replica.schedule, replica.streams = self._board.fault_of, self._board
+        return replica
+
+    def _recorded(self, write: ObservedWrite, at: float, *, changed: bool = True) -> Write | None:
+        """Add a write of the controllers to `writes`, and return it; None if such writes are not recorded."""
+        if write.request.kind in UNRECORDED:
+            return None
+        error = "" if write.error is None else str(write.error)
+        self.writes.append(Write(at, write.request.action, write.request.ref, error, changed))
+        return self.writes[-1]
 
     # --- what people do ----------------------------------------------------------------------------------------------
 
@@ -383,9 +401,17 @@ class ClusterUnderTest(ABC):
         self._put_in_force(_effect(fault, refuse, unanswered or kill, chosen[0]))
         return fault
 
-    @abstractmethod
+    def heal(self) -> None:
+        """End all faults that the test has injected by `fault`."""
+        self._board.clear()
+
+    def _put_in_force(self, fault: ActiveFault) -> None:
+        """Let `fault` begin to have its effect."""
+        self._board.add(fault)
+
     def _heal_one(self, fault: ActiveFault) -> None:
         """End one fault, as the fault's method `heal()` does."""
+        self._board.remove(fault)
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 

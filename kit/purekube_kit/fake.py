@@ -15,14 +15,10 @@ from purekube.ports import KubeApi
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import ReviewWebhook, reviewers
 from purekube.versions import Converter
-from purekube_kit.cluster import INSTANCE, UNRECORDED, ClusterUnderTest, Definition
-from purekube_kit.faults import ActiveFault, FaultBoard
-from purekube_kit.logs import keeping_logs
-from purekube_kit.record import Write
+from purekube_kit.cluster import ClusterUnderTest, Definition
+from purekube_kit.faults import ActiveFault
 from purekube_run.simulation.cluster import SIMULATED, ready_of
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
-from purekube_run.simulation.extensions.runnables import extending_of
 from purekube_run.simulation.faults import Schedule
 from purekube_run.simulation.world import World, WorldHotLoop
 
@@ -68,7 +64,7 @@ class FakeCluster(ClusterUnderTest):
         behaviour: DownstreamBehaviour | None = None,
         converters: Sequence[Converter] = (),
     ) -> None:
-        super().__init__(namespace)
+        super().__init__(namespace, behaviour or DownstreamBehaviour())
         self._world = World(
             most_rounds=_MOST_ROUNDS,
             simulated=SIMULATED if workloads else (),
@@ -79,9 +75,6 @@ class FakeCluster(ClusterUnderTest):
         self._world.install(())
         self._world.timeline = self.timeline
         self._world.on_write.append(self._written)
-        self._board = FaultBoard(self._set_behaviour, behaviour or DownstreamBehaviour())
-        self._replica: ExtensionReplica | None = None
-        self._logs = keeping_logs(self.log)
         self._logs.__enter__()
         self._world.open()
         self.serve(*kinds)
@@ -131,13 +124,10 @@ class FakeCluster(ClusterUnderTest):
     def _set_behaviour(self, behaviour: DownstreamBehaviour) -> None:
         self._world.set_behaviour(engines=behaviour)
 
-    def _put_in_force(self, fault: ActiveFault) -> None:
-        self._board.add(fault)
-
     def _heal_one(self, fault: ActiveFault) -> None:
         if fault in self._board.active:
             self._say(f"over: {fault.told}")
-        self._board.remove(fault)
+        super()._heal_one(fault)
 
     def random_faults(self, schedule: Schedule) -> None:
         """Set the function that decides which requests of controllers fail at random, in addition to injected faults.
@@ -150,17 +140,14 @@ class FakeCluster(ClusterUnderTest):
     def heal(self) -> None:
         """End all faults that the test has injected by `fault`."""
         self._say("all faults are over")
-        self._board.clear()
+        super().heal()
 
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         if self._runnables:
-            self._replica = replica = ExtensionReplica(
-                self._world, "test", extending_of(self._runnables, INSTANCE), user=_USER
-            )
-            replica.schedule, replica.streams = self._board.fault_of, self._board
-            self._world.add(replica)
+            self._replica = self._new_replica(self._world, _USER)
+            self._world.add(self._replica)
         self._wait(lambda: False, 0.0)
 
     def _stop(self) -> None:
@@ -169,14 +156,10 @@ class FakeCluster(ClusterUnderTest):
             self._world.remove(replica)
 
     def _written(self, write: ObservedWrite) -> None:
-        request, error = write.request, write.error
-        if request.kind in UNRECORDED:
-            return
-        changed = self._world.server.store.version != write.version
-        made = Write(write.at, request.action, request.ref, "" if error is None else str(error), changed)
-        self.writes.append(made)
-        shows_status = request.subresource == "status" and write.answer is not None
-        self._say(f"{made.told}: {ready_of(write.answer or {})}" if shows_status else made.told)
+        made = self._recorded(write, write.at, changed=self._world.server.store.version != write.version)
+        if made is not None:
+            shows_status = write.request.subresource == "status" and write.answer is not None
+            self._say(f"{made.told}: {ready_of(write.answer or {})}" if shows_status else made.told)
 
     def _wait(self, holds: Callable[[], bool], within: float) -> bool:
         try:

@@ -13,29 +13,18 @@ from typing import Any, Final, Self, TypeVar
 from kubelab.downstream import DownstreamSimulator
 from kubelab.downstream.behaviour import DownstreamBehaviour, JobBehaviour, WorkloadBehaviour
 from kubelab.simulation.running import run_simulator
-from purekube.apimachinery.errors import (
-    AlreadyExists,
-    KindMissing,
-    NotFound,
-    OperatorError,
-    Stale,
-    leaves_of,
-)
+from purekube.apimachinery.errors import AlreadyExists, KindMissing, NotFound, OperatorError, Stale, leaves_of
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, metadata, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.ports import KubeApi, PatchType
 from purekube.readiness import readiness
 from purekube_http import KubeApiClient, load_config
-from purekube_kit.cluster import INSTANCE, SOMEBODY, UNRECORDED, ClusterUnderTest
-from purekube_kit.faults import ActiveFault, FaultBoard
-from purekube_kit.logs import keeping_logs
-from purekube_kit.record import Write
+from purekube_kit.cluster import SOMEBODY, ClusterUnderTest
+from purekube_kit.faults import ActiveFault
 from purekube_run.controller.observer import Reconciled
 from purekube_run.process.machine import SystemClock
 from purekube_run.simulation.cluster import SIMULATED
 from purekube_run.simulation.connection import ObservedWrite
-from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
-from purekube_run.simulation.extensions.runnables import extending_of
 from purekube_run.simulation.replica import Replica
 
 T = TypeVar("T")
@@ -67,7 +56,7 @@ class RealCluster(ClusterUnderTest):
     """
 
     def __init__(self, kubeconfig: str = "", context: str = "", *, workloads: bool) -> None:
-        super().__init__(f"vworkspace-test-{secrets.token_hex(4)}")
+        super().__init__(f"vworkspace-test-{secrets.token_hex(4)}", QUICK)
         self._began = time.monotonic()
         self.loop = asyncio.new_event_loop()
         self._config = load_config(kubeconfig or None, context or None)
@@ -76,13 +65,10 @@ class RealCluster(ClusterUnderTest):
         self._workloads = workloads
         self._simulator = DownstreamSimulator(self._worker, QUICK, names=SIMULATED[:2])
         self._simulation: asyncio.Task[None] | None = None
-        self._board = FaultBoard(self._set_behaviour, QUICK)
         self.seed = 0
-        self._replica: ExtensionReplica | None = None
         self._failure: BaseException | None = None
         self._installed: list[ObjectRef] = []
         self._wide: dict[ObjectRef, str] = {}
-        self._logs = keeping_logs(self.log)
 
     def __enter__(self) -> Self:
         self._logs.__enter__()
@@ -142,23 +128,18 @@ class RealCluster(ClusterUnderTest):
     def _put_in_force(self, fault: ActiveFault) -> None:
         if fault.pods is not None and not self._workloads:
             raise NotHere(f"{fault.told}: the pods of this cluster are real")
-        self._board.add(fault)
+        super()._put_in_force(fault)
 
     def _heal_one(self, fault: ActiveFault) -> None:
-        self._board.remove(fault)
+        super()._heal_one(fault)
         self.loop.run_until_complete(asyncio.sleep(0))
-
-    def heal(self) -> None:
-        """End all faults that the test has injected by `fault`."""
-        self._board.clear()
 
     # --- the process -------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
         if not self._runnables:
             return
-        self._replica = replica = ExtensionReplica(self, INSTANCE, extending_of(self._runnables, INSTANCE), user="")
-        replica.schedule, replica.streams = self._board.fault_of, self._board
+        self._replica = replica = self._new_replica(self, "")
         replica.start()
         if not self._wait(lambda: replica.is_at_work, _STARTS):
             raise RuntimeError(f"the controllers are not at work after {_STARTS:g} s:\n" + "\n".join(self.log))
@@ -192,10 +173,7 @@ class RealCluster(ClusterUnderTest):
 
         Writes of Events and Leases are not added.
         """
-        if write.request.kind not in UNRECORDED:
-            error = "" if write.error is None else str(write.error)
-            made = Write(self.seconds, write.request.action, write.request.ref, error)
-            self.writes.append(made)
+        if (made := self._recorded(write, self.seconds)) is not None:
             self._say(made.told)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
