@@ -12,7 +12,6 @@ import attrs
 
 from kubelab.downstream.behaviour import DownstreamBehaviour, Ending
 from purekube.apimachinery.conditions import condition_of
-from purekube.apimachinery.errors import NotFound
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata, patch_between, ref_of
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
 from purekube.boxes.schemas import CrdVersions
@@ -23,6 +22,7 @@ from purekube_kit.faults import VERBS, ActiveFault, FaultBoard, FaultScope, Mome
 from purekube_kit.kinds import KindNames
 from purekube_kit.logs import keeping_logs
 from purekube_kit.record import Diagnostics, EventSeen, Write, event_seen
+from purekube_run.controller.lookups import find
 from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.extensions.extension_replica import ExtensionReplica
 from purekube_run.simulation.extensions.runnables import Runnable, definition_of, extending_of, resource_of
@@ -494,10 +494,7 @@ class ClusterUnderTest(ABC):
         return live if resource is None else resource.read(live)
 
     def _live(self, ref: ObjectRef) -> Manifest | None:
-        try:
-            return self._do(lambda api: api.get(ref))
-        except NotFound:
-            return None
+        return self._do(lambda api: find(api, ref))
 
     def _say(self, what: str) -> None:
         self.timeline.append(f"{self.seconds:8.1f} s  {what}")

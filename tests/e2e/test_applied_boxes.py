@@ -24,8 +24,8 @@ from tests.support.boxes import SPEC as SPEC_SCHEMA
 from tests.support.boxes import box_of, config, crd, secret
 from vworkspace_app.commands.box.rollout import Action, RolloutRequest, carried_out
 from vworkspace_app.commands.status import list_text
-from vworkspace_app.install.box_webhooks import WebhookTrust
 from vworkspace_app.install.extension_manifests import account_rbac, applied_installation, box_rbac, name_of
+from vworkspace_app.install.options import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions, former_roles
 from vworkspace_app.overview.reading import PermittedReader, kinds_of_boxes, read_object_context, read_own_objects
 

@@ -19,14 +19,13 @@ from purekube.boxes.read import BoxProblem, read_box
 from purekube.boxes.schemas import CRD, CrdProblem, CrdVersions, Schemas
 from purekube_run.boxes.document import MarkedDocument, UnreadableFile, documents_of, read_marked
 from purekube_run.process.command_line import CommandError
-from purekube_run.process.yaml_documents import read_text
+from purekube_run.process.yaml_documents import files_in, read_text
 
 _WORD: Final = re.compile(r"[A-Za-z][\w.-]*")
 _KIND_SAID: Final = re.compile(r"""kind["']?[ \t]*:[ \t]*["']?([A-Z]\w*)""")
 _CRD_SAID: Final = re.compile(r"""name["']?[ \t]*:[ \t]*["']?([a-z][\w-]*\.[\w.-]+)""")
 _NAMED_BY: Final = (_KIND_SAID, _CRD_SAID)
 """The patterns of the kinds and of the names of CRDs in a file."""
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 @attrs.frozen(eq=False)
@@ -289,7 +288,7 @@ def _is_requested(manifest: Any, words: Container[str] | None) -> bool:
 def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise CommandError(f"--crds {path}: there is no such file or folder")
-    return sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
+    return files_in(path)
 
 
 def _crd(document: MarkedDocument, manifest: Any, places: Places) -> CrdVersions:

@@ -27,6 +27,7 @@ from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import PatchType, Propagation
 from purekube_http import KubeApiClient, load_config
 from purekube_http.forwarding import Forwarder
+from purekube_run.controller.lookups import find
 from purekube_run.examination.audit import Audit, RecordedRequest, Where
 from purekube_run.examination.leavings import Leavings
 from purekube_run.examination.operator_process import OperatorCommand, OperatorProcess
@@ -324,10 +325,15 @@ class Case:
 
     async def get(self, ref: ObjectRef) -> Manifest | None:
         """Return an object as it is now, or None if it does not exist."""
-        try:
-            return await self.api.get(ref)
-        except NotFound:
-            return None
+        return await find(self.api, ref)
+
+    def of(self, ref: ObjectRef, test: Callable[[Manifest], T]) -> Callable[[], Awaitable[T]]:
+        """Return a function that reads an object, and returns what `test` says of it: `{}` if it does not exist."""
+
+        async def look() -> T:
+            return test(await self.get(ref) or {})
+
+        return look
 
     async def objects(self, kind: Kind, namespace: str | None = None) -> Sequence[Manifest]:
         """Return the objects of a kind in `namespace`, by default in the namespace of the check."""

@@ -22,6 +22,7 @@ from purekube.apimachinery.secret_material import visible
 from purekube_run.process.command_line import CommandError
 
 STDIN = ("-", "/dev/stdin")
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 _BOOL, _INT, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "int", "float"))
 _FLOAT_PATTERN = re.compile(
     r"^(?:[-+]?(?:[0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*)(?:[eE][-+]?[0-9]+)?|[-+]?[0-9]+[eE][-+]?[0-9]+"
@@ -100,6 +101,11 @@ class _TextLoader(_Loader):
         first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in ("null", "merge")]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+
+def files_in(path: Path) -> list[Path]:
+    """Return the YAML and JSON files in a folder and its subfolders in order, or `path` alone if it is no folder."""
+    return sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
 
 
 def read_documents(paths: Sequence[str]) -> list[Mapping[str, Any]]:

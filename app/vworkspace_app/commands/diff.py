@@ -14,7 +14,7 @@ from purekube.controller.appliers import estimated
 from purekube_http import KubeApiClient
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.terminal import shows_colours
-from purekube_run.process.yaml_documents import read_documents
+from purekube_run.process.yaml_documents import files_in, read_documents
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.plan import PlanRequest, plan_of
 from vworkspace_app.commands.shared import plan_documents
@@ -33,7 +33,6 @@ SAME, DIFFERS, FAILED = 0, 1, 2
 _OF_SPEC: Final = (InstanceReason.POLICY_DENIED, InstanceReason.VALIDATION_FAILED)
 """The reasons of Blocked that only another spec ends, or another policy."""
 _KINDS: Final = (APPLICATION_INSTANCE, OPERATION)
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
 async def _online(files: Sequence[str], box_files: Sequence[str], manager: str, api: KubeApiClient) -> int:
@@ -160,8 +159,7 @@ def _observed(folder: Path) -> dict[ObjectRef, Manifest]:
     """Return the objects in the YAML and JSON files of a folder and its subfolders, or in a single file, by
     reference.
     """
-    inside = sorted(path for path in folder.rglob("*") if path.suffix in _SUFFIXES) if folder.is_dir() else [folder]
-    paths = [str(path) for path in inside]
+    paths = [str(path) for path in files_in(folder)]
     return {_ref(document): document for document in (read_documents(paths) if paths else [])}
 
 

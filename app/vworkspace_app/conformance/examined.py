@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vworkspace_app.conformance.subject import WHAT_IT_TAKES, ControlPlaneSubject, Offer, Open
+from vworkspace_app.conformance.subject import WHAT_IT_TAKES, Account, ControlPlaneSubject, Offer, Open
 
 AT = "2026-01-01T00:00:00Z"
 PROMPT, LONGEST = 1.0, 20.0
@@ -27,11 +27,10 @@ class Examined:
     The test cluster remembers the ids of the jobs that the check has offered.
     """
 
-    def __init__(self, subject: ControlPlaneSubject, cluster_id: str, token: str) -> None:
+    def __init__(self, subject: ControlPlaneSubject, account: Account) -> None:
         self.subject = subject
-        self.id = cluster_id
-        self.token = token
-        self.control = subject.control(token)
+        self.id, self.token = account.cluster_id, account.token
+        self.control = subject.control(self.token)
         self._own: list[str] = []
 
     @classmethod
@@ -40,8 +39,7 @@ class Examined:
 
         The control plane `subject` provides the cluster's id, and the token of its agent.
         """
-        account = await subject.account()
-        return cls(subject, account.cluster_id, account.token)
+        return cls(subject, await subject.account())
 
     async def enqueue(self, **fields: Any) -> str:
         """Have the control plane offer a job to the test cluster, and return the job's id.

@@ -19,7 +19,6 @@ import attrs
 
 from purekube.apimachinery.errors import Permanent
 from vworkspace_app.conformance.subject import Account, Offer, RawAnswer
-from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_odoo import AdminClient, HttpControlPlane, tls_context
 
 
@@ -80,20 +79,17 @@ class HttpSubject:
         if self._admin is not None:
             await self._admin.aclose()
 
-    def control(self, token: str) -> ControlPlane:
+    def control(self, token: str) -> HttpControlPlane:
         """Return a client of the agent API, by which an agent fetches jobs and reports on them, that authenticates with
         `token`.
         """
-        return self._client(token)
-
-    def _client(self, token: str) -> HttpControlPlane:
         control = HttpControlPlane(self._at.url, lambda: token, ssl_context=self._trust, allow_http=True)
         self._open.append(control)
         return control
 
     async def asked(self, method: str, path: str, token: str) -> RawAnswer:
         """Send a request below `/api/agent/` with no headers except the token, and return the unparsed response."""
-        return RawAnswer(*await self._client(token).bare(method, path))
+        return RawAnswer(*await self.control(token).bare(method, path))
 
     async def account(self) -> Account:
         """Return an account for a check: the id of a cluster, and the token of its agent.

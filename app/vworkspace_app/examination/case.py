@@ -183,12 +183,7 @@ class InstanceCase(Case):
 
         After the time limit, raise NotTried (the check could not be made), with `what` in its message.
         """
-
-        async def look() -> Manifest | None:
-            live = await self.get(self.release_ref(name))
-            return live if live is not None and test(live) else None
-
-        return await self.required(what, look)
+        return await self.required(what, self.of(self.release_ref(name), lambda live: live if test(live) else None))
 
     async def ready(self, ref: ObjectRef) -> Manifest:
         """Wait until the instance is Ready at its generation, and return it.
@@ -200,8 +195,7 @@ class InstanceCase(Case):
 
     async def is_ready(self, ref: ObjectRef) -> Manifest | None:
         """Return the instance if it is Ready at its present generation, else None."""
-        live = await self.get(ref)
-        return live if live is not None and is_ready_now(live) else None
+        return await self.of(ref, lambda live: live if is_ready_now(live) else None)()
 
     async def events_about(self, ref: ObjectRef) -> list[Manifest]:
         """Return the Events in the check's namespace about the object `ref`."""
@@ -338,11 +332,7 @@ class InstanceCase(Case):
 
         Raises Broken after the time limit.
         """
-
-        async def look() -> Manifest | None:
-            live = await self.get(ref)
-            return live if live is not None and get_path(live, "status", "phase") in phases else None
-
+        look = self.of(ref, lambda live: live if get_path(live, "status", "phase") in phases else None)
         return await self.until(f"phase {' or '.join(phases)} of Operation {ref.name}", look)
 
     async def made_for(self, ref: ObjectRef, kind: Kind) -> Sequence[Manifest]:

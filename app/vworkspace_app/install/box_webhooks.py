@@ -8,8 +8,6 @@ object being deleted is exempt, so that its finalizer can be removed while no re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import attrs
-
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.names import bounded_name
 from purekube.boxes.box import Box
@@ -17,11 +15,11 @@ from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH, CONVERT
 from purekube.boxes.webhooks.kind_webhooks import WebhookDuties
 from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import reviewers
+from vworkspace_app.install.options import WebhookTrust
 from vworkspace_app.install.webhook_manifests import (
     MUTATING,
     STAYS,
     VALIDATING,
-    TrustedBy,
     certificate_of,
     client_config,
     configuration,
@@ -30,21 +28,6 @@ from vworkspace_app.install.webhook_manifests import (
     webhook,
 )
 from vworkspace_core.webhook.admission import default_path, kind_review_path, validate_path
-
-
-@attrs.frozen
-class WebhookTrust:
-    """The options by which the API server trusts webhooks: a PEM certificate authority, or cert-manager."""
-
-    namespace: str
-    webhook_ca: bytes = attrs.field(default=b"", repr=False)
-    cert_manager: bool = False
-
-    @property
-    def is_given(self) -> bool:
-        """Report whether there is a certificate authority or cert-manager. Otherwise no webhook can be registered."""
-        return bool(self.webhook_ca) or self.cert_manager
-
 
 NOBODY: Final = WebhookTrust("")
 """A `WebhookTrust` without a certificate authority: no webhook can be registered with it."""
@@ -55,7 +38,7 @@ def tls_secret(name: str) -> str:
     return f"{name}-webhook-tls"
 
 
-def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
+def webhook_parts(box: Box, meta: Mapping[str, Any], trust: WebhookTrust) -> Iterator[dict[str, Any]]:
     """Yield the Service, the certificate and the webhook configurations that a box needs.
 
     `meta` is the metadata of the Deployment that serves the webhooks; its name is the name of the installation. `trust`
@@ -74,7 +57,7 @@ def webhook_parts(box: Box, meta: Mapping[str, Any], trust: TrustedBy) -> Iterat
 
 
 def review_webhooks(
-    name: str, kinds: Iterable[Resource[Any, Any]], meta: Mapping[str, Any], trust: TrustedBy
+    name: str, kinds: Iterable[Resource[Any, Any]], meta: Mapping[str, Any], trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
     """Yield the Service, certificate and webhook configurations for kinds whose conversion or review is written in
     Python.
@@ -91,7 +74,7 @@ def review_webhooks(
     yield from _served(name, meta, hooks, trust)
 
 
-def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) -> Iterator[dict[str, Any]]:
+def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: WebhookTrust) -> Iterator[dict[str, Any]]:
     """Yield the Service, certificate and configuration of the webhook that validates OperatorBoxes.
 
     `meta` is the metadata of the installation `name`, which runs applied boxes (those in the cluster as OperatorBoxes).
@@ -102,7 +85,7 @@ def applied_webhook_parts(name: str, meta: Mapping[str, Any], trust: TrustedBy) 
 
 
 def _served(
-    name: str, meta: Mapping[str, Any], hooks: Mapping[str, list[dict[str, Any]]], trust: TrustedBy
+    name: str, meta: Mapping[str, Any], hooks: Mapping[str, list[dict[str, Any]]], trust: WebhookTrust
 ) -> Iterator[dict[str, Any]]:
     """Yield the Service of the webhooks, its Certificate if `trust` selects cert-manager, and the configurations.
 
@@ -122,7 +105,7 @@ def _served(
             yield configuration(kind, cluster_wide, of_kind, _service(name), trust)
 
 
-def with_conversion(crd: Manifest, name: str, trust: TrustedBy) -> Manifest:
+def with_conversion(crd: Manifest, name: str, trust: WebhookTrust) -> Manifest:
     """Return the CRD with its conversion webhook set to the one that the installation `name` serves.
 
     `trust` has the Service's namespace, and the authority by which the API server trusts the webhook.

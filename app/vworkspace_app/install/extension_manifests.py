@@ -26,7 +26,6 @@ from purekube.composites.rights import FOLLOWED, LEASE, CompositeAccess
 from purekube.reconcilers import Resource
 from vworkspace_app.install.box_webhooks import (
     NOBODY,
-    WebhookTrust,
     applied_webhook_parts,
     review_webhooks,
     tls_secret,
@@ -34,7 +33,7 @@ from vworkspace_app.install.box_webhooks import (
 )
 from vworkspace_app.install.deployment import container, mount, pod, serve_webhooks
 from vworkspace_app.install.names import APPLIED_BOXES
-from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_FLAGS, WEBHOOK_PORT, InstallOptions
+from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_FLAGS, WEBHOOK_PORT, InstallOptions, WebhookTrust
 from vworkspace_app.install.rbac import operator_role
 from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
 

@@ -284,6 +284,20 @@ def read_authority(path: Path) -> bytes:
 
 
 @attrs.frozen
+class WebhookTrust:
+    """The options by which the API server trusts webhooks: a PEM certificate authority, or cert-manager."""
+
+    namespace: str
+    webhook_ca: bytes = attrs.field(default=b"", repr=False)
+    cert_manager: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Report whether there is a certificate authority or cert-manager. Otherwise no webhook can be registered."""
+        return bool(self.webhook_ca) or self.cert_manager
+
+
+@attrs.frozen
 class InstallOptions:
     """The options of an installation, which are set by flags of `manifests` or by values of the Helm chart.
 
@@ -420,6 +434,11 @@ class InstallOptions:
         return closed_name(f"{NAME}-{plain}", f"{content_hash(self.user)[:8]}{suffix}")
 
     @property
+    def trust(self) -> WebhookTrust:
+        """The options by which the API server trusts the operator's admission webhooks."""
+        return WebhookTrust(self.namespace, self.webhook_ca, self.cert_manager)
+
+    @property
     def webhooks(self) -> bool:
         """Report whether the operator's admission webhooks are installed: there is an authority or cert-manager."""
-        return bool(self.webhook_ca) or self.cert_manager
+        return self.trust.is_given

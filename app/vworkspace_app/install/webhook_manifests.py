@@ -7,13 +7,13 @@ neither spec nor labels. So a finalizer can be removed even while no replica of 
 
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from purekube.apimachinery.definitions import OPERATOR_BOX
 from purekube.apimachinery.manifest import Kind
 from purekube.boxes.webhooks.conversion_webhook import APPLIED_BOX_PATH
 from vworkspace_app.install.names import NAME
-from vworkspace_app.install.options import TLS_SECRET, InstallOptions, meta
+from vworkspace_app.install.options import TLS_SECRET, InstallOptions, WebhookTrust, meta
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.api.labels import MANAGED_BY, MANAGED_BY_VALUE, NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 from vworkspace_core.webhook.admission import DEFAULT_PATH, GATED_PATH, UNGATED_PATH
@@ -47,32 +47,16 @@ def configurations(options: InstallOptions) -> Iterator[dict[str, Any]]:
         _own("gated", GATED_PATH, options, namespaceSelector={"matchExpressions": [gated]}),
         _own("ungated", UNGATED_PATH, options, namespaceSelector={"matchExpressions": [ungated]}),
     ]
-    yield configuration(MUTATING, meta(NAME), [defaulting], SERVICE, options)
-    yield configuration(VALIDATING, meta(NAME), validating, SERVICE, options)
+    yield configuration(MUTATING, meta(NAME), [defaulting], SERVICE, options.trust)
+    yield configuration(VALIDATING, meta(NAME), validating, SERVICE, options.trust)
     if options.applied_boxes:
         yield applied_configuration(options)
 
 
-class TrustedBy(Protocol):
-    """The options by which the API server reaches and trusts webhooks: their namespace, and their authority.
-
-    The authority is a PEM certificate (`webhook_ca`) or cert-manager.
-    """
-
-    @property
-    def namespace(self) -> str: ...
-
-    @property
-    def webhook_ca(self) -> bytes: ...
-
-    @property
-    def cert_manager(self) -> bool: ...
-
-
 def applied_configuration(options: InstallOptions) -> dict[str, Any]:
     """Return the configuration of the webhook that validates OperatorBoxes."""
-    hook = operator_box_webhook(client_config(SERVICE, APPLIED_BOX_PATH, options))
-    return configuration(VALIDATING, meta(f"{NAME}-boxes"), [hook], SERVICE, options)
+    hook = operator_box_webhook(client_config(SERVICE, APPLIED_BOX_PATH, options.trust))
+    return configuration(VALIDATING, meta(f"{NAME}-boxes"), [hook], SERVICE, options.trust)
 
 
 def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,7 +70,7 @@ def operator_box_webhook(client: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def configuration(
-    kind: str, metadata: Mapping[str, Any], webhooks: Sequence[Mapping[str, Any]], service: str, trust: TrustedBy
+    kind: str, metadata: Mapping[str, Any], webhooks: Sequence[Mapping[str, Any]], service: str, trust: WebhookTrust
 ) -> dict[str, Any]:
     """Return a webhook configuration of this `kind`, such as ValidatingWebhookConfiguration, with these webhooks.
 
@@ -97,7 +81,7 @@ def configuration(
     return {"apiVersion": _GROUP, "kind": kind, "metadata": whole, "webhooks": [*webhooks]}
 
 
-def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
+def injected_authority(service: str, trust: WebhookTrust) -> dict[str, Any]:
     """Return metadata to add to a webhook configuration or CRD: `{"annotations": …}`, or `{}` without cert-manager.
 
     The annotation asks cert-manager to write the authority of the certificate of the Service `service` into the object,
@@ -108,7 +92,7 @@ def injected_authority(service: str, trust: TrustedBy) -> dict[str, Any]:
     return {"annotations": injected} if trust.cert_manager else {}
 
 
-def client_config(service: str, path: str, trust: TrustedBy) -> dict[str, Any]:
+def client_config(service: str, path: str, trust: WebhookTrust) -> dict[str, Any]:
     """Return the `clientConfig` by which the API server calls the webhook at the path `path` of a Service.
 
     `trust` has the Service's namespace, and the authority (PEM) to trust if cert-manager does not add it.
@@ -154,7 +138,7 @@ def _own(name: str, path: str, options: InstallOptions, **more: Any) -> dict[str
     return webhook(
         f"{name}.{NAME}.vworkspace.io",
         (APPLICATION_INSTANCE, OPERATION),
-        client_config(SERVICE, path, options),
+        client_config(SERVICE, path, options.trust),
         (STAYS, _SAYS_SOMETHING_NEW),
         **selected,
         **more,

@@ -9,7 +9,6 @@ import binascii
 import hashlib
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -27,6 +26,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path
 from purekube.apimachinery.resources import ACCESS_REVIEW
 from purekube_run.process.connection_limit import address_of
 from vworkspace_app.page.loops import OtherLoop
+from vworkspace_app.page.recent import Recent
 from vworkspace_app.page.screens import Unanswered
 
 # Tokens of service accounts take about a kilobyte; those of OIDC providers with many groups take several.
@@ -84,7 +84,7 @@ class Allowances:
     """
 
     def __init__(self) -> None:
-        self._accounts: OrderedDict[str, _Account] = OrderedDict()
+        self._accounts = Recent[str, _Account](_ADDRESSES)
 
     def take(self, address: str, now: float) -> bool:
         """Count a try with an unknown token for the client's address. Return False if the address has no tries left.
@@ -92,22 +92,16 @@ class Allowances:
         `now` is in seconds by the monotonic clock.
         """
         left = self._left(address, now)
-        self._set(address, max(0.0, left - 1) if left >= 1 else left, now)
+        self._accounts[address] = _Account(max(0.0, left - 1) if left >= 1 else left, now)
         return left >= 1
 
     def give_back(self, address: str, now: float) -> None:
         """Undo `take` for the client's address, because the token was known."""
-        self._set(address, min(float(BURST), self._left(address, now) + 1), now)
+        self._accounts[address] = _Account(min(float(BURST), self._left(address, now) + 1), now)
 
     def _left(self, address: str, now: float) -> float:
         account = self._accounts.get(address, _Account(BURST, now))
         return min(float(BURST), account.left + (now - account.at) / REFILL_SECONDS)
-
-    def _set(self, address: str, left: float, now: float) -> None:
-        self._accounts[address] = _Account(left, now)
-        self._accounts.move_to_end(address)
-        while len(self._accounts) > _ADDRESSES:
-            self._accounts.popitem(last=False)
 
 
 TOKEN_REVIEW: Final = Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews", namespaced=False)
@@ -168,8 +162,9 @@ class TokenAccess:
         self._monotonic = monotonic
         self._reviews: AccessReviews | None = None
         self._ask: OtherLoop | None = None
-        self._known = _Memory()
-        self._unknown = _Memory()
+        # Apart, so that unknown tokens do not evict known ones.
+        self._known = Recent[bytes, _Remembered](_REMEMBERED)
+        self._unknown = Recent[bytes, _Remembered](_REMEMBERED)
         self._allowances = Allowances()
         self._limit: anyio.CapacityLimiter | None = None
 
@@ -209,9 +204,9 @@ class TokenAccess:
         An address that has tried too many unknown tokens gets UNJUDGED. Raises Unanswered.
         """
         key, now = hashlib.sha256(token.encode()).digest(), self._monotonic()
-        verdict = self._known.get(key, now) or self._unknown.get(key, now)
-        if verdict is not None:
-            return verdict
+        for memory in (self._known, self._unknown):
+            if (remembered := memory.get(key)) is not None and now < remembered.until:
+                return remembered.verdict
         if self._ask is None or self._reviews is None:
             raise Unanswered("the operator starts")
         if not self._allowances.take(address, now):
@@ -220,30 +215,10 @@ class TokenAccess:
         async with self._limit:
             verdict = await self._ask(partial(judged, self._reviews, token))
         memory = self._unknown if verdict is TokenReview.UNKNOWN else self._known
-        memory.keep(key, _Remembered(verdict, self._monotonic() + self._seconds))
+        memory[key] = _Remembered(verdict, self._monotonic() + self._seconds)
         if verdict is not TokenReview.UNKNOWN:
             self._allowances.give_back(address, self._monotonic())
         return verdict
-
-
-class _Memory:
-    """A cache of the review results of recent tokens.
-
-    One such cache is for known tokens and another for unknown tokens, so that neither evicts the other's entries.
-    """
-
-    def __init__(self) -> None:
-        self._verdicts: OrderedDict[bytes, _Remembered] = OrderedDict()
-
-    def get(self, key: bytes, now: float) -> TokenReview | None:
-        remembered = self._verdicts.get(key)
-        return remembered.verdict if remembered is not None and now < remembered.until else None
-
-    def keep(self, key: bytes, remembered: _Remembered) -> None:
-        self._verdicts[key] = remembered
-        self._verdicts.move_to_end(key)
-        while len(self._verdicts) > _REMEMBERED:
-            self._verdicts.popitem(last=False)
 
 
 async def judged(reviews: AccessReviews, token: str) -> TokenReview:

@@ -7,7 +7,6 @@ owns the caches.
 """
 
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -35,6 +34,7 @@ from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
 from purekube_run.reconcilers.passes import ControllerPasses
 from vworkspace_app.manager.telemetry import Components
+from vworkspace_app.page.recent import Recent
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION, OWN_KINDS
 from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.operations.engines import KINDS_ELSEWHERE
@@ -242,7 +242,7 @@ class PodReader:
         self._api = api
         self._patience = patience
         self._monotonic = monotonic
-        self._answers = OrderedDict[PodSelection, _Answer]()
+        self._answers = Recent[PodSelection, _Answer](_MOST_ANSWERS)
         self._turn = anyio.Lock()
 
     async def below(self, objects: Mapping[ObjectRef, Manifest]) -> tuple[dict[ObjectRef, Manifest], str]:
@@ -259,7 +259,7 @@ class PodReader:
         for selection, answer in answers.items():
             if answer is None:
                 answer = _Answer(self._monotonic(), problem=_SILENT)
-                self._keep(selection, answer)  # the next viewers do not wait for it again
+                self._answers[selection] = answer  # the next viewers do not wait for it again
             found |= answer.pods
             problems |= {answer.problem: None} if answer.problem else {}
         return found, "; ".join(problems)
@@ -269,14 +269,8 @@ class PodReader:
             known = self._answers.get(selection)
             if known is None or self._monotonic() - known.at >= KEPT_SECONDS:
                 known = await self._ask(selection)
-            self._keep(selection, known)
+            self._answers[selection] = known
             return known
-
-    def _keep(self, selection: PodSelection, answer: _Answer) -> None:
-        self._answers[selection] = answer
-        self._answers.move_to_end(selection)
-        while len(self._answers) > _MOST_ANSWERS:
-            self._answers.popitem(last=False)
 
     async def _ask(self, selection: PodSelection) -> _Answer:
         where = selection.namespace

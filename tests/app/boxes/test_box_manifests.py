@@ -21,7 +21,7 @@ from vworkspace_app.commands.box.manifests import rbac as print_box_roles
 from vworkspace_app.commands.box.manifests import render_box_manifests, render_object, render_rbac
 from vworkspace_app.commands.manifests import PrintedPart
 from vworkspace_app.commands.manifests import manifests as print_manifests
-from vworkspace_app.install.box_webhooks import WebhookTrust
+from vworkspace_app.install.options import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 
 BOXES = Path(__file__).resolve().parents[3] / "examples" / "boxes"

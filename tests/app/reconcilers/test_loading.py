@@ -19,7 +19,7 @@ from vworkspace_app.commands.controllers import (
     render_crds,
     render_roles,
 )
-from vworkspace_app.install.box_webhooks import WebhookTrust
+from vworkspace_app.install.options import WebhookTrust
 from vworkspace_app.install.roles import RoleOptions
 
 SHOPS = """

@@ -27,7 +27,7 @@ from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import CertManager, Crds, Former, LeaderElect, Output, Tenants
-from vworkspace_app.install.box_webhooks import WebhookTrust, with_conversion
+from vworkspace_app.install.box_webhooks import with_conversion
 from vworkspace_app.install.extension_manifests import (
     account_rbac,
     applied_installation,
@@ -35,7 +35,7 @@ from vworkspace_app.install.extension_manifests import (
     box_rbac,
     name_of,
 )
-from vworkspace_app.install.options import read_authority
+from vworkspace_app.install.options import WebhookTrust, read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles
 
 _LARGEST: Final = 1024 * 1024

@@ -13,7 +13,7 @@ from purekube_run.boxes.installed import installed_definitions, missing_definiti
 from purekube_run.boxes.load import further_crds, load_box, runnable
 from purekube_run.process.command_line import USAGE, CommandError
 from purekube_run.process.terminal import aligned
-from purekube_run.process.yaml_documents import Format, dump, read_documents
+from purekube_run.process.yaml_documents import Format, dump, files_in, read_documents
 from purekube_run.simulation.extensions.plan import BoxPlan, PlannedObject, plan_box
 from purekube_run.simulation.extensions.plan_against import PlanAgainst, plan_against
 from vworkspace_app.arguments import Parameter
@@ -21,8 +21,6 @@ from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME
 from vworkspace_app.commands.shared.options import Crds
 from vworkspace_app.commands.shared.plan_documents import check_name, object_lines, time_of
 from vworkspace_app.commands.shared.session import at_cluster
-
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 def planned(
@@ -57,8 +55,7 @@ def _observed(paths: Sequence[Path]) -> list[Manifest]:
     for path in paths:
         if not path.exists():
             raise CommandError(f"--observed {path}: there is no such file or folder", status=USAGE)
-        inside = sorted(path for path in path.rglob("*") if path.suffix in _SUFFIXES) if path.is_dir() else [path]
-        files += [str(path) for path in inside]
+        files += map(str, files_in(path))
     return list(read_documents(files))
 
 

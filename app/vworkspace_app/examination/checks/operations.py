@@ -50,10 +50,7 @@ async def _forbid_pods(c: InstanceCase) -> None:
     """
     ref = ObjectRef(RESOURCE_QUOTA, c.namespace, "no-pods")
     await c.apply(RESOURCE_QUOTA.manifest(ref.name, ref.namespace, spec={"hard": {"pods": "0"}}), ref.kind)
-
-    async def is_known() -> bool:
-        return bool(get_path(await c.get(ref) or {}, "status", "hard"))
-
+    is_known = c.of(ref, lambda live: bool(get_path(live, "status", "hard")))
     await c.seen(is_known, 0 if "embedded" in c.examination.has else _QUOTA_SECONDS)
 
 
@@ -298,10 +295,7 @@ async def upgrade(c: InstanceCase) -> None:
         "Succeeded before Flux had that version",
         shown(live),
     )
-
-    async def override() -> Any:
-        return get_path(await c.get(target) or {}, "status", "releaseOverride")
-
+    override = c.of(target, lambda live: get_path(live, "status", "releaseOverride"))
     holds(await c.seen(override), "status.releaseOverride does not name the version in force")
     await c.edit(target, {"metadata": {"annotations": {"example.com/touched": "1"}}})
     await anyio.sleep(c.quiet / 2)
@@ -374,12 +368,9 @@ async def deadline(c: InstanceCase) -> None:
     live = await c.phase(ref, *TERMINAL)
     reason = condition_of(live, "Failed").get("reason")
     holds(reason == "Timeout", f"the reason is {reason}", shown(live))
-
-    async def stopped() -> bool:
-        left = await c.get(ObjectRef(JOB, c.namespace, job["metadata"]["name"]))
-        return left is None or bool(get_path(left, "metadata", "deletionTimestamp"))
-
-    await c.until("the Job is stopped", stopped)
+    stopped = ObjectRef(JOB, c.namespace, job["metadata"]["name"])
+    going = "metadata", "deletionTimestamp"
+    await c.until("the Job is stopped", c.of(stopped, lambda live: not live or get_path(live, *going)))
 
 
 @check("OPS-6", "a release is left to its instance: the Operation writes no HelmRelease of its own", needs=NEEDS)

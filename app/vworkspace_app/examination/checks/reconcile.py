@@ -48,11 +48,7 @@ async def deleted_release(c: InstanceCase) -> None:
     await c.managed()
     former = get_path(await c.release(), "metadata", "uid")
     await c.delete(c.release_ref())
-
-    async def again() -> bool:
-        uid = get_path(await c.get(c.release_ref()) or {}, "metadata", "uid")
-        return uid not in (None, former)
-
+    again = c.of(c.release_ref(), lambda live: get_path(live, "metadata", "uid") not in (None, former))
     await c.until("another HelmRelease", again)
 
 
@@ -299,16 +295,10 @@ async def conflict_ends(c: InstanceCase) -> None:
     ref = await c.managed()
     await _take(c, 7)
     await c.want(ref, "", replicaCount=2)
-
-    async def blocked() -> bool:
-        return condition_of(await c.get(ref), "Blocked").get("reason") == "FieldConflict"
-
+    blocked = c.of(ref, lambda live: condition_of(live, "Blocked").get("reason") == "FieldConflict")
     await c.required("Blocked/FieldConflict (REC-8)", blocked)
     await _take(c, None)
-
-    async def applied() -> bool:
-        return bool(get_path(await c.get(c.release_ref()) or {}, "spec", "values", "replicaCount") == 2)
-
+    applied = c.of(c.release_ref(), lambda live: get_path(live, "spec", "values", "replicaCount") == 2)
     await c.until("the value of the instance in the release", applied)
 
 
@@ -466,7 +456,6 @@ async def prune(c: InstanceCase) -> None:
         return not former & {live["metadata"]["name"] for live in await c.sources()}
 
     await c.required("a new source (REC-3)", has_another)
-
     await c.until("the old source goes", pruned)
     deletes = [call for call in c.child_writes() if call.verb == "delete" and call.is_of(*SOURCES)]
     switch = [call for call in c.child_writes() if call.is_of(HELM_RELEASE) and call.succeeded][-1:]
@@ -480,10 +469,5 @@ async def retry(c: InstanceCase) -> None:
     await c.released(lambda live: condition_of(live, "Ready").get("status") == "False", "a failed HelmRelease")
     await c.seen(lambda: c.has_condition(ref, "Ready", "False", *FAILED))
     await c.edit(ref, {"metadata": {"annotations": {labels.RETRY: "again-1"}}})
-
-    async def requested() -> Any:
-        return get_path(
-            await c.get(c.release_ref()) or {}, "metadata", "annotations", "reconcile.fluxcd.io/requestedAt"
-        )
-
-    await c.until("requestedAt on the HelmRelease", requested)
+    asked = "metadata", "annotations", "reconcile.fluxcd.io/requestedAt"
+    await c.until("requestedAt on the HelmRelease", c.of(c.release_ref(), lambda live: get_path(live, *asked)))

@@ -235,11 +235,8 @@ async def values_secret(c: InstanceCase) -> None:
 async def orphan(c: InstanceCase) -> None:
     ref = await c.managed()
     await c.delete(ref, Propagation.ORPHAN)
-
-    async def released() -> bool:
-        live = await c.get(ref)
-        return live is None or get_path(live, "metadata", "finalizers") == ["orphan"]  # the garbage collector's
-
+    # What is left is the finalizer of the garbage collector.
+    released = c.of(ref, lambda live: not live or get_path(live, "metadata", "finalizers") == ["orphan"])
     await c.until("the operator lets the orphaned instance go", released)
     live = await c.get(c.release_ref())
     holds(live is not None and not get_path(live, "metadata", "deletionTimestamp"), "the release was deleted")
