@@ -1,7 +1,4 @@
-"""The result of a conversion: boxes, notes about parts of a box, and everything that has no counterpart in a box.
-
-A box is a YAML file that describes an operator.
-"""
+"""The result of a conversion: boxes, notes about parts of a box, and everything that has no counterpart in a box."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise

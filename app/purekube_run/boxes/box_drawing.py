@@ -1,7 +1,4 @@
-"""The graph of a box as Mermaid or DOT: the dependencies of its resources. Each edge shows the line that causes it.
-
-A box is an operator that is defined in YAML.
-"""
+"""The graph of a box as Mermaid or DOT: the dependencies of its resources. Each edge shows the line that causes it."""
 
 import re
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""The loading of boxes from files: each is compiled with the CRDs that it needs, and all problems are listed (PH-6).
-
-A box is an operator that is defined in YAML.
-"""
+"""The loading of boxes from files: each is compiled with the CRDs that it needs, and all problems are listed (PH-6)."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,4 @@
-"""The simulated parts of an examination in one namespace: Flux, the engines, the control plane.
-
-The control plane is the server that offers jobs to the operator.
-"""
+"""The simulated parts of an examination in one namespace: Flux, the engines, the control plane."""
 
 from collections.abc import Callable
 from functools import partial

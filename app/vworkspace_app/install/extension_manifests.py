@@ -1,7 +1,5 @@
 """The manifests that run a box, or Python controllers, in a cluster with exactly the rights they use (RUN-7).
 
-A box is an operator that a YAML file declares.
-
 The operator that runs boxes which users apply as OperatorBox objects gets its roles here, not in `rbac`, because the
 code of boxes is slow to import.
 """

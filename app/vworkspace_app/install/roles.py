@@ -1,7 +1,4 @@
-"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7).
-
-A box is an operator that a YAML file declares.
-"""
+"""The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -12,7 +12,7 @@ import attrs
 from purekube.apimachinery.manifest import Kind
 from purekube.graph.states import NodeState
 from vworkspace_app.page.rendering import clip
-from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, PageContent, ScreenPart, ScreenSource, Tab
 from vworkspace_core.overview.object_graph import ObjectGraph, ObjectGraphNode, walk
 from vworkspace_core.overview.severity import Severity, urgency
 from vworkspace_core.overview.trace import Moment, Trace, differences
@@ -254,7 +254,7 @@ _MOST_MARKS: Final = 20
 
 
 @attrs.frozen
-class TracePage:
+class TracePage(ScreenSource):
     """The source of the screens (page contents) of a recorded trace, which is a simulated run, moment by moment.
 
     Its content never changes.
@@ -271,10 +271,6 @@ class TracePage:
     def extent(self) -> Extent:
         """The words that name the content of the page: the recorded run."""
         return Extent("one recorded run")
-
-    def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Return a function without effect. A trace never changes, so `heard` is never called."""
-        return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen for one moment of the trace, or None if `path` is not `/`.

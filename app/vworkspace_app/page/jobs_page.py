@@ -8,18 +8,19 @@ import attrs
 
 from vworkspace_app.page.loops import OtherLoop
 from vworkspace_app.page.operator_screens import timeline_part
-from vworkspace_app.page.screens import Extent, Heard, PageContent, ScreenPart, Tab
+from vworkspace_app.page.screens import Extent, PageContent, ScreenPart, ScreenSource, Tab
 from vworkspace_core.overview.job_list import MOST_LINES, JobLine, event_entry, job_entries, job_line
 from vworkspace_core.overview.timeline import TimelineEntry, last_entries
 
 _EVERY: Final = 1.0
+"""The seconds after which an open page is rendered again."""
 
 Entries = Callable[[], Iterable[Any]]
 """A function that returns the items of a list, as JSON values. It is called on the event loop that owns the list."""
 
 
 @attrs.define
-class JobsPage:
+class JobsPage(ScreenSource):
     """The content of a page that shows the jobs and events of a control plane.
 
     `jobs` and `events` return the same JSON values as the control plane's admin API, in order of arrival. `path` is the
@@ -40,10 +41,6 @@ class JobsPage:
     def extent(self) -> Extent:
         """The words that name the content of the page: all jobs."""
         return Extent("every job of this control plane")
-
-    def subscribe(self, heard: Heard) -> Callable[[], None]:
-        """Return a function without effect. `heard` is never called: an open page is rendered every second instead."""
-        return lambda: None
 
     async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:
         """Return the screen with the jobs, the newest first, and a timeline of events.

@@ -125,8 +125,10 @@ class ScreenSource(Protocol):
     def subscribe(self, heard: Heard) -> Callable[[], None]:
         """Call `heard` after each change of the content, with the changed namespace, until the returned function is
         called.
+
+        By default no change is reported: `heard` is never called.
         """
-        ...
+        return lambda: None
 
 
 class Unanswered(Exception):

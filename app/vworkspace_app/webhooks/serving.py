@@ -24,7 +24,7 @@ from purekube_run.process.http import ConnectionLimits, bind, serve, url_of
 from purekube_run.process.machine import SystemClock
 from vworkspace_app.settings import RunSettings
 from vworkspace_app.webhooks.kinds import NO_KINDS, ServedKinds
-from vworkspace_app.webhooks.webhook_answers import UNWATCHED, ReviewObserver, application
+from vworkspace_app.webhooks.webhook_answers import ReviewObserver, application
 from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.operations.templates import Templates
@@ -141,7 +141,7 @@ async def serve_webhooks(
     clock: Clock,
     *,
     ready: Callable[[str], None] = lambda url: None,
-    observer: ReviewObserver = UNWATCHED,
+    observer: ReviewObserver | None = None,
     kinds: ServedKinds = NO_KINDS,
     client_names: Collection[str] = (),
 ) -> None:

@@ -60,20 +60,6 @@ class ReviewObserver(Protocol):
         """
 
 
-class _NoObserver:
-    def webhook(self, path: str) -> None:
-        pass
-
-    def review_began(self, path: str) -> None:
-        pass
-
-    def review_ended(self, path: str, code: int, seconds: float) -> None:
-        pass
-
-
-UNWATCHED: Final[ReviewObserver] = _NoObserver()
-
-
 _log = structlog.get_logger("webhook")
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -83,14 +69,14 @@ Handle = Callable[[bytes, Rest], Awaitable[Response]]
 
 def application(
     settings: WebhookSettings | None,
-    observer: ReviewObserver = UNWATCHED,
+    observer: ReviewObserver | None = None,
     now: Callable[[], float] = time.monotonic,
     kinds: ServedKinds = NO_KINDS,
 ) -> Starlette:
     """Return the ASGI application of the webhooks.
 
     It answers 400 to a body that is not a review, and never fails because of a review's content. If `settings` is None,
-    only the webhooks in `kinds` are served. `observer` is called for every review; `now` is the monotonic clock.
+    only the webhooks in `kinds` are served. An `observer` is called for every review; `now` is the monotonic clock.
     """
     bodies, lanes = Bodies(), Lanes(now)
     judges = {**({} if settings is None else _own(settings)), **kinds.judges}
@@ -99,11 +85,9 @@ def application(
         from vworkspace_app.webhooks.conversions import conversion_response  # schemas and expressions need 3 MB
 
         handlers[CONVERT_PATH] = partial(conversion_response, kinds=kinds)
-    for path in handlers:
-        observer.webhook(path)
-    endpoints = {
-        path: _observed(path, _endpoint(handle, bodies, lanes), observer, now) for path, handle in handlers.items()
-    }
+    endpoints = {path: _endpoint(handle, bodies, lanes) for path, handle in handlers.items()}
+    if observer is not None:
+        endpoints = {path: _observed(path, endpoint, observer, now) for path, endpoint in endpoints.items()}
     return Starlette(routes=[Route(path, endpoint, methods=["POST"]) for path, endpoint in endpoints.items()])
 
 
@@ -120,6 +104,8 @@ async def _defaulted(request: AdmissionRequest) -> dict[str, Any]:
 
 
 def _observed(path: str, endpoint: Endpoint, observer: ReviewObserver, now: Callable[[], float]) -> Endpoint:
+    observer.webhook(path)
+
     async def answer(request: Request) -> Response:
         began, code = now(), 500  # the status if an exception is raised
         observer.review_began(path)

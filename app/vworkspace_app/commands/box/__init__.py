@@ -1,0 +1,1 @@
+"""The commands `box ...`: a box is an operator that a YAML file declares."""

@@ -1,7 +1,4 @@
-"""The command `box check`, which reports all problems in box files.
-
-A box is an operator that a YAML file declares.
-"""
+"""The command `box check`, which reports all problems in box files."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,7 +1,4 @@
-"""The command `box convert`, which makes boxes of the files of other frameworks, and prints or writes them.
-
-A box is an operator that a YAML file declares.
-"""
+"""The command `box convert`, which makes boxes of the files of other frameworks, and prints or writes them."""
 
 import re
 import sys

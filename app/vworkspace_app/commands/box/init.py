@@ -1,7 +1,4 @@
-"""The command `box init`, which writes an example box and its CRD for a new kind. Both pass `box check` unchanged.
-
-A box is an operator that a YAML file declares.
-"""
+"""The command `box init`, which writes an example box and its CRD for a new kind. Both pass `box check` unchanged."""
 
 import keyword
 import re

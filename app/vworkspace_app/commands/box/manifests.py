@@ -1,7 +1,4 @@
-"""The commands `box rbac` and `box manifests`, which print the objects to install so that a box runs in a cluster.
-
-A box is an operator that a YAML file declares.
-"""
+"""The commands `box rbac` and `box manifests`, which print the objects to install so that a box runs in a cluster."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The commands `box graph` and `box docs`, which print a box's dependency graph and a page for its users.
-
-A box is an operator that a YAML file declares.
-"""
+"""The commands `box graph` and `box docs`, which print a box's dependency graph and a page for its users."""
 
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,4 @@
-"""The command `box plan`, which prints what a box would do for one object or for each object of a cluster.
-
-A box is an operator that a YAML file declares.
-"""
+"""The command `box plan`, which prints what a box would do for one object or for each object of a cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

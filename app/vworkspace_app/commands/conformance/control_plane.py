@@ -1,7 +1,4 @@
-"""The command `conformance control-plane`, which runs the conformance checks against a control plane.
-
-The control plane is the server that offers jobs to the operator.
-"""
+"""The command `conformance control-plane`, which runs the conformance checks against a control plane."""
 
 import os
 from importlib.util import find_spec

@@ -1,7 +1,4 @@
-"""Checks of the JSON body of an error response of the control plane (PULL-6): `{error, message, requestId}`.
-
-The control plane is the server that offers jobs to the operator.
-"""
+"""Checks of the JSON body of an error response of the control plane (PULL-6): `{error, message, requestId}`."""
 
 import json
 import uuid

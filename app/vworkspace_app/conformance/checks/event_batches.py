@@ -1,7 +1,4 @@
-"""Checks of events that belong to no job: the control plane keeps one event per key (PULL-6).
-
-The control plane is the server that offers jobs to the operator.
-"""
+"""Checks of events that belong to no job: the control plane keeps one event per key (PULL-6)."""
 
 import uuid
 from typing import Any

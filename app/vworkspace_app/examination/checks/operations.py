@@ -1,7 +1,4 @@
-"""Checks of the clauses OPS, about Operations: phases, preconditions, conflicts, engines, cancellation, deadlines.
-
-A clause is a numbered requirement of the specification, such as OPS-1.
-"""
+"""Checks of the clauses OPS, about Operations: phases, preconditions, conflicts, engines, cancellation, deadlines."""
 
 from collections.abc import Awaitable, Callable
 from functools import wraps

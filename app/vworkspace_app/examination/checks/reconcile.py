@@ -1,7 +1,4 @@
-"""Checks of the clauses REC, about the reconciling of instances: chart sources, release, conflicts and deletion.
-
-A clause is a numbered requirement of the specification, such as REC-1.
-"""
+"""Checks of the clauses REC, about the reconciling of instances: chart sources, release, conflicts and deletion."""
 
 from typing import Any
 

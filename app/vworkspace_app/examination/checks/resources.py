@@ -1,7 +1,4 @@
-"""Checks of the clauses RES, about the custom resources: fields, conditions, labels, the finalizer and secrets.
-
-A clause is a numbered requirement of the specification, such as RES-1.
-"""
+"""Checks of the clauses RES, about the custom resources: fields, conditions, labels, the finalizer and secrets."""
 
 from typing import Any
 

@@ -1,7 +1,4 @@
-"""Checks of the clauses RUN, about the operator's process: watches, retries, replicas, shutdown and rights.
-
-A clause is a numbered requirement of the specification, such as RUN-1.
-"""
+"""Checks of the clauses RUN, about the operator's process: watches, retries, replicas, shutdown and rights."""
 
 from typing import Any
 
