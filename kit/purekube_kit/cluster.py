@@ -55,7 +55,8 @@ class NotReached(AssertionError):
 class ClusterUnderTest(ABC):
     """A cluster as tests use it, in memory or real.
 
-    Objects of a `Resource` are returned as `Object`s, all others as manifests.
+    Objects of a `Resource` are returned as `Object`s, all others as manifests. A parameter `what` is any state of the
+    object, which identifies it, or its kind; with a kind, `name` and `namespace` say which object it is.
     """
 
     def __init__(self, namespace: str, usual: DownstreamBehaviour) -> None:
@@ -245,10 +246,7 @@ class ClusterUnderTest(ABC):
     def delete(self, what: AnyKind, name: str, *, namespace: str = "") -> None: ...
 
     def delete(self, what: Any, name: str = "", *, namespace: str = "") -> None:
-        """Delete an object as a user would. Raises NotFound if it does not exist.
-
-        `what` is the object in any state, or its kind; with a kind, `name` and `namespace` say which object it is.
-        """
+        """Delete an object as a user would. Raises NotFound if it does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         self._do(lambda api: api.delete(ref))
         self._say(f"somebody deletes {ref}")
@@ -266,20 +264,12 @@ class ClusterUnderTest(ABC):
     def get(self, what: Manifest) -> Manifest: ...
 
     def get(self, what: Any, name: str = "", *, namespace: str = "") -> Any:
-        """Return the live object. Raises NotFound if the object does not exist.
-
-        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
-        is.
-        """
+        """Return the live object. Raises NotFound if the object does not exist."""
         ref = self.ref(what, name, namespace=namespace)
         return self._as_given(ref.kind, self._do(lambda api: api.get(ref)))
 
     def exists(self, what: Any, name: str = "", *, namespace: str = "") -> bool:
-        """Report whether an object exists in the cluster.
-
-        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
-        is.
-        """
+        """Report whether an object exists in the cluster."""
         return self._live(self.ref(what, name, namespace=namespace)) is not None
 
     @overload
@@ -339,11 +329,7 @@ class ClusterUnderTest(ABC):
         return self.get(what)
 
     def until_gone(self, what: Any, name: str = "", *, namespace: str = "", within: float = _WITHIN) -> None:
-        """Let time pass until an object is gone. Raises NotReached after `within` seconds.
-
-        `what` is an earlier state of the object, or its kind; with a kind, `name` and `namespace` say which object it
-        is.
-        """
+        """Let time pass until an object is gone. Raises NotReached after `within` seconds."""
         ref = self.ref(what, name, namespace=namespace)
         if not self._wait(lambda: self._live(ref) is None, within):
             raise NotReached(str(self.diagnostics(ref, f"{ref} is not gone within {within:g} s")))

@@ -1,7 +1,4 @@
-"""The warnings about CRDs in a cluster that lack rules or defaults of a box, so that nothing enforces them (PH-6).
-
-A box is an operator that is defined in YAML, with the validation rules and defaults of its kind.
-"""
+"""The warnings about CRDs in a cluster that lack rules or defaults of a box, so that nothing enforces them (PH-6)."""
 
 from collections.abc import Sequence
 from typing import Final, Never

@@ -1,7 +1,4 @@
-"""The documentation of a box's kind for its users, in Markdown: fields, created objects, readiness, conditions.
-
-A box is an operator for one kind that is defined in YAML.
-"""
+"""The documentation of a box's kind for its users, in Markdown: fields, created objects, readiness, conditions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 

@@ -168,17 +168,11 @@ class ControllerCase(Case):
     # --- the work ----------------------------------------------------------------------------------------------------
 
     def writes(self, since: int | None = None) -> list[RecordedRequest]:
-        """Return the controller's writes to the sample and in the check's namespace (see `is_work`), even refused ones.
-
-        Only writes after request `since` are returned, by default those since the run began.
-        """
+        """Return the writes to the sample and in the check's namespace (see `is_work`), even refused ones."""
         return list(self.audit.where(self.is_work, self.since if since is None else since))
 
     def work(self, since: int | None = None) -> list[RecordedRequest]:
-        """Return the controller's writes (see `writes`) that the API server accepted.
-
-        Only writes after request `since` are returned, by default those since the run began.
-        """
+        """Return the controller's writes (see `writes`) that the API server accepted."""
         return [call for call in self.writes(since) if call.succeeded]
 
     def is_work(self, call: RecordedRequest) -> bool:
@@ -191,10 +185,7 @@ class ControllerCase(Case):
         return call.concerns(self.ref) or call.path.namespace == self.namespace
 
     def made(self, since: int | None = None) -> Mapping[ObjectRef, RecordedRequest]:
-        """Return the controller's children: the objects that it created, each with the last request that created it.
-
-        Only requests after request `since` count, by default those since the run began.
-        """
+        """Return the controller's children: the objects that it created, each with the last request that created it."""
         calls = [call for call in self.work(since) if call.created and not call.concerns(self.ref)]
         return {ref_of_call(call): call for call in calls}
 

@@ -229,7 +229,7 @@ class Case:
     """One run of a check of an operator, which the check's function gets as its argument.
 
     The run has a namespace of its own. Its methods change objects as a user would, and return the requests that the
-    operator sent since the run began.
+    operator sent since the run began, or with `since` only those after the request with that number.
     """
 
     labels: ClassVar[Mapping[str, str]] = {}
@@ -403,18 +403,12 @@ class Case:
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def calls(self, test: Where = lambda call: True, since: int | None = None) -> list[RecordedRequest]:
-        """Return the operator's requests in the check's namespace for which `test` returns True.
-
-        Only requests after request `since` are returned, by default those since the run began.
-        """
+        """Return the operator's requests in the check's namespace for which `test` returns True."""
         number = self.since if since is None else since
         return list(self.audit.where(lambda call: call.path.namespace == self.namespace and test(call), number))
 
     def writes(self, since: int | None = None) -> list[RecordedRequest]:
-        """Return the operator's writes in the namespace of the check, including writes that were refused.
-
-        Only writes after request `since` are returned, by default those since the run began.
-        """
+        """Return the operator's writes in the namespace of the check, including writes that were refused."""
         return self.calls(lambda call: call.writes, since)
 
     async def settled(self) -> int:

@@ -53,17 +53,11 @@ class Examined:
         return job_id
 
     async def jobs(self, wait: int = 0) -> list[Any]:
-        """Poll once, and return the received jobs that this check has offered.
-
-        `wait` is the time of the long poll in seconds.
-        """
+        """Poll once for `wait` seconds, and return the received jobs that this check has offered."""
         return [job for job in (await self.control.fetch(self.id, wait)).jobs if job["id"] in self._own]
 
     async def ids(self, wait: int = 0) -> list[str]:
-        """Poll once, and return the ids of the received jobs that this check has offered.
-
-        `wait` is the time of the long poll in seconds.
-        """
+        """Poll once for `wait` seconds, and return the ids of the received jobs that this check has offered."""
         return [job["id"] for job in await self.jobs(wait)]
 
     async def open_job(self) -> str:

@@ -183,10 +183,7 @@ class BoxTeller(Narrator[BoxScene]):
         stage.check("it was not Ready before", wanted=[], actual=early)
 
     async def change(self) -> None:
-        """Show that a gate that closes again stops updates of its child, but does not delete the child.
-
-        A gate is a condition in the box that must be true before a child is applied.
-        """
+        """Show that a gate that closes again stops updates of its child, but does not delete the child."""
         stage, since = self.stage, self.mark
         stage.act("A change", "three replicas: the gate of the Service closes meanwhile, and holds")
         before = await self.live(self.child(SERVICE))

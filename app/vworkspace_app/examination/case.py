@@ -269,19 +269,11 @@ class InstanceCase(Case):
         return matches
 
     def child_writes(self, since: int | None = None) -> list[RecordedRequest]:
-        """Return the operator's writes of HelmReleases and chart sources in the check's namespace.
-
-        `since` is the number of a recorded request: only later writes are returned, by default those since the run
-        began.
-        """
+        """Return the operator's writes of HelmReleases and chart sources in the check's namespace."""
         return [call for call in self.writes(since) if call.is_of(*CHILDREN)]
 
     def own_writes(self, since: int | None = None) -> list[RecordedRequest]:
-        """Return the operator's writes in the check's namespace, except writes of Events and Leases.
-
-        `since` is the number of a recorded request: only later writes are returned, by default those since the run
-        began.
-        """
+        """Return the operator's writes in the check's namespace, except writes of Events and Leases."""
         return [call for call in self.writes(since) if not call.is_of(EVENT, LEASE) and call.path.plural != "events"]
 
     async def sources(self) -> Sequence[Manifest]:

@@ -29,10 +29,7 @@ _USER: Final = 65532
 """The uid that the image runs as."""
 
 BOXES: Final = "/etc/vworkspace/boxes"
-"""The folder in the pod with one subfolder for each box, named by the box's index.
-
-A box is an operator that a YAML file declares.
-"""
+"""The folder in the pod with one subfolder for each box (an operator in YAML), named by the box's index."""
 
 RELEASE_SECONDS: Final = 15
 """The seconds by which a pod's termination grace period exceeds `--grace-period`, to release the Lease."""
@@ -52,10 +49,7 @@ def namespace_of(options: InstallOptions) -> dict[str, Any]:
 
 
 def workload(options: InstallOptions) -> Iterator[dict[str, Any]]:
-    """Yield the service account, and for each shard a Deployment and a PodDisruptionBudget.
-
-    A shard is a part of the operator that reconciles a share of the namespaces; `options` has their number.
-    """
+    """Yield the service account, and for each shard a Deployment and a PodDisruptionBudget."""
     account = meta(NAME, options.namespace)
     if options.pods.account_annotations:
         account["annotations"] = dict(options.pods.account_annotations)
@@ -99,10 +93,7 @@ def deployment(
 
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
-    """Return the command-line arguments of the operator's container, for the pods of one shard.
-
-    A shard is a part of the operator that reconciles a share of the namespaces.
-    """
+    """Return the command-line arguments of the operator's container, for the pods of one shard."""
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=[::]:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
