@@ -258,7 +258,7 @@ def test_a_definition_with_conversion_gets_the_authority_and_converts_PH_8(site:
     client = ("spec", "conversion", "webhook", "clientConfig")
     with serving(site.folder) as port:
         site.apply(on_this_machine(), SERVICES)
-        printed = with_conversion(crd, NAME, _OPTIONS)
+        printed = with_conversion(crd, NAME, _OPTIONS.trust)
         printed["spec"]["conversion"]["webhook"]["clientConfig"]["service"]["port"] = port
         try:
             site.apply(printed, CUSTOM_RESOURCE_DEFINITION)

@@ -133,7 +133,7 @@ def test_our_own_kind_in_two_versions_with_the_operator_on_the_one_that_is_store
         site.kubectl.run("create", "namespace", namespace)
         site.kubectl.run("label", "namespace", namespace, "managed-by=vworkspace")
         ours = list(yaml.safe_load_all(run("manifests", "--crds-only").out))
-        printed = with_conversion(definition(), "vworkspace-operator", InstallOptions(webhook_ca=site.authority))
+        printed = with_conversion(definition(), "vworkspace-operator", InstallOptions(webhook_ca=site.authority).trust)
         others = [one for one in ours if one["spec"]["names"]["kind"] != "ApplicationInstance"]
         site.apply(*others, *flux_crds(), _on_this_machine(dict(printed), int(url.rpartition(":")[2])))
         read = ("-n", namespace, "shop", "--show-managed-fields")

@@ -49,12 +49,9 @@ class Shops(Reconciler[Shop, int]):
             raise self.failures.pop(0)
         if shop.spec.replicas > 50:
             raise Terminal("TooMany", "at most 50 replicas")
-        meta = {"name": shop.metadata.name, "namespace": shop.metadata.namespace}
-        manifest = {
-            **CONFIG_MAP.manifest(**meta),
-            "metadata": {**meta, "ownerReferences": [owner_reference(shop.kind, shop.metadata)]},
-        }
-        await self.api.apply({**manifest, "data": {"image": shop.spec.image}}, kind=CONFIG_MAP, field_manager="shops")
+        meta, owner = shop.metadata, {"ownerReferences": [owner_reference(shop.kind, shop.metadata)]}
+        manifest = CONFIG_MAP.manifest(meta.name, meta.namespace, owner, data={"image": shop.spec.image})
+        await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops")
         return Result(ShopStatus("r-1", shop.spec.replicas), state=len(self.causes))
 
 
