@@ -96,7 +96,7 @@ class Site:
         )
 
     def refusal(self) -> str:
-        """Return how the API server refuses an instance in a namespace that is not gated; empty if it takes it."""
+        """Return how the API server refuses an instance in a namespace that is not managed; empty if it takes it."""
         return self._created(f"{self.namespace}-open")
 
     def is_admitted(self) -> bool:

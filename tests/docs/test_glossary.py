@@ -1,5 +1,6 @@
 """docs/glossary.md: twelve words, each explained once and used with that meaning; their synonyms do not occur."""
 
+import ast
 import re
 
 import pytest
@@ -35,3 +36,16 @@ def test_no_synonym_of_a_word_occurs() -> None:
     any_of_them = re.compile(rf"\b(?:{'|'.join(map(re.escape, synonyms))})s?\b", re.IGNORECASE)
     for path in USERS_PAGES:
         assert any_of_them.findall(path.read_text(encoding="utf-8")) == [], path.name
+
+
+def test_a_managed_namespace_has_no_other_name_in_messages() -> None:
+    """`check` and `status` print messages, which their readers look up in these pages."""
+    synonyms = re.compile(r"\b(?:gated|opened namespace)\b")
+    messages = (
+        (path, node.value)
+        for room in ("core/vworkspace_core", "app/vworkspace_app")
+        for path in (ROOT / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
+    )
+    assert [(path.name, message) for path, message in messages if synonyms.search(message)] == []

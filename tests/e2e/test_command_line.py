@@ -58,7 +58,7 @@ def test_plan_prints_the_decision_as_it_always_did() -> None:
 
     assert (ended.status, ended.out) == (0, (GOLDEN / "plan.yaml").read_text(encoding="utf-8"))
     note, summary = ended.err.splitlines()
-    assert note == "note: no Namespace was given: org-myteam is taken to be gated"
+    assert note == "note: no Namespace was given: org-myteam is taken to be managed"
     assert summary.startswith("plan: 2 applies (OCIRepository nextcloud-myteam")
     assert summary.endswith("), 0 deletes; adds the finalizer and writes the status")
 

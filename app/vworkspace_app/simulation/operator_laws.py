@@ -211,7 +211,7 @@ class OperatorLaws(OperatorChecks):
             world.server.store.compact()
             world.run(_PROMPT)
             self._check_ready("REC-1", "a deletion that no watch shows is acted on at once", edited)
-            self._check_gate("REC-1", "an opened namespace is noticed at once", shut, is_open=True)
+            self._check_gate("REC-1", "a namespace that becomes managed is noticed at once", shut, is_open=True)
 
     def _gate(self, namespace: str, value: str | None) -> None:
         if namespace:

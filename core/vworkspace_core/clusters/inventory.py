@@ -191,8 +191,8 @@ def _policy_findings(weak_settings: WeakSettings) -> Iterator[str]:
     if weak_settings.unguarded:
         names = _few(weak_settings.unguarded)
         yield (
-            f"gated namespaces without Pod Security: {names} (label them pod-security.kubernetes.io/enforce=baseline, "
-            "once their pods keep to it)"
+            f"managed namespaces without Pod Security: {names} (label them "
+            "pod-security.kubernetes.io/enforce=baseline, once their pods keep to it)"
         )
 
 

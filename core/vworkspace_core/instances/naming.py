@@ -85,7 +85,7 @@ def unimpersonated(release: Release | None, settings: Settings) -> str:
     return (
         "no service account is set for Flux to install this release with, and with its own rights a chart could do "
         "anything in the cluster. To fix: an administrator starts the operator with --service-account "
-        f"({RELEASE_ACCOUNT} is the one that is printed for gated namespaces), or, to let charts do anything, with "
+        f"({RELEASE_ACCOUNT} is the one that is printed for managed namespaces), or, to let charts do anything, with "
         "--allow-unimpersonated-releases"
     )
 

@@ -606,7 +606,7 @@ DEFECTS = {
         further.misses_namespaces,
         _laws(
             ("REC-1", "a closed namespace is noticed at once"),
-            ("REC-1", "an opened namespace is noticed at once"),
+            ("REC-1", "a namespace that becomes managed is noticed at once"),
         ),
         faults=(),
     ),

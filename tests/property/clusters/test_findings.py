@@ -118,7 +118,7 @@ UNSIGNED = (
     "require it by spec.security.requireSignedPayloads or --job-signatures=required"
 )
 UNGUARDED = (
-    "gated namespaces without Pod Security: {} (label them pod-security.kubernetes.io/enforce=baseline, "
+    "managed namespaces without Pod Security: {} (label them pod-security.kubernetes.io/enforce=baseline, "
     "once their pods keep to it)"
 )
 SIX = ("f", "e", "d", "c", "b", "a")

@@ -142,7 +142,7 @@ class InputDocuments:
         namespace = self.objects.get(ObjectRef(NAMESPACE, None, name))
         if namespace is not None:
             return namespace
-        note(f"no Namespace was given: {name} is taken to be gated")
+        note(f"no Namespace was given: {name} is taken to be managed")
         return NAMESPACE.manifest(name, metadata={"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}})
 
     def operations(self) -> tuple[Operation, ...]:

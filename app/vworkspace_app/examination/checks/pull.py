@@ -233,7 +233,7 @@ async def token(c: InstanceCase) -> None:
     holds(token not in str(await c.objects(EVENT)), "the token is in an Event")
 
 
-@check("PULL-10", "a job for a namespace that is not gated is NotPermitted", needs=NEEDS)
+@check("PULL-10", "a job for a namespace that is not managed is NotPermitted", needs=NEEDS)
 async def scope(c: InstanceCase) -> None:
     other = f"{c.namespace}-open"
     await c.make_namespace(other, {})
@@ -243,7 +243,7 @@ async def scope(c: InstanceCase) -> None:
     job = c.offer(payload=manifest, idempotency_key=f"ApplicationInstance/{other}/shop@1")
     result = await c.result(job)
     holds(result["outcome"] == "failed" and "NotPermitted" in str(result.get("error")), f"the result is {result}")
-    holds(not await c.objects(APPLICATION_INSTANCE, other), "the instance was made in a namespace that is not gated")
+    holds(not await c.objects(APPLICATION_INSTANCE, other), "the instance was made in a namespace that is not managed")
 
 
 @check("PULL-10", "a job for a kind of others is refused", needs=NEEDS)

@@ -120,7 +120,7 @@ async def wrong_cluster(c: InstanceCase) -> None:
     holds(not made, "the release of another cluster's instance was written", *made)
 
 
-@check("RES-5", "nothing is made in a namespace that is not gated")
+@check("RES-5", "nothing is made in a namespace that is not managed")
 async def gate(c: InstanceCase) -> None:
     other = f"{c.namespace}-open"
     await c.make_namespace(other, {})

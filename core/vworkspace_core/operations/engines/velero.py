@@ -480,7 +480,7 @@ ENGINE: Final = Engine(
                 storageLocation=with_description("The BackupStorageLocation; Velero's default unless given.", NAME),
                 snapshotClassName=with_description("The VolumeSnapshotClass whose driver cuts the snapshots.", NAME),
                 includeNamespaces=with_description(
-                    "Namespaces to back up instead of the target's; each other has to be gated and to agree, by its"
+                    "Namespaces to back up instead of the target's; any other must be managed, and consent by its"
                     " annotation `ops.vworkspace.io/velero-peers`.",
                     {**list_schema(LABEL), "minItems": 1},
                 ),
@@ -510,8 +510,8 @@ ENGINE: Final = Engine(
                     "The Backup to restore from; it has to be one of this application, by name and namespace.", NAME
                 ),
                 namespaceMapping=with_description(
-                    "From the namespaces in the backup to those to restore into; each other than the target's own has"
-                    " to be gated and to agree, by its annotation `ops.vworkspace.io/velero-peers`.",
+                    "From the namespaces in the backup to those to restore into; any other than the target's must be"
+                    " managed, and consent by its annotation `ops.vworkspace.io/velero-peers`.",
                     {**mapped(LABEL, LABEL), "minProperties": 1},
                 ),
                 restorePVs=with_description("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
