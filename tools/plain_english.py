@@ -1,4 +1,4 @@
-"""Check the English of docstrings and comments: `python -m tools.plain_english [PATH…]`.
+"""Check the English of docstrings, comments and pages: `python -m tools.plain_english [PATH…]`.
 
 A docstring of a function begins with a verb, any other with a noun, none with a relative or a pronoun. Words that
 need a second reading have plainer ones. Docstrings of attributes (a string right after the attribute) are read, too.
@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-ROOMS: Final = ("core", "adapters", "app", "kit", "tools", "bench")
-
+ROOMS: Final = ("core", "adapters", "app", "kit", "contrib", "tools", "bench", "docs", "examples", "deploy")
+_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 _RELATIVES: Final = frozenset(
     {"Those", "Whose", "What", "That", "As", "Its", "Of", "Where", "Who", "By", "How", "It", "Which", "Whom", "Whether"}
     | {"When", "If", "Nothing", "None", "They"}
@@ -41,13 +41,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _files(arguments: Sequence[str]) -> Iterator[Path]:
-    folders = [Path(argument) for argument in arguments] or [Path(room) for room in ROOMS]
+    folders = [Path(argument) for argument in arguments] or [Path(room) for room in (*ROOMS, *_PAGES)]
     for folder in folders:
-        yield from [folder] if folder.is_file() else sorted(folder.rglob("*.py"))
+        yield from [folder] if folder.is_file() else sorted([*folder.rglob("*.py"), *folder.rglob("*.md")])
 
 
 def _findings(path: Path) -> Iterator[str]:
     source = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        for number, sentence in enumerate(source.splitlines(), start=1):
+            yield from _words(path, number, sentence)
+        return
     for line, text, is_function in _docstrings(ast.parse(source)):
         first = re.split(r"\W", text.lstrip(), maxsplit=1)[0]
         if first in _RELATIVES:

@@ -29,7 +29,7 @@ def main(root: Path) -> None:
 
 
 def _is(path: Path) -> bool:
-    """Whether it is there, a link that leads nowhere too."""
+    """Report whether the path exists, or is a link that leads nowhere."""
     return path.exists() or path.is_symlink()
 
 
@@ -40,7 +40,7 @@ def _installers(root: Path) -> Iterator[Path]:
 
 
 def _commands(root: Path) -> Iterator[Path]:
-    """Commands of these names, also with a version behind: `pip3.13`, `perl5.40`, `apt-get`."""
+    """Yield the commands of these names, also with a version or suffix: `pip3.13`, `perl5.40`, `apt-get`."""
     for path in (path for folder in FOLDERS for path in (root / folder).glob("*")):
         if any(path.name == name or path.name.startswith((f"{name}-", f"{name}3", f"{name}5")) for name in COMMANDS):
             yield path

@@ -24,7 +24,7 @@ from vworkspace_app.install.options import InstallOptions
 SPACES = ("org-0", "org-1", "org-2", "org-5")
 """Two of each shard of two."""
 LEASE = "shards"
-WAITING = "waiting: somebody works with another number of shards"
+WAITING = "waiting: another process works with another number of shards"
 PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
 
 

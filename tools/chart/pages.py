@@ -171,7 +171,7 @@ The CRDs are templates and not in the folder `crds/`, because Helm never upgrade
 `helm upgrade` upgrades them with the operator. They have `helm.sh/resource-policy: keep`: neither `helm uninstall` nor
 `crds.install: false` deletes them, since every instance would be deleted with them.
 
-* CRDs that somebody applied before (`manifests --crds-only`): say `crds.install: false` and go on as before, or hand
+* CRDs that were applied before (`manifests --crds-only`): say `crds.install: false` and go on as before, or hand
   them over to Helm once, with `helm install --take-ownership`.
 * After `helm rollback` the CRDs are the older ones, which may drop fields that newer objects use. Apply the newer ones:
   `vworkspace-operator manifests --crds-only | kubectl apply --server-side -f -`.

@@ -242,7 +242,7 @@ class Elector:
     def _report(self, disagreement: Disagreement) -> None:
         if disagreement != self._reported_disagreement:
             _log.warning(
-                "waiting: somebody works with another number of shards",
+                "waiting: another process works with another number of shards",
                 lease=disagreement.lease,
                 leader=disagreement.holder,
                 their_shards=disagreement.shards,

@@ -222,8 +222,8 @@ A controller of `$kind` objects (`$plural.$group`).
     vworkspace-operator controllers crds $project | kubectl apply --server-side -f -
     vworkspace-operator controllers run $project --kubeconfig ~/.kube/config
 
-In a cluster it runs from an image with this package in it, beside the operator (`run --controllers $project`) or alone;
-`vworkspace-operator controllers manifests $project --image IMAGE` prints what runs it alone, with its roles.
+In a cluster it runs from an image with this package in it, next to the operator (`run --controllers $project`) or
+alone; `vworkspace-operator controllers manifests $project --image IMAGE` prints what runs it alone, with its roles.
 """
 
 FILES: Final = {

@@ -183,7 +183,7 @@ class PodOptions:
         "Pods of each shard: one works, the others stand by.", default=2, schema={"minimum": 0, "maximum": 10}
     )
     pull_secrets: tuple[str, ...] = ()
-    extra_args: tuple[str, ...] = schema_field("Further arguments of run, behind all others.", default=())
+    extra_args: tuple[str, ...] = schema_field("Further arguments of run, after all others.", default=())
     env: Mapping[str, str] = schema_field("Further environment variables.", default={}, schema=TEXTS)
     extra_volumes: tuple[Mapping[str, Any], ...] = schema_field(
         "Further volumes of the pods, such as a ConfigMap with templates of Operations for --templates.",
@@ -193,7 +193,7 @@ class PodOptions:
     extra_volume_mounts: tuple[Mapping[str, Any], ...] = schema_field(
         "Where the container has them.", default=(), schema=_OBJECTS
     )
-    boxes: tuple[MountedBox, ...] = schema_field("Boxes that run beside the operator's own kinds.", default=())
+    boxes: tuple[MountedBox, ...] = schema_field("Boxes that run next to the operator's own kinds.", default=())
     resources: Mapping[str, Any] = schema_field("Resources of the container.", default=DEFAULT_RESOURCES, schema=_FREE)
     node_selector: Mapping[str, str] = schema_field("Labels of nodes to run on.", default={}, schema=TEXTS)
     tolerations: tuple[Mapping[str, Any], ...] = schema_field("Tolerations.", default=(), schema=_OBJECTS)

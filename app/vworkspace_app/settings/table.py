@@ -308,7 +308,7 @@ class RunSettings:
         FILES, (), "YAML files with templates of Operations, one a document, beside the built-in ones."
     )
     box: tuple[str, ...] = setting(
-        FILES, (), "Files with boxes: operators of further kinds, which run beside the operator's own."
+        FILES, (), "Files with boxes: operators of further kinds, which run next to the operator's own."
     )
     applied_boxes: bool = setting(
         SWITCH, False, "Run the boxes, too, that are applied to the cluster; of several shards the first one does."

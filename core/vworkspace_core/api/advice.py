@@ -40,8 +40,8 @@ class Advice:
 
 _I, _O, _C = InstanceReason, OperationReason, ClusterReason
 _ADMIN: Final = "an administrator of the cluster"
-_DEFECT: Final = "No command fixes this: report the log line that is named; the pass is tried again by itself."
-_INSTALL: Final = "Whoever the message names installs the missing components."
+_DEFECT: Final = "No command fixes this: report the log line that is named; the pass is tried again automatically."
+_INSTALL: Final = "Install the missing components that the message names."
 _SPEC: Final = (
     "No command fixes this: the fields that the message names have to be corrected where the object comes from, in Git "
     "or in the control plane, or with kubectl edit."
@@ -52,7 +52,7 @@ _NEW_OPERATION: Final = (
 _NAME: Final = (
     "Another object has the name: its owner deletes it, or what the message names is done, or another name is chosen."
 )
-_CONFLICT: Final = "The command in the message hands the fields back, or whoever holds them keeps them."
+_CONFLICT: Final = "The command in the message hands the fields back; without it, their manager keeps them."
 
 
 def given_up(source: str = "", version: str = "the version that is deployed") -> Advice:
@@ -64,7 +64,7 @@ def given_up(source: str = "", version: str = "the version that is deployed") ->
     where = "where the object comes from" + (f" ({source})" if source else "")
     former = f", or return to {version}" if version else ""
     return Advice(
-        f"Flux has given up: correct spec.chart or spec.values {where}{former}; a change is tried by itself. "
+        f"Flux has given up: correct spec.chart or spec.values {where}{former}; a change is tried automatically. "
         "Retry if the cause was elsewhere, and is gone.",
         verb="retry",
     )
@@ -77,7 +77,7 @@ def values_missing(command: str = "") -> Advice:
     object that lacks them is not known.
     """
     which = f", from FILE: {command}" if command else " that the message names, with the key of spec.values"
-    return Advice(f"Whoever knows the values creates the Secret or ConfigMap{which}. Flux tries again by itself.")
+    return Advice(f"Create the Secret or ConfigMap{which}. Flux tries again automatically.")
 
 
 def chart_unreachable(running: str = "") -> Advice:
@@ -87,8 +87,8 @@ def chart_unreachable(running: str = "") -> Advice:
     """
     meanwhile = f"; version {running} runs on until then" if running else ""
     return Advice(
-        "No command fixes this: correct spec.chart where the object comes from, or let whoever runs the registry give "
-        f"Flux the chart. Flux tries again by itself{meanwhile}."
+        "No command fixes this: correct spec.chart where the object comes from, or have the registry serve the chart. "
+        f"Flux tries again automatically{meanwhile}."
     )
 
 
@@ -134,7 +134,9 @@ _OF_OPERATIONS: Final[Mapping[str, Advice]] = {
     _O.TARGET_NOT_FOUND: Advice(
         "No command fixes this: create the ApplicationInstance that spec.targetRef names, or another Operation."
     ),
-    _O.CAPABILITY_MISSING: Advice("Whoever runs the application says which engine it is prepared for.", True),
+    _O.CAPABILITY_MISSING: Advice(
+        "The target's annotation has to name the engine, if the application is prepared for it.", True
+    ),
     _O.TEMPLATE_NOT_ALLOWED: Advice(
         f"No command fixes this Operation: {_ADMIN} adds its type to the annotation of the namespace, if it is to run."
     ),
@@ -143,7 +145,7 @@ _OF_OPERATIONS: Final[Mapping[str, Advice]] = {
     ),
     _O.NAMESPACE_NOT_GATED: _OF_INSTANCES[_I.NAMESPACE_NOT_GATED],
     _O.WRONG_CLUSTER: _OF_INSTANCES[_I.WRONG_CLUSTER],
-    _O.AWAITING_APPROVAL: Advice("Somebody who may approve it does, here or at the control plane.", True),
+    _O.AWAITING_APPROVAL: Advice("A person who may approve it does so, here or at the control plane.", True),
     _O.TARGET_NOT_READY: Advice(
         "No command fixes the Operation: its application has to be Ready first, and the status of that says what helps."
     ),

@@ -79,7 +79,7 @@ TABLE: Final[Mapping[str, Sequence[VocabularyEntry]]] = {
         Suspended=False Active: Reconciliation is not paused.
         Blocked=True ValidationFailed NamespaceNotGated WrongCluster FieldConflict NameTaken MissingChartSource
             MissingDependencies PolicyDenied AwaitingApproval Forbidden InternalError: The operator does not act until
-            the named obstacle is gone; then it goes on by itself.
+            the named obstacle is gone; then it goes on automatically.
         Blocked=False Unblocked: Nothing is in the way.
         Deleting=True Uninstalling WaitingForChildResources AwaitingConfirmation: The object is being deleted; the
             message names what is left.
@@ -100,7 +100,7 @@ TABLE: Final[Mapping[str, Sequence[VocabularyEntry]]] = {
         Cancelled=True UserCancelled SupersededByOperation: Someone asked for it to stop, and it did.
         Blocked=True NamespaceNotGated WrongCluster AwaitingApproval TargetNotReady ConflictingOperation
             DependencyMissing FieldConflict NameTaken MissingSecret AwaitingResume Forbidden InternalError: Waits for
-            the named obstacle to go, then continues by itself.
+            the named obstacle to go, then continues automatically.
         Blocked=False Unblocked: Nothing is in the way.
         Degraded=True PartialFailure: The goal was reached in part; the counts are in outputs.
         """,

@@ -17,7 +17,7 @@ class ShopSpec:
 
 @attrs.frozen
 class ShopStatus:
-    """What the service made of it."""
+    """The shop as the service reported it."""
 
     remote_id: str = schema_field("The service's own id of the shop.", default="")
     address: str = schema_field("Where customers find it.", default="")

@@ -1,4 +1,4 @@
-"""What the entry point names."""
+"""The function that the entry point in `pyproject.toml` names."""
 
 import os
 
@@ -7,5 +7,5 @@ from shops.service import HttpShopService
 
 
 def shops() -> Shops:
-    """The reconciler, with the service that the environment names."""
+    """Return the reconciler, with the service whose URL is in the environment variable SHOPS_URL."""
     return Shops(HttpShopService(os.environ.get("SHOPS_URL", "http://localhost:8080")))

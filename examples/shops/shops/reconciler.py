@@ -9,9 +9,10 @@ from shops.service import Refused, ShopService
 
 @attrs.frozen
 class Shops(Reconciler[Shop, str]):
-    """Every `look_again` seconds a shop is compared with the service, of whose changes nobody tells.
+    """A reconciler that keeps a shop at the service for each Shop object.
 
-    The state is the ETag of what the service answered last.
+    The service does not report changes, so each shop is compared every `look_again` seconds. The state is the ETag of
+    the service's last answer.
     """
 
     service: ShopService

@@ -1,4 +1,4 @@
-"""The service of shops: what the reconciler asks of it, and how that is asked over HTTP."""
+"""The service of shops: the requests that the reconciler sends, and their implementation over HTTP."""
 
 from typing import Any, Protocol
 
@@ -22,18 +22,18 @@ class Refused(Exception):
 
 
 class ShopService(Protocol):
-    """What is asked. All may raise what a network raises."""
+    """The requests that the reconciler sends. Each may raise errors of the network."""
 
     async def put(self, uid: str, spec: ShopSpec) -> RemoteShop:
-        """Have a shop as the spec says. Raises Refused."""
+        """Create or change the shop so that it matches the spec. Raises Refused."""
         ...
 
     async def is_unchanged(self, uid: str, etag: str) -> bool:
-        """Whether the shop is there as it was with this ETag."""
+        """Report whether the shop exists and still has this ETag."""
         ...
 
     async def remove(self, uid: str) -> None:
-        """Have no such shop, whether or not there was one."""
+        """Delete the shop, if it exists."""
         ...
 
 
@@ -45,7 +45,7 @@ class HttpShopService:
     seconds: float = 10.0
 
     async def put(self, uid: str, spec: ShopSpec) -> RemoteShop:
-        """PUT, which may be sent twice."""
+        """Send a PUT, which may be repeated."""
         answer = await self._send("PUT", uid, json={"title": spec.title, "shelves": spec.shelves})
         if answer.status_code == 422:
             raise Refused(str(answer.json()["message"]))

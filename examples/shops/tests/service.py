@@ -15,7 +15,7 @@ MOST = 50
 
 @attrs.define
 class Service:
-    """What it holds and was asked. While `broken`, it answers 500."""
+    """The shops that the service holds, and the requests that it got. While `broken`, it answers 500."""
 
     url: str = ""
     shops: dict[str, dict[str, Any]] = attrs.field(factory=dict)
@@ -23,7 +23,7 @@ class Service:
     broken: bool = False
 
     def answer(self, method: str, uid: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        """What one request comes to."""
+        """Return the status and the body of the answer to one request."""
         self.asked.append(method)
         if self.broken:
             return 500, {"message": "out of order"}
@@ -38,13 +38,13 @@ class Service:
         return 200, {"id": f"r-{uid}", "address": f"{self.url}/shops/{uid}"}
 
     def etag(self, uid: str) -> str:
-        """Of a shop as it is."""
+        """Return the ETag of a shop's present content."""
         return '"' + hashlib.sha256(json.dumps(self.shops.get(uid)).encode()).hexdigest()[:16] + '"'
 
 
 @contextmanager
 def served() -> Iterator[Service]:
-    """A service while the block runs."""
+    """Serve until the block ends."""
     service = Service()
 
     class Handler(BaseHTTPRequestHandler):

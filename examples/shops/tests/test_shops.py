@@ -32,7 +32,7 @@ class World:
 
     @asynccontextmanager
     async def operator(self, look_again: float = 600.0) -> AsyncIterator[None]:
-        """The operator at work while the block runs."""
+        """Run the operator until the block ends."""
         clock = SystemClock()
         events = BackgroundEvents(self.kube, clock, instance="test", field_manager=FIELD_MANAGER)
         shops = Shops(HttpShopService(self.service.url), look_again)

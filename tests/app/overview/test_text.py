@@ -128,7 +128,7 @@ def test_of_a_failed_upgrade_the_change_of_its_source_comes_before_another_try()
     stalled["metadata"]["labels"] = kustomization
     first = (
         "Flux has given up: correct spec.chart or spec.values where the object comes from (the Kustomization "
-        "ops/apps), or return to 6.7.0; a change is tried by itself. Retry if the cause was elsewhere, and is gone."
+        "ops/apps), or return to 6.7.0; a change is tried automatically. Retry if the cause was elsewhere, and is gone."
     )
     retry = "vworkspace-operator retry appinst/shop -n team"
     lines = object_text(around(stalled), None, NOW, screen=Screen(400)).splitlines()

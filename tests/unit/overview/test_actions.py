@@ -56,7 +56,7 @@ def test_a_retry_is_a_token_that_admission_takes_REC_14() -> None:
                 ),
                 NOW,
             ),
-            "another try would wait too: none. Whoever knows the values creates the Secret or ConfigMap",
+            "another try would wait too: none. Create the Secret or ConfigMap",
             False,
         ),
         (actions.retry(OPERATION, operation(), NOW), "make a new one", False),

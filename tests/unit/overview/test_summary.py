@@ -601,7 +601,7 @@ def test_who_may_correct_a_release_that_flux_has_given_up_is_told_with_a_version
 
     helped = help_for(APPLICATION_INSTANCE, manifest, "Stalled", "RetriesExceeded", "")
 
-    assert f"correct spec.chart or spec.values {where}{former}; a change is tried by itself" in helped.advice
+    assert f"correct spec.chart or spec.values {where}{former}; a change is tried automatically" in helped.advice
     assert helped.remedies == (f"vworkspace-operator retry appinst/{NAME} -n {NAMESPACE}",)
 
 
@@ -629,7 +629,7 @@ def test_who_may_correct_a_release_that_flux_has_given_up_is_told_with_a_version
 def test_missing_values_are_advised_with_the_command_that_stores_them(values: Any, cause: str, command: str) -> None:
     message = f"could not resolve Secret chart values reference '{NAMESPACE}/v' with key 'values.yaml': {cause}"
     helped = help_for(APPLICATION_INSTANCE, instance_manifest(values=values), "Ready", "WaitingForSecret", message)
-    told = f"creates the Secret or ConfigMap, from FILE: {command.format(NAMESPACE)}. Flux tries again by itself."
+    told = f"Create the Secret or ConfigMap, from FILE: {command.format(NAMESPACE)}. Flux tries again automatically."
     assert helped.advice.endswith(told)
     assert helped.remedies == (), "nobody can run it before FILE is there"
 
@@ -650,7 +650,7 @@ def test_a_chart_that_cannot_be_fetched_names_the_version_that_runs_and_who_trie
     manifest = with_conditions(APPLICATION_INSTANCE, condition("Degraded", "True", "ChartUnreachable"))
     manifest["status"]["deployedChart"] = {"version": deployed} if deployed else None
     summary = summary_of(APPLICATION_INSTANCE, manifest)
-    assert summary.advice.endswith(f"Flux tries again by itself{meanwhile}")
+    assert summary.advice.endswith(f"Flux tries again automatically{meanwhile}")
     assert summary.next_look == "when Flux has tried again, or its spec changes"
 
 

@@ -466,7 +466,7 @@ ENGINE: Final = Engine(
     check=_check,
     looks_up=_looks_up,
     diagnostics=_neighbours,
-    after_stop="Velero cannot be told to stop: it may finish what it is doing",
+    after_stop="Velero has no way to stop: it may finish what it is doing",
     templates=(
         EngineTemplate(
             OperationType.BACKUP,
