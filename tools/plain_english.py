@@ -15,6 +15,7 @@ from typing import Final
 
 ROOMS: Final = ("core", "adapters", "app", "kit", "contrib", "tools", "bench", "docs", "examples", "deploy")
 _PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+
 _RELATIVES: Final = frozenset(
     {"Those", "Whose", "What", "That", "As", "Its", "Of", "Where", "Who", "By", "How", "It", "Which", "Whom", "Whether"}
     | {"When", "If", "Nothing", "None", "They"}

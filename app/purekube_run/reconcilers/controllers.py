@@ -149,7 +149,9 @@ def _make_controller(given: Any, api: KubeApi) -> AnyController:
             return cast("AnyController", given)
         return cast("AnyController", given(api) if signature(given).parameters else given())
     except Exception as error:
-        raise CommandError(f"{_name(given)} could not be made: {type(error).__name__}: {error}") from error
+        made_by = "; name a function that returns one with what it needs, as module:function"
+        advice = made_by if isinstance(given, type) and isinstance(error, TypeError) else ""
+        raise CommandError(f"{_name(given)} could not be made: {type(error).__name__}: {error}{advice}") from error
 
 
 def _name(given: Any) -> str:

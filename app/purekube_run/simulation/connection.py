@@ -423,7 +423,10 @@ class ReplicaClock:
         self.slept, self.slept_last, self.suspended_at = self.slept + seconds, seconds, self.monotonic()
 
     def slept_until(self, at: float) -> float:
-        """Return the seconds for which the machine was suspended before the virtual time `at`, which is recent."""
+        """Return the seconds for which the machine was suspended before the virtual time `at`.
+
+        Only the last suspension is known with its time, so `at` must be later than the one before it.
+        """
         return self.slept - (self.slept_last if self.suspended_at >= at else 0.0)
 
     def now(self) -> datetime:

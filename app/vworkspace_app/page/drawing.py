@@ -269,7 +269,7 @@ class TracePage(ScreenSource):
 
     @property
     def extent(self) -> Extent:
-        """The words that name the content of the page: the recorded run."""
+        """The heading of the page, which says that it shows the recorded run."""
         return Extent("one recorded run")
 
     async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:

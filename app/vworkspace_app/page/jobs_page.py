@@ -39,7 +39,7 @@ class JobsPage(ScreenSource):
 
     @property
     def extent(self) -> Extent:
-        """The words that name the content of the page: all jobs."""
+        """The heading of the page, which says that it shows all jobs."""
         return Extent("every job of this control plane")
 
     async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:

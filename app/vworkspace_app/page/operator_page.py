@@ -177,7 +177,7 @@ class OperatorPage:
 
     @property
     def extent(self) -> Extent:
-        """The words that name the part of the cluster that this process shows."""
+        """The heading of the page, which names the part of the cluster that this process shows."""
         return Extent("nothing yet") if self._attached is None else extent_of(self._attached.components)
 
     def attach(self, components: Components, clock: Clock) -> None:
@@ -345,7 +345,7 @@ async def _cached(components: Components, resource: str, namespace: str | None, 
 
 
 def extent_of(components: Components) -> Extent:
-    """Return the words that name the part of the cluster that the page shows: all of it, or one shard.
+    """Return the heading of the page, which names what it shows: the whole cluster, or one shard.
 
     The shard that pulls the jobs of the control plane shows the operator's own kinds of all shards.
     """

@@ -86,9 +86,9 @@ class Tab:
 
 @attrs.frozen
 class Extent:
-    """The words that name the content of a site, such as a shard of the cluster or a recorded run.
+    """The heading of a site, which names what it shows, such as a shard of the cluster or a recorded run.
 
-    `mark` is a short form of them, which is shown next to the site's name.
+    `mark` is its short form, which is shown next to the site's name.
     """
 
     phrase: str
@@ -112,7 +112,7 @@ class ScreenSource(Protocol):
 
     @property
     def extent(self) -> Extent:
-        """The words that name the content of the site."""
+        """The heading of the site, which names what it shows."""
         ...
 
     async def screen(self, path: str, query: Mapping[str, str]) -> PageContent | None:

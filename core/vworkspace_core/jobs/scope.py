@@ -93,7 +93,7 @@ class DeleteTask:
 
 @attrs.frozen
 class RotateTask:
-    """The task of a job of the control plane to request a new credential for the operator. It concerns no object."""
+    """A request of the control plane that the operator renew its credential. It concerns no object."""
 
     ref: None = None
 

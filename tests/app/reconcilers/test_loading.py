@@ -137,7 +137,11 @@ def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Ca
         (["shops:plain"], 2, "plain is a function: write @pure_reconciler(…) above it"),
         (["shops:nothing"], 2, "a int is no Reconciler, Watcher or pure reconciler"),
         (["shops:ShopSpec"], 2, "the class ShopSpec is no Reconciler, Watcher or pure reconciler"),
-        (["shops:Needy"], 1, "Needy could not be made: TypeError"),
+        (
+            ["shops:Needy"],
+            1,
+            "Needy.__init__() missing 1 required positional argument: 'service'; name a function that returns one with what it needs, as module:function",
+        ),
         (["shops:shop", "shops:second"], 2, "two controllers are called shop"),
         (["shop", "shops:shop"], 2, "two controllers are called shop"),
         (

@@ -160,7 +160,7 @@ def with_finalizers(view: ObjectView, *desired: str) -> dict[str, Any]:
 
 
 def without_finalizers(ref: ObjectRef, live: Manifest | None, *gone: str) -> PassStep[None]:
-    """Remove the finalizers `gone` from the object `ref`, which is `live` now. Without any of them no patch is sent."""
+    """Remove the finalizers `gone` from the object `ref`, which is `live` now. Send no patch if it has none of them."""
     present = metadata(live or {}).get("finalizers") or ()
     left = [name for name in present if name not in gone]
     if len(left) < len(present):

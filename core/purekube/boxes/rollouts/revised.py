@@ -42,10 +42,9 @@ class RevisedBox:
 
     @cached_property
     def composite(self) -> Composite:
-        """The description of the box's kind from which a controller is made. The controller reconciles each parent by
-        the compiled box of the parent's revision.
+        """The description from which a controller of the box's kind is made.
 
-        A parent is an object of the box's kind.
+        The controller reconciles each parent, an object of that kind, with the box of the parent's own revision.
         """
         boxes = [*self.boxes.values()]
         parts = [composite_of(box) for box in boxes]
