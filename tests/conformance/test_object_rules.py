@@ -18,7 +18,8 @@ SUBDOMAIN = (
 
 
 def ingress(**rule: Any) -> dict[str, Any]:
-    paths = [{"path": rule.pop("path", "/"), "pathType": "Prefix", "backend": rule.pop("backend", BACKEND)}]
+    path_type, backend = rule.pop("type", "Prefix"), rule.pop("backend", BACKEND)
+    paths = [{"path": rule.pop("path", "/"), "pathType": path_type, "backend": backend}]
     return {"rules": [{"http": {"paths": paths}, **rule}]}
 
 
@@ -64,6 +65,30 @@ OF_INGRESSES: dict[str, Case] = {
         ),
         ("without paths", {"rules": [{"http": {"paths": []}}]}, "spec.rules[0].http.paths: Required value"),
         ("with an empty step", ingress(path="/a//b"), f"{PATH}.path: Invalid value: \"/a//b\": must not contain '//'"),
+        ("with a step up", ingress(path="/a/.."), f"{PATH}.path: Invalid value: \"/a/..\": cannot end with '/..'"),
+        ("with a step nowhere", ingress(path="/a/."), f"{PATH}.path: Invalid value: \"/a/.\": cannot end with '/.'"),
+        (
+            "with a path of no root",
+            ingress(path="a", type="ImplementationSpecific"),
+            f'{PATH}.path: Invalid value: "a": must be an absolute path',
+        ),
+        (
+            "with a path of an unknown type",
+            ingress(type="Regex"),
+            f'{PATH}.pathType: Unsupported value: "Regex": supported values: "Exact", "ImplementationSpecific", '
+            '"Prefix"',
+        ),
+        (
+            "to a port out of range",
+            ingress(backend={"service": {"name": "web", "port": {"number": 70000}}}),
+            f"{PATH}.backend.service.port.number: Invalid value: 70000: must be between 1 and 65535, inclusive",
+        ),
+        (
+            "to a port with a long name",
+            ingress(backend={"service": {"name": "web", "port": {"name": "a-port-of-a-long-name"}}}),
+            f'{PATH}.backend.service.port.name: Invalid value: "a-port-of-a-long-name": must be no more than 15 '
+            "characters",
+        ),
         (
             "to nothing",
             {"defaultBackend": {}},

@@ -15,7 +15,9 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 
+# pkg/apis/networking/validation: invalidPathSequences and invalidPathSuffixes.
 _BAD: Final = ("//", "/./", "/../", "%2f", "%2F")
+_BAD_ENDS: Final = ("/..", "/.")
 _POLICY_TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _WILDCARD: Final = (
@@ -63,11 +65,20 @@ def _ingress_rule(rule: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
         yield required(f"{where}.http.paths")
     for index, path in enumerate((http or {}).get("paths") or ()):
         at, text = f"{where}.http.paths[{index}]", str(path.get("path") or "")
-        if path.get("pathType") in ("Exact", "Prefix"):
-            if not text.startswith("/"):
-                yield invalid_value(f"{at}.path", text, "must be an absolute path")
-            yield from (invalid_value(f"{at}.path", text, f"must not contain '{bad}'") for bad in _BAD if bad in text)
+        yield from (
+            invalid_value(f"{at}.path", text, problem) for problem in _path_problems(text, path.get("pathType"))
+        )
         yield from _backend(path.get("backend") or {}, f"{at}.backend")
+
+
+def _path_problems(text: str, path_type: Any) -> Iterator[str]:
+    # pkg/apis/networking/validation, validateHTTPIngressPath: an ingress controller may read its own paths as it likes.
+    is_literal = path_type in ("Exact", "Prefix")
+    if not text.startswith("/") and (text or is_literal):
+        yield "must be an absolute path"
+    if is_literal:
+        yield from (f"must not contain '{bad}'" for bad in _BAD if bad in text)
+        yield from (f"cannot end with '{bad}'" for bad in _BAD_ENDS if text.endswith(bad))
 
 
 def _host_problems(host: str) -> list[str]:
@@ -83,6 +94,7 @@ def _host_problems(host: str) -> list[str]:
 def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is None and resource is None:
+        # pkg/apis/networking/validation, validateIngressBackend: its messages name no value.
         yield invalid_value(where, "", "resource or service backend is required")
     elif service is not None and resource is not None:
         yield invalid_value(where, "", "cannot set both resource and service backends")
@@ -94,7 +106,12 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
             yield invalid_value(f"{where}.service.name", service["name"], text)
         if port.get("name") and port.get("number"):
             yield invalid_value(where, "", "cannot set both port name & port number")
-        elif not (port.get("name") or port.get("number")):
+        elif name := port.get("name"):
+            yield from (invalid_value(f"{where}.service.port.name", name, text) for text in port_name_problems(name))
+        elif number := port.get("number"):
+            if not 1 <= number <= 65535:
+                yield invalid_value(f"{where}.service.port.number", number, PORT_RANGE)
+        else:
             yield required(where, "port name or number is required")
 
 
