@@ -114,6 +114,8 @@ class _Entry:
 
     def resolved(self) -> dict[str, Any]:
         """Return the fields with absolute paths."""
+        # clientcmd resolves paths against the folder of the file that has them (tools/clientcmd/loader.go,
+        # ResolveLocalPaths).
         folder = self.file.parent
         paths = {name: path for name in _PATHS if isinstance(path := self.fields.get(name), str) and path}
         return {**self.fields, **{name: str(folder / path) for name, path in paths.items()}}
@@ -171,6 +173,7 @@ def _with_plugin(entry: _Entry) -> dict[str, Any]:
     if not isinstance(plugin, dict):
         return fields
     command = plugin.get("command")
+    # A bare name is searched in PATH (tools/clientcmd/loader.go, GetAuthInfoFileReferences).
     if isinstance(command, str) and os.sep in command:
         command = str(entry.file.parent / command)
     return {**fields, "exec": {**plugin, "command": command, "env": list(_variables(plugin.get("env")))}}
@@ -206,6 +209,7 @@ def _exec(plugin: _Plugin, cluster: Cluster, origin: str) -> UserExec:
     """
     if plugin.apiVersion not in _EXEC_VERSIONS:
         raise Permanent(f"kubeconfig {origin}: exec credentials of {plugin.apiVersion} are not supported")
+    # A controller has no terminal on which a plugin could ask; client-go says so by this field (auth/exec/exec.go).
     spec = {"interactive": False, **({"cluster": _cluster_info(cluster)} if plugin.provideClusterInfo else {})}
     exec_credential = {"apiVersion": plugin.apiVersion, "kind": "ExecCredential", "spec": spec}
     info = NameValue("KUBERNETES_EXEC_INFO", msgspec.json.encode(exec_credential).decode())

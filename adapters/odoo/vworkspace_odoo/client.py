@@ -228,6 +228,7 @@ class HttpControlPlane:
         content = None
         if body is not None:
             headers["Content-Type"] = MEDIA_TYPE
+            # NaN and infinities are not JSON (RFC 8259, section 6), though Python writes them.
             content = json.dumps(body, ensure_ascii=False, allow_nan=False).encode()
         # Connecting must be quick, however long the answer may take.
         limits = httpx2.Timeout(timeout, connect=min(timeout, self._margin))

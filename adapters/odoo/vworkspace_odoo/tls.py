@@ -109,6 +109,7 @@ def cleartext_problem(base_url: str, *, allow_http: bool) -> str:
 def is_loopback(host: str) -> bool:
     """Report whether a URL's host is this machine, so that requests to it cannot be read on the way."""
     name = host.rstrip(".")
+    # RFC 6761, section 6.3: names below localhost are loopback, too.
     if name == "localhost" or name.endswith(".localhost"):
         return True
     try:

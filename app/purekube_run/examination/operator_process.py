@@ -71,6 +71,8 @@ class OperatorProcess:
                     stdout=out,
                     stderr=out,
                     env={**os.environ, **environment},
+                    # A session has a process group of its own, by which killpg reaches the children of a shell
+                    # (setsid(2)).
                     start_new_session=True,
                 )
         except OSError as error:

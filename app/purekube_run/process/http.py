@@ -193,6 +193,8 @@ class _Port:
         task.add_done_callback(self._handshake_ended)
 
     async def _handshake(self, connection: socket.socket, client: Client) -> None:
+        # asyncio sets it only on sockets with an explicit protocol (asyncio/base_events.py, _set_nodelay), and accepted
+        # ones have none.
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         loop = asyncio.get_running_loop()
         protocol: asyncio.BaseProtocol = _Connection(

@@ -116,6 +116,7 @@ def configure(*, level: str = "info", form: str = "auto", **fields: str) -> Logs
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", _BestEffort(sys.stderr))),
+        # A module that has logged before this call would keep the former configuration otherwise (structlog.configure).
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.clear_contextvars()

@@ -110,6 +110,7 @@ class Daemons:
         if daemon is None:
             return
         daemon.cancel()
+        # wait_for would wait without limit for a task that survives its cancellation.
         await asyncio.wait({daemon.task}, timeout=LEFT_ALONE)
         if not daemon.task.done():
             daemon.ending = False  # the next pass cancels it again

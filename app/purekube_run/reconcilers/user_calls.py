@@ -71,6 +71,7 @@ async def guarded(work: Callable[[], Awaitable[T]]) -> CallReturned[T] | CallRai
     """Run `work` in the current task and return its outcome. Only exceptions that end the process are raised."""
     try:
         return CallReturned(await work())
+    # asyncio lets a SystemExit in a task end the whole loop (asyncio/tasks.py, Task.__step).
     except (Exception, asyncio.CancelledError, SystemExit, GeneratorExit) as error:
         return CallRaised(error)
     except BaseExceptionGroup as group:

@@ -119,6 +119,7 @@ def patched(request: AdmissionRequest, patch: Sequence[Mapping[str, Any]]) -> di
     """Return the AdmissionReview that admits the write with a JSON patch (RFC 6902). An empty patch changes nothing."""
     if not patch:
         return allowed(request)
+    # The field is bytes, which Go writes as base64 (admission v1: AdmissionResponse.Patch).
     encoded = b64encode(canonical_json(list(patch))).decode()
     return _answer({"uid": request.uid, "allowed": True, "patchType": "JSONPatch", "patch": encoded})
 

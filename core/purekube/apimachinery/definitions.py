@@ -107,6 +107,7 @@ class Definition:
             "properties": {
                 "apiVersion": {"type": "string"},
                 "kind": {"type": "string"},
+                # The API server knows its fields, and refuses a schema that says more (apiextensions validation.go).
                 "metadata": {"type": "object"},
                 "spec": self.spec,
                 "status": self.status,

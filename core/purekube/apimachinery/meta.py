@@ -56,6 +56,7 @@ class Condition:
     reason alone, and after two changes within a second.
     """
 
+    # The bounds are those of metav1.Condition (apimachinery: pkg/apis/meta/v1/types.go).
     type: str = schema_field("Type of condition in CamelCase.", schema={"maxLength": 316})
     status: ConditionStatus = schema_field("True, False or Unknown.")
     reason: str = schema_field("Programmatic reason in CamelCase.", schema={"maxLength": 1024, "minLength": 1})

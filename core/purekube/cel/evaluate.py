@@ -304,6 +304,7 @@ def _index(operand: Evaluator, key: Evaluator, optional: bool) -> Evaluator:
 def _at(value: Any, at: Any) -> Any:
     if isinstance(value, Mapping):
         return look_up(value, at)
+    # cel-go takes a double without a fraction as an index, too (common/types/list.go, IndexOrError).
     if isinstance(value, list) and is_number(at):
         if at != at or at in (float("inf"), float("-inf")) or at != int(at):
             raise EvaluationError(f"{at} is no index")

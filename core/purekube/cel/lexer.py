@@ -9,6 +9,7 @@ import attrs
 from purekube.cel.limits import CelSyntaxError
 from purekube.cel.values import INT_MAX, UINT_MAX, Uint
 
+# The terminals of cel-go (parser/gen/CEL.g4); a name in backticks is its ESC_IDENTIFIER.
 _TOKEN: Final = re.compile(
     r"""
     (?P<space>[ \t\r\n\f]+|//[^\n]*)

@@ -12,6 +12,7 @@ from purekube.cel.syntax import RESERVED, Expression, constructor, dotted
 from purekube.cel.values import INT_MAX
 
 _CONSTANTS: Final = {"true": True, "false": False, "null": None}
+# All relations have one level, as in cel-go (parser/gen/CEL.g4, relation): `1 < 2 == true` is read from the left.
 _LEVELS: Final = (
     ("||",),
     ("&&",),
@@ -19,6 +20,7 @@ _LEVELS: Final = (
     ("+", "-"),
     ("*", "/", "%"),
 )
+# These words are tokens in CEL.g4; every other reserved word may be the name of a field.
 _NO_FIELDS: Final = frozenset(("true", "false", "null", "in"))
 MACROS: Final[dict[str, dict[int, int]]] = {
     "all": {2: 1, 3: 2},
@@ -101,6 +103,7 @@ class _Parser:
     def _unary(self) -> Expression:
         signs: list[Token] = []
         while (token := self._operator(("!", "-"))) is not None:
+            # CEL.g4, unary: a run of `!` or a run of `-` before a member.
             if signs and signs[0].text != token.text:
                 raise self._error("! and - do not mix")
             signs.append(token)
@@ -109,6 +112,7 @@ class _Parser:
         bare = self._peek().kind == "literal"
         minus = bool(signs) and signs[0].text == "-"
         node = self._member(negative=minus and len(signs) % 2 == 1)
+        # In CEL.g4 the sign belongs to the literal, so that the smallest integer can be written.
         if bare and minus and isinstance(node, syntax.Literal) and type(node.value) in (int, float):
             return syntax.Literal(-node.value, at=signs[0].position) if len(signs) % 2 else node
         for token in reversed(signs):
@@ -234,6 +238,7 @@ class _Parser:
             if not self._take(","):
                 self._expect(end)
                 break
+            # CEL.g4, exprList: lists and maps may end with a comma, arguments may not.
             if self._peek().text == end and self._peek().kind == "sign" and end == ")":
                 raise self._error("expected an expression")
         return tuple(arguments)

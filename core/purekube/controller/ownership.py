@@ -106,6 +106,7 @@ def owner_reference(kind: Kind, meta: ObjectMeta) -> dict[str, Any]:
         "name": meta.name,
         "uid": meta.uid,
         "controller": True,
+        # A foreground deletion of the owner waits for this object (pkg/controller/garbagecollector).
         "blockOwnerDeletion": True,
     }
 
@@ -118,6 +119,7 @@ def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], label
     """
     owners = metadata(manifest).get("ownerReferences") or ()
     meta = {
+        # A merge patch replaces the whole list of owners (RFC 7386), also with one that was added meanwhile.
         "resourceVersion": metadata(manifest)["resourceVersion"],
         "labels": dict(labels),
         "ownerReferences": [*owners, owner],

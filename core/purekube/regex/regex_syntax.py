@@ -94,6 +94,7 @@ _POSIX: Final[dict[str, Ranges]] = {
 _CLASSES: Final[dict[str, Ranges]] = {
     "d": _POSIX["digit"],
     "w": _POSIX["word"],
+    # Unlike in Python and Perl, a vertical tab is none (RE2: doc/syntax.txt).
     "s": ((9, 10), (12, 13), (32, 32)),
 }
 _CONTROLS: Final = {"a": 7, "f": 12, "t": 9, "n": 10, "r": 13, "v": 11}
@@ -102,10 +103,14 @@ _FLAGS_ALONE: Final = re.compile(r"\(\?([imsU]*)(?:-([imsU]+))?\)")
 _FLAGS_OF_GROUP: Final = re.compile(r"\?([imsU]*)(?:-([imsU]+))?:")
 _NAME_OF_GROUP: Final = re.compile(r"\?P?<[A-Za-z0-9_]+>")
 _NAME_OF_CLASS: Final = re.compile(r"\[:(\^?)(.*?):\]", re.DOTALL)
+# Without leading zeros: Go reads `{01}` as characters (regexp/syntax: parse.go, parseInt).
 _BRACES: Final = re.compile(r"\{(0|[1-9][0-9]*)(,)?((?<=,)(?:0|[1-9][0-9]*))?\}")
+# A dash before the bracket at the end is a character (parse.go, parseClass).
 _DASH: Final = re.compile(r"-(?!\])")
 _HEXADECIMAL: Final = re.compile(r"\{([0-9A-Fa-f]+)\}|([0-9A-Fa-f]{2})")
+# One digit from 1 to 7 alone would be a reference to a group, which RE2 has not (parse.go, parseEscape).
 _OCTAL: Final = re.compile(r"0[0-7]{0,2}|[1-7][0-7]{1,2}")
+# RE2 has no `\Z`; Python would also take it.
 _PLACES: Final = {"A": "start", "z": "end", "b": "boundary", "B": "inside"}
 
 
@@ -188,6 +193,7 @@ class _Parser:
         atoms = self._atoms(flags, depth)
         if atoms and (bounds := self._bounds()) is not None:
             greedy = not self._take("?")
+            # Operators do not stack: Go refuses `a**` (parse.go, repeat).
             atoms[-1] = Repeat(atoms[-1], *bounds, greedy is not flags.swap_greed)
             if self._bounds() is not None:
                 raise PatternError("nothing to repeat", begin)
@@ -258,6 +264,7 @@ class _Parser:
     # --- brackets -----------------------------------------------------------------------------------------------------
 
     def _class(self, flags: _Flags) -> Ranges:
+        # A `]` right after `[` or `[^` is a character (parse.go, parseClass).
         negated = self._take("^")
         ranges = self._range()
         while not self._take("]"):

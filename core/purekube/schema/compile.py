@@ -220,6 +220,7 @@ class _Compiler:
             int_or_string=bool(raw.get("x-kubernetes-int-or-string")),
             preserve_unknown=preserve or any_additional,
             embedded=bool(raw.get("x-kubernetes-embedded-resource")),
+            # A null default is none: in Go the field is a pointer (apiextensions v1: JSONSchemaProps.Default).
             default=raw.get("default", MISSING) if raw.get("default") is not None else MISSING,
             list_type=self.reading.list_type(raw, path),
             list_keys=tuple(raw.get("x-kubernetes-list-map-keys") or ()),
@@ -245,6 +246,8 @@ class _Compiler:
             self.reading.problem(path, f"a schema is an object, not {type(raw).__name__}")
             return Schema()
         for word in _STRUCTURAL:
+            # x-kubernetes-int-or-string is written with `anyOf` over these two types (apiserver/schema/validation.go,
+            # validateNestedValueValidation).
             if raw.get(word) and not (word == "type" and raw[word] in ("integer", "string")):
                 self.reading.problem(f"{path}.{word}", "must be undefined below a junctor to be structural")
         return Schema(

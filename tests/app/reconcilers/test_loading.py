@@ -140,7 +140,7 @@ def test_controllers_are_found_by_entry_point_by_module_and_in_lists(package: Ca
         (
             ["shops:Needy"],
             1,
-            "Needy.__init__() missing 1 required positional argument: 'service'; name a function that returns one with what it needs, as module:function",
+            "positional argument: 'service'; name a function that returns one with what it needs, as module:function",
         ),
         (["shops:shop", "shops:second"], 2, "two controllers are called shop"),
         (["shop", "shops:shop"], 2, "two controllers are called shop"),

@@ -120,6 +120,8 @@ def pod_spec(spec: Fields, *, restart_policy: str | None = "Always", service_lin
         schedulerName="default-scheduler",
         enableServiceLinks=True if service_links else None,
     )
+    # The second is the deprecated name: the conversion keeps both equal (pkg/apis/core/v1/conversion.go,
+    # Convert_core_PodSpec_To_v1_PodSpec).
     account = out.get("serviceAccountName") or out.get("serviceAccount")
     if account:
         out |= {"serviceAccountName": account, "serviceAccount": account}
@@ -136,6 +138,7 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
         return container
     out = filled(
         container,
+        # In Go `omitempty` does not omit a struct, so an empty one is always written.
         resources={},
         terminationMessagePath="/dev/termination-log",
         terminationMessagePolicy="File",
@@ -153,6 +156,7 @@ def _container(container: Any, *, ephemeral: bool) -> Any:
 
 def pull_policy(image: str) -> str:
     """Return the pull policy of an image: Always for the tag `latest` or no tag, otherwise IfNotPresent."""
+    # pkg/apis/core/v1/defaults.go, SetDefaults_Container.
     name, at, _ = image.partition("@")
     last = name.rpartition("/")[2]
     path, _, tag = name.rpartition(":") if ":" in last else (name, "", "")
@@ -168,6 +172,7 @@ def _with_fields(value: Any, path: str) -> Any:
 
 
 def _volume(volume: Any) -> Any:
+    # A volume without a source is an emptyDir (pkg/apis/core/v1/defaults.go, SetDefaults_Volume).
     if isinstance(volume, Mapping) and set(volume) <= {"name"}:
         return {**volume, "emptyDir": {}}
     for key in ("configMap", "secret", "projected", "downwardAPI"):
@@ -178,4 +183,5 @@ def _volume(volume: Any) -> Any:
     volume = filled_at(volume, "ephemeral.volumeClaimTemplate.spec", volumeMode="Filesystem")
     if isinstance(volume, Mapping) and isinstance(volume.get("image"), Mapping):
         volume = filled_at(volume, "image", pullPolicy=pull_policy(volume["image"].get("reference") or ""))
+    # A pointer to an empty text, which is written (SetDefaults_HostPathVolumeSource).
     return filled_at(filled_at(volume, "hostPath", type=""), "iscsi", iscsiInterface="default")

@@ -33,6 +33,7 @@ def _reader(defaults: Defaults) -> Callable[[Manifest], Manifest]:
 
 
 def _deployment(spec: Mapping[str, Any]) -> dict[str, Any]:
+    # kubernetes: pkg/apis/apps/v1/defaults.go, SetDefaults_Deployment.
     out = filled(spec, replicas=1, strategy={}, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     out["strategy"] = _rolling(out["strategy"], maxUnavailable="25%", maxSurge="25%")
     return out
@@ -48,6 +49,7 @@ def _rolling(strategy: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
 def _stateful_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     out = filled(
         spec,
+        # pkg/apis/apps/v1/defaults.go, SetDefaults_StatefulSet.
         podManagementPolicy="OrderedReady",
         replicas=1,
         revisionHistoryLimit=10,
@@ -72,6 +74,7 @@ def _claim(claim: Any) -> Any:
 
 def _daemon_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     out = filled(spec, revisionHistoryLimit=10, updateStrategy={})
+    # pkg/apis/apps/v1/defaults.go, SetDefaults_DaemonSet: unlike a Deployment it has no surge.
     out["updateStrategy"] = _rolling(out["updateStrategy"], maxSurge=0, maxUnavailable=1)
     return out
 
@@ -105,6 +108,8 @@ def _selects_all(manifest: Manifest) -> StatusCause:
 
 def _template(kind: str, spec: Mapping[str, Any]) -> Iterator[StatusCause]:
     """Yield the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
+    # The template of a Deployment is checked as that of a ReplicaSet, which the message then names
+    # (pkg/apis/apps/validation, ValidatePodTemplateSpecForReplicaSet).
     path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
     yield from template_causes(spec, path)
     if spec.get("restartPolicy") != "Always":
@@ -135,6 +140,7 @@ def _strategy(strategy: Mapping[str, Any]) -> Iterator[StatusCause]:
             if rolling is not None:
                 yield forbidden_value(path, "may not be specified when strategy `type` is 'Recreate'")
         case other:
+            # The message names the struct, not its field `type` (pkg/apis/apps/validation, ValidateDeploymentStrategy).
             yield not_supported("spec.strategy", other, ("Recreate", "RollingUpdate"))
 
 
@@ -196,6 +202,7 @@ def _check_set_change(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
     now = {key: value for key, value in new["spec"].items() if key not in _SET_CHANGES}
     before = {key: value for key, value in old["spec"].items() if key not in _SET_CHANGES}
     if not equal(now, before):
+        # The message lists them in this order (pkg/apis/apps/validation, ValidateStatefulSetUpdate).
         listed = ", ".join(f"'{key}'" for key in _SET_CHANGES[:-1]) + f" and '{_SET_CHANGES[-1]}'"
         yield forbidden_value("spec", f"updates to statefulset spec for fields other than {listed} are forbidden")
 
@@ -229,6 +236,7 @@ _DAEMON_STATUS: Final = {
 
 
 def _check_revision(manifest: Manifest) -> Iterator[StatusCause]:
+    # pkg/apis/apps/validation, ValidateControllerRevision.
     if manifest.get("data") is None:
         yield required("data", "data is mandatory")
     if (number := manifest["revision"]) < 0:

@@ -15,6 +15,7 @@ def bind(host: str, port: int) -> socket.socket:
     # asyncio disables Nagle's delay only if the protocol is explicit; with the delay every answer takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
+        # After a restart, connections in TIME-WAIT would hold the port (RFC 9293, section 3.6.1).
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
     except OSError:
@@ -46,6 +47,7 @@ async def serve_until_cancelled(
             await asyncio.wait((serving, starting), return_when=asyncio.FIRST_COMPLETED)
             if not serving.done():
                 ready()
+            # uvicorn itself must not be cancelled, or its connections stay open: the end below stops it.
             await asyncio.shield(serving)
         finally:
             starting.cancel()

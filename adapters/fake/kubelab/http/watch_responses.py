@@ -40,12 +40,14 @@ async def send_watch(
     gone.add_done_callback(lambda _: stream.end())
     headers = [
         (b"content-type", content_type),
+        # apiserver: endpoints/filters/cachecontrol.go.
         (b"cache-control", b"no-cache, private"),
         (b"audit-id", audit_id.encode("latin-1", "replace")),
     ]
     try:
         with timing:
             await send({"type": "http.response.start", "status": 200, "headers": headers})
+            # kube-apiserver flushes the head before the first event (endpoints/handlers/watch.go).
             await send({"type": "http.response.body", "body": b"", "more_body": True})
             while True:
                 ready.clear()

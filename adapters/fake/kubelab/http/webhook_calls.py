@@ -55,6 +55,7 @@ class _Secure(http.client.HTTPSConnection):
     """
 
     def __init__(self, webhook: WebhookClient, host: str, port: int) -> None:
+        # An empty caBundle means the authorities of the system (admissionregistration v1: WebhookClientConfig).
         self._trust = ssl.create_default_context(cadata=webhook.ca or None)
         super().__init__(host, port, timeout=webhook.timeout, context=self._trust)
         self._shown = host if webhook.service is None else "{1}.{0}.svc".format(*webhook.service)

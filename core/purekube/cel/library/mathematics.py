@@ -78,6 +78,7 @@ def _not(value: Any) -> int:
 def _distance(value: Any) -> int:
     if of_type(int, value) < 0:
         raise EvaluationError(f"negative offset: {value}")
+    # A shift by 64 or more leaves nothing, as in Go; Python would compute a number of that many bits.
     return min(int(value), 64)
 
 

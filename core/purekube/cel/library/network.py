@@ -43,6 +43,7 @@ def _network(text: str) -> Network | None:
     address = _address(host)
     if address is None or not slash or not prefix.isascii() or not prefix.isdigit() or len(prefix) > 3:
         return None
+    # netip.ParsePrefix of Go takes no leading zero.
     if (len(prefix) > 1 and prefix[0] == "0") or int(prefix) > address.max_prefixlen:
         return None
     return Network(address, int(prefix))
@@ -90,11 +91,13 @@ def _is_canonical(text: Any) -> bool:
 
 def _is_local_multicast(address: Address) -> bool:
     if isinstance(address, IPv4Address):
+        # As IsLinkLocalMulticast of Go: 224.0.0.0/24, and for IPv6 the scope 2 (RFC 4291, section 2.7).
         return address.packed[:3] == b"\xe0\x00\x00"
     return address.packed[0] == 0xFF and address.packed[1] & 0x0F == 2
 
 
 def _is_global(address: Address) -> bool:
+    # As IsGlobalUnicast of Go, for which private addresses are global.
     broadcast = isinstance(address, IPv4Address) and address.packed == b"\xff\xff\xff\xff"
     excluded = address.is_unspecified or address.is_loopback or address.is_multicast or address.is_link_local
     return not (broadcast or excluded)

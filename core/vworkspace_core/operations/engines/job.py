@@ -73,6 +73,8 @@ TABLE: Final = (
         message="Job has reached the specified backoff limit",
     ),
     _when("Suspended", _RUNNING, "JobSuspended", "somebody suspended the Job"),
+    # Interim: its pods still terminate, and only Complete or Failed ends a Job (batch/v1 types.go,
+    # JobSuccessCriteriaMet).
     _when("SuccessCriteriaMet", _RUNNING, "JobFinishing", "its last pods are ending"),
     _when("FailureTarget", _RUNNING, "JobFinishing", "its last pods are ending"),
     Row("active > 0", _RUNNING, "JobPodActive", "", {"status": {"active": 1}}),

@@ -65,16 +65,22 @@ _PLACE: Final = Row(
 TROUBLES: Final = (_ACCOUNT, _QUOTA, _SECURITY, _ADMISSION, _REFUSED, _IMAGE, _CONTAINER, _PLACE)
 """The obstacles that can keep a Job's pods from running, as rows of the engine's table."""
 
+# The Event of a controller whose pod was refused (pkg/controller/controller_utils.go, FailedCreatePodReason).
 _CREATION: Final = "FailedCreate"
+# The Event repeats the text of the admission plugin that refused the pod (plugin/pkg/admission: serviceaccount,
+# resourcequota, security/podsecurity); no field has the cause.
 _BY_TEXT: Final = (
     (re.compile(r"looking up service account|serviceaccounts? \"[^\"]*\" not found"), _ACCOUNT),
     (re.compile(r"exceeded quota|failed quota"), _QUOTA),
     (re.compile(r"violates PodSecurity"), _SECURITY),
     (re.compile(r"admission webhook"), _ADMISSION),
 )
+# Reasons of the kubelet (pkg/kubelet/images/types.go); a container that waits otherwise is merely starting.
 _PULLING: Final = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+# pkg/kubelet/kuberuntime/kuberuntime_container.go and pkg/kubelet/container/sync_result.go.
 _STARTING: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 _ENDS: Final = {
+    # pkg/controller/job/job_controller.go: a failed Job's Event has the reason of its condition Failed.
     "Completed": (Progress.SUCCEEDED, "JobComplete"),
     **{reason: (_FAILED, reason) for reason in ("BackoffLimitExceeded", "DeadlineExceeded", "PodFailurePolicy")},
 }
@@ -90,6 +96,7 @@ def listings(namespace: str, uid: str, *, pods: bool = True) -> tuple[Listing, .
     events = Listing(CORE_EVENT, namespace, field_selector=f"involvedObject.uid={uid}", limit=_MOST)
     if not pods:
         return (events,)
+    # The Job controller labels its pods so since Kubernetes 1.27 (batch/v1: ControllerUidLabel).
     return (events, Listing(POD, namespace, label_selector=f"batch.kubernetes.io/controller-uid={uid}", limit=_MOST))
 
 

@@ -174,6 +174,7 @@ def _claim_spec(given: Mapping[str, Any]) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "accessModes": list(given.get("accessModes", ["ReadWriteOnce"])),
         "resources": {"requests": {"storage": given["size"]}},
+        # The API server copies it to dataSourceRef (registry/core/persistentvolumeclaim, NormalizeDataSources).
         "dataSource": source,
     }
     if "storageClassName" in given:
@@ -220,6 +221,8 @@ def _snapshot_status(ref: ObjectRef, live: Manifest, content: Manifest | None) -
 
 def _snapshot_row(live: Manifest, status: Mapping[str, Any], content: Manifest | None) -> Row:
     named = bool(status.get("boundVolumeSnapshotContentName"))
+    # A VolumeSnapshot may name a content that was provisioned by hand for another one: only a content that points back
+    # is its own (external-snapshotter: pkg/utils/util.go, IsVolumeSnapshotRefSet).
     if status.get("readyToUse") is True and named:
         points_at = get_path(content, "spec", "volumeSnapshotRef", "uid")
         return _READY if points_at and points_at == metadata(live).get("uid") else _ONE_WAY

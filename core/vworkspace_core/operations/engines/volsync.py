@@ -149,11 +149,14 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     trigger = {"schedule": parameters["schedule"]} if "schedule" in parameters else {"manual": operation.metadata.uid}
     restic: dict[str, Any] = {"repository": parameters["repository"]}
     if is_backup(operation):
+        # Direct would read the claim while pods write to it.
         restic["copyMethod"] = parameters.get("copyMethod", "Snapshot")
         if "retain" in parameters or not _is_recurring(operation):
             restic["retain"] = dict(parameters.get("retain") or _EVERYTHING)
         manifest["spec"] = {"sourcePVC": parameters["source"], "trigger": trigger, "restic": restic}
     else:
+        # After Direct the claim itself has the data; Snapshot also leaves a VolumeSnapshot, named in
+        # status.latestImage.
         restic |= {"copyMethod": parameters.get("copyMethod", "Direct"), "destinationPVC": parameters["destination"]}
         manifest["spec"] = {"trigger": trigger, "restic": restic}
     return (EngineObject(kind, manifest),)
@@ -261,6 +264,7 @@ def _row(operation: Operation, status: Mapping[str, Any]) -> Row:
         return _MOVER_FAILED
     if row is not None:
         return row
+    # lastSyncStartTime is null while VolSync is idle (api/v1alpha1/replicationsource_types.go).
     return _IN_PROGRESS if status.get("lastSyncStartTime") else _UNSEEN
 
 

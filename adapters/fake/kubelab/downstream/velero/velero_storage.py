@@ -93,6 +93,7 @@ def _synced(view: ObjectView, stored: Stored) -> dict[str, Any]:
     The object keeps its status, because the kind has no status subresource.
     """
     meta = metadata(stored.manifest)
+    # The object is made from its JSON in the storage (velero: pkg/controller/backup_sync_controller.go).
     marks = {key: meta[key] for key in ("labels", "annotations") if key in meta}
     manifest = VELERO_BACKUP.manifest(view.ref.name, view.ref.namespace)
     return {
