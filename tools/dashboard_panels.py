@@ -179,7 +179,7 @@ ROWS: Final = (
             ),
             _stat(
                 "Managed namespaces",
-                "Namespaces behind the gate.",
+                "The managed namespaces.",
                 (total("vworkspace_operator_managed_namespaces"), "namespaces"),
                 width=3,
             ),
@@ -297,7 +297,7 @@ ROWS: Final = (
                 unit="s",
             ),
             _chart(
-                "Lists begun anew, troubles",
+                "Lists begun again, troubles",
                 "By cause; each costs the API server a whole list.",
                 (rate("vworkspace_operator_informer_relists_total", "kind", "cause"), "{{kind}} {{cause}}"),
                 (rate("vworkspace_operator_informer_troubles_total", "kind"), "{{kind}} troubles"),

@@ -109,6 +109,7 @@ def _pieces(text: str) -> Iterator[str | _Action]:
             if literal:
                 yield literal
             return
+        # A dash trims only before a blank: `{{-3}}` is a number (text/template/parse: lex.go, hasLeftTrimMarker).
         if text.startswith("{{- ", begin):
             literal = literal.rstrip()
         end = _end_of_action(text, begin + 2)

@@ -120,8 +120,11 @@ def apiserver_command(assets: Assets, folder: Path, port: int, etcd: int) -> lis
         f"--service-account-key-file={folder / 'accounts.key'}",
         f"--service-account-signing-key-file={folder / 'accounts.key'}",
         "--service-cluster-ip-range=10.0.0.0/24",
+        # The plugin refuses pods until a controller has created the account `default`.
         "--disable-admission-plugins=ServiceAccount",
+        # The Service `kubernetes` may have no endpoint in the loopback range, which is the only address here.
         "--endpoint-reconciler-type=none",
+        # Otherwise the validation of pods refuses privileged containers.
         "--allow-privileged=true",
     ]
 
@@ -214,6 +217,7 @@ def write_credentials(folder: Path, made: Certificates, token: str, operator: st
     They are the certificate `made` and its key, a new key for the tokens of service accounts, and a list of two users
     with their bearer tokens: the administrator with `token`, and the operator with `operator`.
     """
+    # The groups of every service account (apiserver: authentication/serviceaccount/util.go, MakeGroupNames).
     groups = ",".join(("system:serviceaccounts", f"system:serviceaccounts:{OPERATOR_USER.split(':')[2]}"))
     users = f'{token},admin,admin,"system:masters"\n{operator},{OPERATOR_USER},operator,"{groups}"\n'
     for name, content in (

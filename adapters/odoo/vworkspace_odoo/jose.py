@@ -23,6 +23,7 @@ _SIGNATURE_LIMITS: Final = (1024, 0, 512)
 _SEALED_LIMITS: Final = (2048, 512, 64, 4 * 1024 * 1024, 64)
 _SIGNATURE_HEADER: Final = frozenset({"alg", "kid", "typ"})
 _SEALED_HEADER: Final = frozenset({"alg", "enc", "epk", "apu", "apv", "kid", "typ", "cty"})
+# The prefix `application/` may be left out (RFC 7515, section 4.1.10).
 _JSON_CONTENT: Final = (None, "json", "application/json")
 
 
@@ -143,6 +144,7 @@ def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]
     Raises Invalid for members that are not `admitted`; its message calls the JWS or JWE `what`.
     """
     try:
+        # JOSE leaves the padding out (RFC 7515, section 2), and Python requires it.
         raw = base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
         header = json.loads(raw.decode("utf-8"), object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError):
@@ -155,6 +157,7 @@ def _header(part: str, admitted: frozenset[str], what: str) -> Mapping[str, Any]
 
 
 def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # Of a name that comes twice, parsers take the first, the last or neither (RFC 8259, section 4).
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("a name comes twice")

@@ -259,6 +259,7 @@ class InformerRunner:
         except Exception as error:
             end = StreamFailed(self._operator_error(error))
         finally:
+            # An asynchronous generator that is left early is closed by the garbage collector otherwise (PEP 525).
             await close(stream)
         command = end if isinstance(end, InformerCommand) else self._step(end)
         assert command is not None
@@ -278,8 +279,10 @@ class InformerRunner:
                     return command
                 unyielding += 1
                 if unyielding >= _EVENTS_PER_YIELD:
+                    # A stream whose data is already buffered never gives control back to the event loop.
                     await anyio.lowlevel.checkpoint()
                     unyielding = 0
+                # Not at each event: to move a deadline anyio cancels a timer and sets another one.
                 if (now := self._clock.monotonic()) - armed_at >= _REARM:
                     armed_at, watchdog.deadline = now, anyio.current_time() + quiet_limit
             return StreamEnded()

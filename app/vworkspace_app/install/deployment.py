@@ -94,6 +94,7 @@ def deployment(
 
 def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
     """Return the command-line arguments of the operator's container, for the pods of one shard."""
+    # [::] takes IPv4 as well: a cluster may give its pods addresses of either family.
     arguments = ["run", f"--namespace={options.namespace}", "--leader-elect", f"--listen=[::]:{HEALTH_PORT}"]
     if shard != WHOLE:
         arguments.append(f"--shard={shard}")
@@ -180,6 +181,7 @@ def pod(account: str, runs: dict[str, Any], selector: Mapping[str, str]) -> dict
             "runAsNonRoot": True,
             "runAsUser": _USER,
             "runAsGroup": _USER,
+            # The kubelet gives files of volumes this group, so that the user can read a mounted Secret.
             "fsGroup": _USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },

@@ -127,6 +127,7 @@ def webhook(
         "matchConditions": [dict(condition) for condition in conditions],
         "matchPolicy": "Equivalent",
         "rules": rules,
+        # Otherwise the API server refuses a dry run, such as that of `kubectl diff`.
         "sideEffects": "None",
         "timeoutSeconds": 5,
         **more,
@@ -155,6 +156,7 @@ def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str)
 
     `secret` is the name of the Secret into which cert-manager writes the certificate.
     """
+    # The API server verifies this name (apiserver: pkg/util/webhook/client.go).
     group, host = "cert-manager.io/v1", f"{service['name']}.{service['namespace']}.svc"
     yield {"apiVersion": group, "kind": "Issuer", "metadata": issuer, "spec": {"selfSigned": {}}}
     yield {
@@ -165,6 +167,7 @@ def certificate_of(issuer: dict[str, Any], service: dict[str, Any], secret: str)
             "secretName": secret,
             "dnsNames": [host, f"{host}.cluster.local"],
             "issuerRef": {"name": issuer["name"], "kind": "Issuer"},
+            # cert-manager before 1.18 keeps the key at a renewal unless the policy is Always.
             "privateKey": {"algorithm": "ECDSA", "size": 256, "rotationPolicy": "Always"},
         },
     }

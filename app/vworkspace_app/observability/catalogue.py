@@ -172,14 +172,14 @@ CREDENTIAL_AGE = _gauge(
 OPERATIONS = _counter(
     "vworkspace_operator_operation_total type engine phase", "Operations that came to a phase while this process led."
 )
-NAMESPACES = _gauge("vworkspace_operator_managed_namespaces", "Namespaces behind the gate.")
+NAMESPACES = _gauge("vworkspace_operator_managed_namespaces", "The managed namespaces.")
 SYNCED = _gauge("vworkspace_operator_informer_synced group kind", "1 once the cache of a kind is whole.")
 MISSING = _gauge("vworkspace_operator_informer_missing group kind", "1 while the API server does not serve a kind.")
 LAST_EVENT = _gauge(
     "vworkspace_operator_informer_last_event_age_seconds group kind",
     "Since when the API server said nothing about a kind, bookmarks included.",
 )
-RELISTS = _counter("vworkspace_operator_informer_relists_total group kind cause", "Lists begun anew, by cause.")
+RELISTS = _counter("vworkspace_operator_informer_relists_total group kind cause", "Lists begun again, by cause.")
 TROUBLES = _counter(
     "vworkspace_operator_informer_troubles_total group kind", "Lists and watches that failed and were tried again."
 )

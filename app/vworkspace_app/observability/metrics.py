@@ -195,6 +195,7 @@ class _WithoutCreated(Collector):
 
 def _family(metric: c.Metric, samples: Iterable[tuple[tuple[str, ...], float]]) -> Family:
     counter = metric.type is c.Type.COUNTER
+    # The Prometheus client appends `_total` to a counter, as OpenMetrics requires.
     family = Family(metric.name.removesuffix("_total") if counter else metric.name, metric.about, metric.type.value)
     for values, value in samples:
         family.add_sample(metric.name, dict(zip(metric.labels, values, strict=True)), value)

@@ -19,6 +19,7 @@ from purekube.versions import preservation
 Convert = Callable[[Manifest], Mapping[str, Any]]
 """A function that converts an object from one version to another. It may modify its argument."""
 
+# apimachinery: api/validation/objectmeta.go, TotalAnnotationSizeLimitB.
 LARGEST_ANNOTATIONS: Final = 256 * 1024
 """The most bytes that all annotations of an object may have together."""
 
@@ -161,6 +162,8 @@ def _metadata(manifest: Manifest, found: Mapping[str, Any], desired: str) -> dic
     before, after = metadata(manifest), found.get("metadata", metadata(manifest))
     if not isinstance(after, Mapping):
         raise ConversionFailed(manifest, desired, "the conversion gives metadata that is no object")
+    # The API server refuses or discards any other change (apiextensions-apiserver: conversion/webhook_converter.go,
+    # restoreObjectMeta).
     for key in dict.fromkeys((*before, *after)):
         if key not in _FREE and not same_json(before.get(key), after.get(key)):
             raise ConversionFailed(manifest, desired, f"a conversion may not change metadata.{key}")

@@ -78,7 +78,7 @@ class ClusterStatus:
     )
     credentials_secret_ref: NameRef | None = schema_field("Where the credential is kept.", default=None)
     managed_namespaces: tuple[str, ...] = schema_field(
-        "Namespaces behind the gate.", default=(), schema={"x-kubernetes-list-type": "set"}
+        "The managed namespaces.", default=(), schema={"x-kubernetes-list-type": "set"}
     )
     operator_version: str | None = schema_field("Version of the operator.", default=None)
     installed_engines: tuple[str, ...] = schema_field(

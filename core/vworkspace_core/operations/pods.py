@@ -16,13 +16,17 @@ from vworkspace_core.operations.settings import RUNNER, OperationSettings, is_al
 MOST_PROBLEMS: Final = 8
 """The maximum number of problems that are reported about one Job."""
 
+# The lists below are those of pod-security-admission; this one is policy/check_hostNamespaces.go.
 _HOST: Final = ("hostNetwork", "hostPID", "hostIPC")
+# policy/check_restrictedVolumes.go.
 _VOLUMES: Final = frozenset(
     {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 )
 _CONTAINERS: Final = ("initContainers", "containers")
 _PROFILES: Final = ("RuntimeDefault", "Localhost")
+# policy/check_seLinuxOptions.go.
 _SELINUX_TYPES: Final = (None, "", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+# policy/check_sysctls.go, in its newest version.
 _SYSCTLS: Final = (
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -35,7 +39,9 @@ _SYSCTLS: Final = (
     "net.ipv4.tcp_keepalive_intvl",
     "net.ipv4.tcp_keepalive_probes",
 )
+# The annotation counts where the field appArmorProfile is absent (policy/check_appArmorProfile.go).
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+# policy/check_hostProbesAndHostLifecycle.go, since Kubernetes 1.34: the kubelet would call any host.
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS: Final = ("httpGet", "tcpSocket")
 _MOST_TIMES: Final = 10
@@ -58,6 +64,7 @@ def _job_problems(spec: Any, settings: OperationSettings, path: str) -> Iterator
         yield Problem(join(path, "backoffLimit"), f"must be a number from 0 to {_MOST_TIMES}")
     pod, where = get_path(spec, "template", "spec"), f"{path}.template.spec"
     yield from restricted_problems(pod, where, get_path(spec, "template", "metadata", "annotations"))
+    # The second is the deprecated name, by which a chart may name an account, too.
     account = get_path(pod, "serviceAccountName") or get_path(pod, "serviceAccount")
     yield from account_problem(account, settings, f"{where}.serviceAccountName")
     for place, container in _containers(pod, where):
@@ -201,6 +208,7 @@ def _effective(context: Mapping[str, Any], pod_context: Any, field: str) -> Any:
 
     If the container has no value, return the value in the securityContext of its pod.
     """
+    # The kubelet lets a container's value replace that of the pod (core/v1: SecurityContext).
     value = context.get(field)
     return get_path(pod_context, field) if value is None else value
 
@@ -212,6 +220,7 @@ def _privilege_problems(context: Mapping[str, Any], path: str) -> Iterator[Probl
         yield Problem(join(path, "allowPrivilegeEscalation"), "must be false")
     if context.get("procMount") not in (None, "Default"):
         yield Problem(join(path, "procMount"), "must be Default")
+    # policy/check_capabilities_restricted.go.
     dropped, added = get_path(context, "capabilities", "drop"), get_path(context, "capabilities", "add")
     if not isinstance(dropped, list) or "ALL" not in dropped:
         yield Problem(f"{path}.capabilities.drop", "must hold ALL")

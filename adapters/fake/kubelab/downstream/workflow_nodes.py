@@ -36,6 +36,7 @@ def node_id(workflow: str, index: int, count: int) -> str:
     """
     if count == 1:
         return workflow
+    # Argo uses FNV-1a of the node's name (workflow_types.go, NodeID), which no client may rely on.
     return f"{workflow}-{zlib.crc32(f'{workflow}[{index}]'.encode())}"
 
 

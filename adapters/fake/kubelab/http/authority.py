@@ -29,6 +29,7 @@ def certificates_for(hosts: Sequence[str], now: datetime) -> Certificates:
     authority = (
         _unsigned(issuer, issuer, authority_key, now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        # Since Python 3.13 clients refuse an authority without a key usage (ssl.VERIFY_X509_STRICT; RFC 5280, 4.2.1.3).
         .add_extension(_usage(authority=True), critical=True)
         .sign(authority_key, SHA256())
     )

@@ -35,6 +35,7 @@ def api_versions(host: str) -> dict[str, Any]:
 
     `host` is the header Host of the request: the document names it as the server's address.
     """
+    # apiserver: endpoints/discovery/addresses.go.
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": host}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
@@ -140,6 +141,7 @@ _OTHER_KINDS: Final = {**CREATED, "scale": {"group": "autoscaling", "version": "
 def _verbs_of(subresource: str) -> list[str]:
     if subresource in CREATED:
         return ["create"]
+    # kubernetes: registry/core/namespace/storage/storage.go, FinalizeREST has neither Get nor Patch.
     return ["update"] if subresource == "finalize" else ["get", "patch", "update"]
 
 

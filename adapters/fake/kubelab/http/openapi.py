@@ -63,6 +63,7 @@ def openapi_v2_protobuf() -> bytes:
     The message has no paths and no definitions, so kubectl validates nothing with it. Without an answer to this request
     kubectl would fail.
     """
+    # The numbers are those of gnostic's messages Document and Info (openapiv2/OpenAPIv2.proto).
     info = text_field(1, _INFO["title"]) + text_field(2, _INFO["version"])
     return text_field(1, "2.0") + text_field(2, info) + text_field(8, b"")
 
@@ -131,6 +132,7 @@ def _schema_name(resource: ServedResource) -> str:
     if not resource.custom:
         group = (resource.group or "core").removesuffix(".k8s.io").split(".")[0]
         return f"io.k8s.api.{group}.{resource.version}.{resource.kind}"
+    # apiextensions-apiserver: pkg/controller/openapi/builder/builder.go.
     return ".".join((*reversed(resource.group.split(".")), resource.version, resource.kind))
 
 

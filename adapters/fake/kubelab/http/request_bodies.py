@@ -51,6 +51,7 @@ def read_json(raw: bytes) -> DecodedBody:
     try:
         value = json.loads(raw, object_pairs_hook=repeated.of_pairs)
     except (ValueError, RecursionError) as error:
+        # apimachinery: runtime/serializer/json/meta.go.
         raise bad_request(f"couldn't get version/kind; json parse error: {error}") from error
     return DecodedBody(value, repeated.paths(value))
 

@@ -86,6 +86,7 @@ def not_found(group: str, plural: str, name: str) -> ApiFailure:
     It is also the failure for a create in a namespace that does not exist. `name` is the namespace's name then.
     """
     details = {"name": name, "group": group, "kind": plural}
+    # Here details.kind has the plural name (apimachinery: api/errors/errors.go, NewNotFound), and in a 422 the kind.
     return ApiFailure(404, "NotFound", f'{resource_of(group, plural)} "{name}" not found', details=details)
 
 
@@ -110,6 +111,7 @@ def already_exists(group: str, plural: str, name: str, *, is_going: bool = False
     details = {"name": name, "group": group, "kind": plural}
     message = f'{resource_of(group, plural)} "{name}" already exists'
     if is_going:
+        # apiserver: registry/generic/registry/store.go, Create.
         message = f"object is being deleted: {message}"
     return ApiFailure(409, "AlreadyExists", message, details=details)
 
@@ -167,6 +169,7 @@ def namespace_terminating(group: str, plural: str, name: str, namespace: str) ->
 
     Its cause distinguishes it from the 403 for a missing permission (S-19).
     """
+    # apiserver: admission/plugin/namespace/lifecycle/admission.go.
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
     cause = StatusCause("metadata.namespace", f"namespace {namespace} is being terminated", "NamespaceTerminating")
     return forbidden(group, plural, name, why, (cause,))
@@ -186,6 +189,7 @@ def method_not_allowed() -> ApiFailure:
 def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:
     """Build the 415 for a body in a media type that the endpoint does not read."""
     types = ", ".join(accepted)
+    # apiserver: endpoints/handlers/negotiation/errors.go.
     message = f"the body of the request was in an unknown format - accepted media types include: {types}"
     return ApiFailure(415, "UnsupportedMediaType", message)
 

@@ -61,6 +61,7 @@ def _binding(box: Box, **more: Any) -> Mapping[str, Any]:
 
 
 def _checking(box: Box, rules: Sequence[AdmissionRule]) -> Mapping[str, Any]:
+    # The API server refuses a message with a line break (admissionregistration: validation.go, validateValidation).
     told = [{"expression": _expression(rule), "message": " ".join(rule.message.split())} for rule in rules]
     return {**_common(box), "validations": told}
 
@@ -106,6 +107,7 @@ def _expression(rule: AdmissionRule) -> str:
     """Return the rule as a CEL expression for a ValidatingAdmissionPolicy, with `self` and `oldSelf` as the rule
     expects them. The rule's text is followed by a line break, in case the text ends with a comment.
     """
+    # A policy has the variables `object` and `oldObject` only; the macro gives them the names of the rule.
     if not rule.of_change:
         return f"[object].all(self, {rule.program.text}\n)"
     return f"oldObject == null || [object].all(self, [oldObject].all(oldSelf, {rule.program.text}\n))"

@@ -60,6 +60,7 @@ def _absent(place: str, path: Sequence[str]) -> str:
 
 def pointer(path: Sequence[str]) -> str:
     """Return the JSON pointer of a path of fields."""
+    # RFC 6901, section 3; `~` goes first, or the `~` of `~1` would be escaped again.
     return "".join(f"/{step.replace('~', '~0').replace('/', '~1')}" for step in path)
 
 
