@@ -26,6 +26,7 @@ MOST_VALUES: Final = 100_000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _SCALARS: Final = frozenset(f"{_TAG}{name}" for name in ("str", "int", "float", "bool", "null"))
+# An API server reads any larger whole number as a float (sigs.k8s.io/json).
 _INT64: Final = range(-(2**63), 2**63)
 
 

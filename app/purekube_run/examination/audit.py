@@ -89,6 +89,7 @@ class RecordedRequest:
         """The field manager of a write: the query parameter `fieldManager`, or else the first part of the user agent,
         as in the API server.
         """
+        # apiserver: endpoints/handlers/create.go, managerOrUserAgent.
         return self.query.get("fieldManager") or self.agent.partition("/")[0]
 
     @property

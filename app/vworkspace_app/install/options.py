@@ -34,6 +34,7 @@ DEFAULT_RESOURCES: Final[Mapping[str, Any]] = {
 }
 TLS_SECRET: Final = "vworkspace-operator-webhook-tls"
 TLS_FOLDER: Final = "/var/run/vworkspace/webhook-tls"
+# As controller-runtime (pkg/webhook/server.go, DefaultPort), so that rules of firewalls fit.
 WEBHOOK_PORT: Final = 9443
 WEBHOOK_FLAGS: Final = (f"--webhook-listen=[::]:{WEBHOOK_PORT}", f"--webhook-certificates={TLS_FOLDER}")
 HEALTH_PORT: Final = 8080

@@ -12,6 +12,7 @@ import msgspec
 
 from purekube_run.simulation.run import SimulationOutcome
 
+# The kubelet keeps no more of a termination message.
 MOST_BYTES: Final = 4096
 _MOST_BROKEN: Final = 10
 _SETS: Final = ("laws", "crashed_at", "points")

@@ -128,4 +128,5 @@ def _last(name: str) -> str:
 def _precedence(version: str) -> str:
     """Return a semantic version without a leading `v` and without build metadata, which do not distinguish versions."""
     text = version.strip().casefold()
+    # Semantic Versioning 2.0.0, item 10; Helm takes a leading `v`, too.
     return text.removeprefix("v").partition("+")[0]

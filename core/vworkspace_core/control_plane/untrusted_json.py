@@ -17,6 +17,7 @@ DEEPEST: Final = 100
 _NAMED: Final = 12
 """The most levels in the path of a problem; a deeper value is reported with the path of its ancestor at that level."""
 _MOST: Final = 10
+# Parsers round or refuse integers beyond 64 bits (RFC 8259, section 6).
 _INTEGERS: Final = range(-(2**63), 2**64)
 _PLAIN: Final = (bool, type(None))
 _NESTED: Final = (dict, list, tuple, Mapping)

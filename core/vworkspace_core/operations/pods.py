@@ -41,7 +41,7 @@ _SYSCTLS: Final = (
 )
 # The annotation counts where the field appArmorProfile is absent (policy/check_appArmorProfile.go).
 _APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
-# policy/check_hostProbesAndHostLifecycle.go, since Kubernetes 1.34: the kubelet would call any host.
+# policy/check_hostProbesAndhostLifecycle.go, since Kubernetes 1.34: the kubelet would call any host.
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS: Final = ("httpGet", "tcpSocket")
 _MOST_TIMES: Final = 10

@@ -12,7 +12,9 @@ from vworkspace_core.overview.summary import OverviewState, Summary, summary_of_
 
 HELM_INSTANCE: Final = "app.kubernetes.io/instance"
 """The label with the name of the Helm release, which by convention every object of a chart has, including pods."""
+# The Job controller sets it since Kubernetes 1.27 (batch/v1: JobNameLabel).
 _JOB_NAME: Final = "batch.kubernetes.io/job-name"
+# A ReplicaSet's name is that of its Deployment with this hash (apps/v1: DefaultDeploymentUniqueLabelKey).
 _TEMPLATE_HASH: Final = "pod-template-hash"
 _WORKLOADS: Final = {kind.kind: kind for kind in (DEPLOYMENT, STATEFUL_SET, DAEMON_SET, JOB)}
 

@@ -17,6 +17,7 @@ Fields = Mapping[str, Any]
 Causes = Iterator[StatusCause]
 
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
+# RFC 6335, section 5.1.
 _LONGEST_PORT_NAME: Final = 15
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")

@@ -46,6 +46,7 @@ def new_event_of(event: Manifest) -> dict[str, Any]:
 
 def _check_new(manifest: Manifest) -> Iterator[StatusCause]:
     """Yield the problems of a new `events.k8s.io` Event: its fields, text lengths, type, series and namespace."""
+    # pkg/apis/core/validation/events.go: its messages show no value.
     for key in ("reportingController", "reportingInstance", "action", "reason"):
         if not manifest.get(key):
             yield required(key)

@@ -26,6 +26,7 @@ def check_job_status(new: Manifest, old: Manifest) -> list[StatusCause]:
     Complete requires SuccessCriteriaMet, and Failed requires FailureTarget. None of these four conditions may be taken
     back.
     """
+    # The rules are strict since another controller may write the status (KEP-4368, spec.managedBy).
     now, before = new.get("status") or {}, old.get("status") or {}
     said, was = _true(now), _true(before)
     return [*_completion(now, before, said), *_conditions(said, was), *_activity(now, said)]

@@ -13,6 +13,7 @@ from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import forbidden_value
 from purekube.schema.structure import equal
 
+# The text of pkg/apis/core/validation, ValidatePodUpdate.
 _CHANGEABLE: Final = (
     "spec.containers[*].image",
     "spec.initContainers[*].image",

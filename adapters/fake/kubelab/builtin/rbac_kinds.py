@@ -20,6 +20,7 @@ def _check_role(manifest: Manifest) -> Iterator[StatusCause]:
         where = f"rules[{index}]"
         if not rule.get("verbs"):
             yield required(f"{where}.verbs", "verbs must contain at least one value")
+        # pkg/apis/rbac/validation/validation.go, ValidatePolicyRule.
         urls = rule.get("nonResourceURLs")
         if urls and manifest["metadata"].get("namespace"):
             text = "namespaced rules cannot apply to non-resource URLs"
@@ -31,6 +32,7 @@ def _check_role(manifest: Manifest) -> Iterator[StatusCause]:
 
 
 def _read_binding(manifest: Manifest) -> Manifest:
+    # pkg/apis/rbac/v1/defaults.go.
     reference = manifest.get("roleRef") or {}
     subjects = [_subject(subject) for subject in manifest.get("subjects") or ()]
     return {

@@ -19,6 +19,7 @@ from purekube.schema.structure import equal
 
 Spec = Mapping[str, Any]
 
+# The range is the default of kube-apiserver's --service-node-port-range.
 _NODE_PORT: Final = "provided port is not in the valid range. The range of valid ports is 30000-32767"
 _ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _OF_LOAD_BALANCERS: Final = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loadBalancerSourceRanges")
@@ -27,6 +28,7 @@ _NODE_PORTS: Final = ("NodePort", "LoadBalancer")
 
 
 def _read(manifest: Manifest) -> Manifest:
+    # pkg/apis/core/v1/defaults.go, SetDefaults_Service.
     spec = filled(manifest.get("spec") or {}, sessionAffinity="None", type="ClusterIP")
     if isinstance(spec.get("ports"), list):
         spec["ports"] = [_port(port) for port in spec["ports"]]
@@ -54,6 +56,7 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
     """Return the spec with a cluster IP and node ports where its type needs them. All are derived from the uid."""
     out, number = dict(spec), _number(uid)
     if spec["type"] != "ExternalName":
+        # An address in the range that kubeadm sets by default, 10.96.0.0/12.
         out = filled(out, clusterIP=f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}")
         out = filled(out, clusterIPs=[out["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
     if spec["type"] in _NODE_PORTS:
@@ -83,6 +86,7 @@ def _update(new: Manifest, old: Manifest) -> Manifest:
 
 def _without_unused(spec: Spec, before: Spec) -> dict[str, Any]:
     """Return the spec of an update without the fields of the former spec `before` that the new type does not use."""
+    # pkg/registry/core/service/strategy.go, dropTypeDependentFields: a user may change the type alone.
     unused = {key for key in _unused(spec) if key in spec and equal(spec[key], before.get(key))}
     out = {key: value for key, value in spec.items() if key not in unused}
     if spec["type"] not in _NODE_PORTS and spec.get("ports"):
@@ -128,6 +132,7 @@ def _of_type(spec: Spec) -> Iterator[StatusCause]:
         yield invalid_value("spec.clusterIPs[0]", "None", f"may not be set to 'None' for {kind} services")
     if kind != "LoadBalancer":
         text = "may only be used when `type` is 'LoadBalancer'"
+        # The capital letter is the API server's (pkg/apis/core/validation, ValidateService).
         named = {"loadBalancerClass": "loadBalancerClass", "loadBalancerSourceRanges": "LoadBalancerSourceRanges"}
         yield from (forbidden_value(f"spec.{shown}", text) for key, shown in named.items() if spec.get(key))
     if spec.get("externalTrafficPolicy") and kind not in _NODE_PORTS and not spec.get("externalIPs"):

@@ -31,6 +31,7 @@ SOURCE_VERIFIED: Final = "SourceVerified"
 
 # conditions/setter.go, lexicographicLess: the order matters, since a summary may copy the first condition.
 _FIRST: Final = {STALLED: 0, RECONCILING: 1, READY: 2}
+# The maximum of metav1.Condition (apimachinery: pkg/apis/meta/v1/types.go).
 _MAX_MESSAGE: Final = 32768
 
 
