@@ -19,17 +19,17 @@ LABORATORY: Final = ("kubelab", "purekube_convert", "vworkspace_fake")
 ONLY_EMBEDDED: Final = ("cryptography", "httptools", "rich")
 """The packages of the extra `embedded` that the extra `operator` lacks."""
 
-ABOUT: Final = "Odoo's intent becomes running Flux releases: the operator, its embedded servers, and its offline tools."
+ABOUT: Final = "One object for each application, on a cluster that has Flux: the operator, and its servers and tools."
 GROUPS: Final = {
     "Look": {
-        "status": "how everything in a cluster stands, why, and what would help",
+        "status": "the state of every object, why, and what would help",
         "check": "whether everything is there that the operator needs",
         "diff": "what applying manifests would change in a cluster",
         "plan": "what the operator would do, offline",
         "logs": "what the operator, or the pods of an object, wrote",
         "trace": "a recorded run in a browser, with a slider for its time",
         "version": "versions of this command, the API server, and what is installed there",
-        "demo": "an intent on its way from the control plane to Flux and back, live and checked",
+        "demo": "a job on its way from the control plane to Flux and back, live and checked",
     },
     "Act": {
         "retry": "requests a retry of a stalled application",
@@ -49,7 +49,7 @@ GROUPS: Final = {
         "init": "files to begin an operator with: a reconciler in Python, or a box",
         "box": "operators from files: check, run, plan, test, convert",
         "controllers": "reconcilers and watchers in Python: list, run, and print what they need",
-        "conformance": "examines an operator or a control plane, whoever wrote it",
+        "conformance": "examines an operator or a control plane, ours or another",
         "simulate": "the operator with its whole world under virtual time, with faults and laws",
     },
     "Serve": {

@@ -7,14 +7,17 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tools.commands_page import commands_page
 from vworkspace_app.__main__ import run_command
+from vworkspace_app.missing_packages import ABOUT
 from vworkspace_app.settings.loading import markdown as settings_page
 from vworkspace_core.api.vocabulary import TABLE
 
@@ -238,3 +241,14 @@ def test_every_condition_of_the_troubleshooting_table_is_in_the_vocabulary() -> 
     for text in named:
         kind, status, reason = re.fullmatch(r"(\w+)=(\w+)(?:/(\w+))?", text).groups("")  # type: ignore[union-attr]
         assert (kind, status, reason) in known, text
+
+
+def test_help_package_and_chart_begin_as_the_readme_does() -> None:
+    """A user who finds the operator by one of them reads the same sentence, not one about a control plane."""
+    headline = re.search(r"^\*\*(.+)\.\*\*", README, re.MULTILINE)
+    assert headline is not None
+
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["description"]
+    chart = yaml.safe_load((ROOT / "deploy/chart/Chart.yaml").read_text(encoding="utf-8"))["description"]
+
+    assert [text.startswith(headline[1]) for text in (ABOUT, package, chart)] == [True, True, True]

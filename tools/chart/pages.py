@@ -19,7 +19,7 @@ from vworkspace_app.install.options import InstallOptions
 from vworkspace_core.api.installation import CREDENTIALS_SECRET
 
 _WIDTH: Final = 116
-_ABOUT: Final = "Pull-mode operator: a control plane's intent becomes running Flux releases"
+_ABOUT: Final = "One object for each application, on a cluster that has Flux"
 _ITEMS: Final[Mapping[str, str]] = {
     "tenants": "tenants: [{namespace: org-myteam}]",
     "boxes": "boxes: [{configMap: webapp-box-1, file: webapp.yaml}]",
