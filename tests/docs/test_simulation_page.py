@@ -91,7 +91,7 @@ def test_a_cluster_is_recorded_replayed_and_used_as_the_page_says(folder: Path) 
     assert "simulate replay day.jsonl" in carried_out(record.replace("--for 10m", "--for 2s"), folder)
     assert "the recorded objects show what this version decides" in carried_out(replay, folder)
     shutil.copy(SEED, folder / "day.jsonl")
-    assert "1 runs" in carried_out(workload, folder)
+    assert " 1 run " in carried_out(workload, folder)
 
 
 @pytest.mark.slow

@@ -196,3 +196,11 @@ def test_a_cluster_that_refuses_the_credentials_is_not_said_to_lack_the_kind(sam
 def test_a_sample_without_a_name_or_an_api_version_is_refused(content: object, tmp_path: Path) -> None:
     with pytest.raises(CommandError):
         examine_controller(operator="true", sample=written(tmp_path / "sample.yaml", content))
+
+
+def test_an_operator_without_output_is_reported_as_such(tmp_path: Path) -> None:
+    """A message that ended with a colon and nothing left open whether the examiner or the operator had lost the log."""
+    silent = OperatorProcess(1, [sys.executable, "-c", ""], {}, tmp_path / "log")
+    silent.kill()
+
+    assert silent.last_lines == "(it printed nothing)"

@@ -85,9 +85,9 @@ class OperatorProcess:
 
     @property
     def last_lines(self) -> str:
-        """The last lines of the operator's output."""
+        """The last lines of the operator's output, or a remark that there is none."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join(lines[-_LAST_LINES:])
+        return "\n".join(lines[-_LAST_LINES:]) or "(it printed nothing)"
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal to the whole process group, if the process still runs."""

@@ -28,7 +28,7 @@ def test_a_simulation_says_what_was_tried_and_which_laws_were_checked(
     request = SimulateRequest(1, 120.0, 1, 1, ("watch-cut", "api-error"), 5, folder=tmp_path)
     assert simulate(request) == 0
     printed = capsys.readouterr().out
-    assert printed.startswith("seed 5   1 runs")
+    assert printed.startswith("seed 5   1 run ")
     for part in ("watch-cut", "checks", "RUN-4", "REC-6"):
         assert part in printed
     assert list(tmp_path.iterdir()) == []

@@ -171,7 +171,8 @@ def summary_lines(
     """
     speed = f", {tally.seconds / took:,.0f} times faster than the clock" if took else ""
     seconds = f"   {took:,.1f} s" if took is not None else ""
-    yield f"{head}   {tally.runs:,} runs{seconds}   {clock(tally.seconds)} of virtual time{speed}"
+    runs = f"{tally.runs:,} run{'s' * (tally.runs != 1)}"
+    yield f"{head}   {runs}{seconds}   {clock(tally.seconds)} of virtual time{speed}"
     yield (
         f"tried    {tally.acts:,} creates, edits and deletions · {tally.jobs:,} jobs · {tally.writes:,} writes at "
         f"{len(tally.points)} write points"
