@@ -121,7 +121,7 @@ _OF_INSTANCES: Final[Mapping[str, Advice]] = {
     _I.RETRIES_EXCEEDED: GIVEN_UP,
     _I.MANUALLY_SUSPENDED: Advice("It waits to be resumed, where it was suspended.", True, "resume"),
     _I.MAINTENANCE_WINDOW: Advice("It goes on when the window ends.", is_automatic=True),
-    _I.HELM_RELEASE_DEGRADED: Advice("Correct what the message names. Flux tries again by itself."),
+    _I.HELM_RELEASE_DEGRADED: Advice("Correct what the message names. Flux then tries again automatically."),
     _I.CHART_UNREACHABLE: CHART_UNREACHABLE,
     _I.WAITING_FOR_SECRET: VALUES_MISSING,
     _I.AWAITING_CONFIRMATION: Advice("One of the two commands decides what becomes of the application.", True),

@@ -27,6 +27,7 @@ _WEBHOOK: Final = obj(
 
 
 def _read(manifest: Manifest, *, mutating: bool) -> Any:
+    # pkg/apis/admissionregistration/v1/defaults.go.
     out = filled_at(
         manifest,
         "webhooks.*",
