@@ -26,7 +26,7 @@ Rule = Mapping[str, Any]
 
 
 @attrs.frozen
-class Right:
+class RuleRight:
     """The smallest right that a rule grants: one verb on one resource, one object of it, or one URL."""
 
     verb: str
@@ -36,17 +36,17 @@ class Right:
     url: str | None = None
 
 
-def rights_of(rule: Rule) -> Iterator[Right]:
+def rights_of(rule: Rule) -> Iterator[RuleRight]:
     """Yield every right that a rule grants."""
     names: Sequence[str | None] = rule.get("resourceNames") or (None,)
     groups, resources, verbs = (rule.get(key) or () for key in ("apiGroups", "resources", "verbs"))
     for group, resource, verb, name in product(groups, resources, verbs, names):
-        yield Right(verb, group, resource, name)
+        yield RuleRight(verb, group, resource, name)
     for url, verb in product(rule.get("nonResourceURLs") or (), verbs):
-        yield Right(verb, url=url)
+        yield RuleRight(verb, url=url)
 
 
-def covers(rule: Rule, right: Right) -> bool:
+def covers(rule: Rule, right: RuleRight) -> bool:
     """Report whether a rule contains a right."""
     if not _has(rule.get("verbs"), right.verb):
         return False
@@ -66,22 +66,22 @@ def _covers_url(held: str, url: str) -> bool:
     return held == url or (held.endswith("*") and url.startswith(held.rstrip("*")))
 
 
-def missing(held: Iterable[Rule], granted: Iterable[Rule]) -> list[Right]:
+def missing(held: Iterable[Rule], granted: Iterable[Rule]) -> list[RuleRight]:
     """Return the rights in the rules `granted` that no rule in `held` contains."""
     known = tuple(held)
     rights = dict.fromkeys(right for rule in granted for right in rights_of(rule))
     return [right for right in rights if not any(covers(rule, right) for rule in known)]
 
 
-def described(rights: Iterable[Right]) -> str:
+def described(rights: Iterable[RuleRight]) -> str:
     """Return rights as kube-apiserver lists them, one line for all verbs on the same resource."""
-    verbs: dict[Right, list[str]] = {}
+    verbs: dict[RuleRight, list[str]] = {}
     for right in rights:
         verbs.setdefault(attrs.evolve(right, verb=""), []).append(right.verb)
     return "\n".join(sorted(_line(right, listed) for right, listed in verbs.items()))
 
 
-def _line(right: Right, verbs: Sequence[str]) -> str:
+def _line(right: RuleRight, verbs: Sequence[str]) -> str:
     parts = {} if right.url is not None else {"APIGroups": [right.group], "Resources": [right.resource]}
     parts |= {} if right.url is None else {"NonResourceURLs": [right.url]}
     parts |= {} if right.name is None else {"ResourceNames": [right.name]}
