@@ -204,6 +204,7 @@ def test_a_child_has_a_span_below_the_run_of_the_object_that_controls_it() -> No
     assert (well.name, well.began, well.error) == ("HelmRelease Other", at(8), "")
 
 
+@pytest.mark.parametrize("observed", [None, 1])
 @pytest.mark.parametrize(
     ("conditions", "name"),
     [
@@ -213,10 +214,16 @@ def test_a_child_has_a_span_below_the_run_of_the_object_that_controls_it() -> No
         ([], "Pending"),
     ],
 )
-def test_the_span_of_a_child_is_named_by_its_reason_or_else_by_its_state(conditions: list[Any], name: str) -> None:
+def test_the_span_of_a_child_is_named_by_its_reason_or_else_by_its_state(
+    conditions: list[Any], name: str, observed: int | None
+) -> None:
+    """Flux observes a generation only when it is done with it, and has its reason before."""
     recorder = TraceRecorder(CLUSTER_ID)
     assert [*recorder.object_changed(REF, instance(1, "Unknown"), START)] == []
     going = {**child({**OWNER, "controller": True}), "status": {"conditions": conditions}}
+    if observed is not None:
+        going["metadata"]["generation"], going["status"]["observedGeneration"] = 2, observed
+        name = name.replace("Pending", "GenerationNotObserved")
     assert [*recorder.object_changed(CHILD, going, at(1))] == []
 
     (span,) = recorder.object_changed(CHILD, child({**OWNER, "controller": True}, "True"), at(2))

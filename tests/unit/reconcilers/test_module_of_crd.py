@@ -47,6 +47,7 @@ SPEC: Any = {
         },
         "odd": {"type": "string", "x-kubernetes-validations": [{"rule": "self != 'x'", "messageExpression": "'no'"}]},
         "either": {"type": "object", "properties": {"a": {"type": "string"}}, "oneOf": [{"required": ["a"]}]},
+        "dashed": {"type": "object", "properties": {"foo-bar": {"type": "string"}}},
         "names": {
             "type": "array",
             "items": {"type": "array", "items": {"type": "string"}},
@@ -146,6 +147,11 @@ class Either:
 
 
 @attrs.frozen
+class Dashed:
+    SCHEMA: ClassVar[Mapping[str, Any]] = {"properties": {"foo-bar": {"type": "string"}}}
+
+
+@attrs.frozen
 class Part:
     """A port."""
 
@@ -188,6 +194,7 @@ class MouseSpec:
         schema={"x-kubernetes-validations": [{"rule": "self != 'x'", "messageExpression": "'no'"}]},
     )
     either: Either | None = None
+    dashed: Dashed | None = None
     names: tuple[tuple[str, ...], ...] = schema_field("", default=(), schema={"x-kubernetes-list-type": "set"})
     parts: Mapping[str, Part] | None = schema_field("", default=None, schema={"nullable": True})
     selector: Mapping[str, Any] = schema_field("", default=attrs.Factory(dict), schema={"default": {"a": 1}})
@@ -234,6 +241,7 @@ NOTES = [
     "spec.note: required and nullable, but None is left out when an object is written",
     "spec.foo-bar: no attribute can have this name: read it from the object's `manifest`",
     "spec.either: oneOf: is in the schema, but not in the type",
+    "spec.dashed.foo-bar: no attribute can have this name: read it from the object's `manifest`",
 ]
 
 
