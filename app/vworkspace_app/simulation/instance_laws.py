@@ -160,8 +160,8 @@ class JobLaws:
         live = self._world.get(ObjectRef(APPLICATION_INSTANCE, payload["namespace"], payload["name"]))
         stays = job.result["outcome"] == "failed" and live is not None and not live["metadata"].get("deletionTimestamp")
         told = f"it {job.result['outcome']}"
-        law = "a job deletes only what is managed"
-        self._laws.check("PULL-10", law, job.id, stays or self._world.was_restored, told)
+        holds = stays or self._world.was_restored
+        self._laws.check("PULL-10", "a job deletes only what is managed", job.id, holds, told)
 
     def _check_deleted(self, job: JobEntry) -> None:
         payload = job.raw["payload"]

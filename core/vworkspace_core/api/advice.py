@@ -216,7 +216,8 @@ def obstacles(kind: str) -> frozenset[StrEnum]:
     """Return every condition reason that means that an object of the kind named `kind` waits or cannot continue."""
     rows = (entry for entry in TABLE[kind] if (kind, entry.type, entry.status) in OBSTACLES)
     reasons = frozenset(reason for entry in rows for reason in entry.reasons if reason != _C.NO_AGENT)
-    return reasons | ({_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET} if kind == "ApplicationInstance" else frozenset())
+    further = {_I.CHART_UNREACHABLE, _I.WAITING_FOR_SECRET, _I.HELM_RELEASE_DEGRADED}
+    return reasons | (further if kind == "ApplicationInstance" else frozenset())
 
 
 def advice_for(kind: str, reason: str) -> Advice | None:
