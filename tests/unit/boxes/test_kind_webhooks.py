@@ -59,6 +59,7 @@ def test_a_rule_that_cannot_be_evaluated_refuses_and_says_why(box: Box) -> None:
 
 def test_absent_fields_are_filled_in_with_all_that_they_are_in_PH_6(box: Box) -> None:
     admission = BoxAdmission.of(box)
+    assert (admission.name, admission.kind) == (box.name, box.kind)
     host = {"op": "add", "path": "/spec/host", "value": "a.example.com"}
     free = [
         {"op": "add", "path": "/spec/free", "value": {}},

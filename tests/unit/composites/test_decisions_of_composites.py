@@ -147,6 +147,9 @@ def test_children_that_the_garbage_collector_has_orphaned_keep_the_others_PH_3()
     orphaned = Snapshot(objects={**child("a", ownerReferences=[]), **far()})
     done = Decision(finalizer=Finalizer.REMOVE, row="nothing is left")
     assert tear_down(BOX, recording(), orphaned, None, START) == done
+    ready = {"type": "Ready", "status": "True", "reason": "Ready", "lastTransitionTime": format_time(START)}
+    served = with_ready_field(conditions=[{**ready, "message": ""}])
+    assert tear_down(BOX, served, orphaned, None, START).deletes == (), "it has not begun"
 
     by_label = child("b", ownerReferences=[], annotations={MARKS.owner: "Label"})
     for there in (far(), {**by_label, **far()}, {**child("a"), **child("b", ownerReferences=[]), **far()}):

@@ -167,8 +167,9 @@ async def test_a_list_is_a_page_and_its_token_decides_the_version_W_04() -> None
 
 
 def test_a_watch_asks_for_bookmarks_and_five_minutes() -> None:
-    line = Line([None])
+    line = Line([None, None])
     KubeApi(line).watch(CONFIG_MAP, resource_version="7")
+    KubeApi(line).impersonating(ACCOUNT).watch(CONFIG_MAP, resource_version="7")
 
     params: Params = {
         "watch": "true",
@@ -178,7 +179,7 @@ def test_a_watch_asks_for_bookmarks_and_five_minutes() -> None:
         "resourceVersion": "7",
         "timeoutSeconds": 300,
     }
-    assert line.sent == [KubeRequest(KubeVerb.WATCH, CONFIG_MAP, params=params)]
+    assert line.sent == [KubeRequest(KubeVerb.WATCH, CONFIG_MAP, params=params, account=of) for of in (None, ACCOUNT)]
 
 
 DATA = StatusCause("data", "must be an object")
