@@ -395,6 +395,17 @@ def converting(function: Any) -> dict[str, Any]:
     return Converter.of(GROUP, "Shop", "v1", Conversion("v1alpha1", function, function)).convert(shop("v1"), "v1alpha1")
 
 
+def test_a_function_may_say_itself_why_it_fails() -> None:
+    refused = ConversionFailed(shop("v1"), "v1alpha1", "no tls")
+
+    def refusing(one: Any) -> Any:
+        raise refused
+
+    with pytest.raises(ConversionFailed) as caught:
+        converting(refusing)
+    assert caught.value is refused
+
+
 def test_a_function_need_not_say_version_kind_and_metadata() -> None:
     expected = {**shop("v1alpha1"), "spec": {"a": 1}}
     assert converting(lambda one: {"spec": {"a": 1}}) == expected

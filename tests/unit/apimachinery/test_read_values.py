@@ -466,7 +466,11 @@ def test_maps_of_texts_and_of_any_json_are_shared_and_not_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "canonical"), [("1.0Ki", "1Ki"), ("1000.0", "1k"), ("0.5Ki", "512"), ("-1.0Ki", "-1Ki")]
+    ("text", "canonical"),
+    [
+        *(("1.0Ki", "1Ki"), ("1000.0", "1k"), ("0.5Ki", "512"), ("1.0e3", "1e3"), ("0.0", "0")),
+        *(("1" * 31, "1" * 31), ("1" * 23, "1" * 23), ("x", None)),
+    ],
 )
-def test_a_quantity_has_the_largest_binary_unit_from_1024_on(text: str, canonical: str) -> None:
+def test_a_quantity_has_the_form_that_kubernetes_gives_it(text: str, canonical: str | None) -> None:
     assert canonical_quantity(text) == canonical

@@ -72,6 +72,12 @@ def test_a_function_gives_its_value(text: str, given: Any, expected: Any) -> Non
     assert value(text, v=given) == expected
 
 
+@pytest.mark.parametrize("given", [{"a": "\ud800"}, {(1, 2): 3}])
+@pytest.mark.parametrize(("function", "form"), [("json", "JSON"), ("yaml", "YAML"), ("hash", "JSON")])
+def test_a_value_that_is_no_json_is_told(function: str, form: str, given: Any) -> None:
+    assert failure(f"{function}(v)", v=given) == (False, f"the value cannot be written as {form}")
+
+
 def test_a_name_of_more_than_63_characters_is_cut_and_told_apart() -> None:
     long = "a" * 40
     made = value("name(v, v)", v=long)

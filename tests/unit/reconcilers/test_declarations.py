@@ -26,6 +26,7 @@ from purekube.reconcilers.controllers import (
     name_of,
     not_permitted,
     overrides,
+    reference_problem,
     remedy,
     resource_of,
     status_writer_of,
@@ -368,3 +369,15 @@ def test_a_controller_has_modest_defaults() -> None:
     assert (controller.watch, controller.owns, controller.reads) == (Watch(), (), ())
     assert list(controller.refers_to(None)) == list(controller.wakes({})) == []
     assert isinstance(SHOP, Resource)
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        (ObjectRef(SECRET, "team", "a"), "it returned a Secret of v1, and no ConfigMap of v1 or Job of batch/v1"),
+        (ObjectRef(JOB, None, "a"), "it returned a Job of batch/v1 without a namespace"),
+        (ObjectRef(JOB, "team", "a"), ""),
+    ],
+)
+def test_a_reference_to_what_is_not_watched_is_told(ref: ObjectRef, told: str) -> None:
+    assert reference_problem(ref, [CONFIG_MAP, JOB]) == told
