@@ -174,6 +174,14 @@ def test_the_applications_of_a_namespace_are_listed_before_a_restore_that_change
         assert own not in VELERO.looks_up(other, instance, CONTEXT.settings)
 
 
+@pytest.mark.parametrize("mapping", [None, ["x"], "x", {NS: {}}])
+@pytest.mark.parametrize("of", [RESTORE, BACKUP])
+def test_parameters_that_are_none_of_a_restore_are_left_to_their_schema_OPS_7(of: Any, mapping: Any) -> None:
+    """The read before a decision raised, so that nobody was told what is wrong with them."""
+    given = {"backupName": "b-1", **UPDATE, "namespaceMapping": mapping}
+    assert VELERO.diagnostics(operation(of, parameters=given), {}) == ()
+
+
 def test_velero_is_asked_for_what_the_parameters_say_OPS_7() -> None:
     bare, own = made(BACKUP), list(made(RESTORE, **NAMED).manifest["spec"]["excludedResources"])
 

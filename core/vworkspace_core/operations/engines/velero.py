@@ -148,8 +148,11 @@ def _looks_up(operation: Operation, target: ApplicationInstance, settings: Opera
 def _updates(operation: Operation, namespace: str) -> bool:
     """Report whether the Operation is a restore that changes objects which exist in `namespace`, that of its target."""
     given = parameters_of(operation)
-    into = given.get("namespaceMapping", {namespace: namespace}).values()
-    return not is_backup(operation) and given.get("existingResourcePolicy") == "update" and namespace in into
+    if is_backup(operation) or given.get("existingResourcePolicy") != "update":
+        return False
+    into = given.get("namespaceMapping", {namespace: namespace})
+    # What is listed before the check may be asked of parameters that their schema has not judged.
+    return isinstance(into, Mapping) and namespace in into.values()
 
 
 def _neighbours(operation: Operation, _objects: Objects) -> tuple[Listing, ...]:
