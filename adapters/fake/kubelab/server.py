@@ -18,7 +18,7 @@ import attrs
 from kubelab.access.account_tokens import AccountTokens
 from kubelab.access.audit_log import AuditLog
 from kubelab.access.authorization import REVIEWS, Authorize, Rbac
-from kubelab.access.escalation import RBAC_GROUP, check_grant
+from kubelab.access.escalation import check_grant
 from kubelab.access.request_filter import RequestFilter
 from kubelab.admission.admission_request import AdmissionAttributes
 from kubelab.admission.pods import ACCOUNTS, PodAdmission
@@ -54,6 +54,7 @@ from kubelab.writes.pod_actions import PodActions
 from kubelab.writes.remover import Remover
 from kubelab.writes.writer import AdmissionPlugin, ObjectWriter, Prepared, WriteCall, admitted
 from purekube.apimachinery.manifest import Kind
+from purekube.apimachinery.resources import RBAC_GROUP
 from purekube.ports import PatchType
 
 _ITSELF: Final = Caller("system:apiserver", ("system:masters",), "kube-apiserver/v1.36.3")

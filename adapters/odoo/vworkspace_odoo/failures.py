@@ -38,12 +38,12 @@ def refusal(status: int, headers: httpx2.Headers, body: bytes, where: str) -> Op
 
     `where` names the request in the message, which also quotes the server's explanation in `body`.
     """
-    message = f"{where}: {status} {_excerpt(headers, body)}".rstrip()
+    message = _message(status, headers, body, where)
     if 300 <= status < 400:
         # Following a redirect would send the token to another place.
         location = str(redact(headers.get("location", "nowhere")))[:_LONGEST_EXCERPT]
         return Permanent(f"{where}: {status} redirects to {location}: set the final URL", status=status)
-    if status == 404 and not isinstance(_error_body(headers, body).get("error"), str):
+    if status == 404 and not _is_own(headers, body):
         # The own 404 of a control plane has an error (PULL-6). Any other is of a router, gateway or mesh that has no
         # route, perhaps for a moment only, and says nothing about a job.
         return Permanent(f"{message}: is the base URL right?", status=status)
@@ -59,10 +59,19 @@ def control_plane_refusal(status: int, headers: httpx2.Headers, body: bytes, whe
     A status that decides about a message counts only with the error body of a control plane (PULL-6). A proxy or
     gateway that answers everything with 400 for a while would otherwise use up events and results (PULL-4).
     """
-    if status in _DECIDING and not isinstance(_error_body(headers, body).get("error"), str):
+    if status in _DECIDING and not _is_own(headers, body):
         problem = "not the control plane's own answer, which has an error in JSON"
-        return Permanent(f"{where}: {status} {_excerpt(headers, body)}".rstrip() + f": {problem}")
+        return Permanent(f"{_message(status, headers, body, where)}: {problem}")
     return refusal(status, headers, body, where)
+
+
+def _is_own(headers: httpx2.Headers, body: bytes) -> bool:
+    """Report whether an answer has the error body of a control plane (PULL-6)."""
+    return isinstance(_error_body(headers, body).get("error"), str)
+
+
+def _message(status: int, headers: httpx2.Headers, body: bytes, where: str) -> str:
+    return f"{where}: {status} {_excerpt(headers, body)}".rstrip()
 
 
 def _is_page(headers: httpx2.Headers, body: bytes) -> bool:

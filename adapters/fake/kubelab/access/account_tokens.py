@@ -90,6 +90,10 @@ class AccountTokens:
 
     def caller(self, token: str, audiences: tuple[str, ...] = (AUDIENCE,)) -> Caller | None:
         """Return the caller to whom a token belongs, None if the token is not valid for one of `audiences`."""
+        claims = self._valid_claims(token, audiences)
+        return None if claims is None else _caller_of(claims)
+
+    def _valid_claims(self, token: str, audiences: tuple[str, ...]) -> Fields | None:
         claims = self._claims(token)
         if claims is None or claims["exp"] <= _seconds(self._now()) or not set(audiences) & set(claims["aud"]):
             return None
@@ -101,22 +105,20 @@ class AccountTokens:
             (self._store.get(("", plural), ("" if plural == "nodes" else namespace, each["name"])), each)
             for plural, each in bound
         ]
-        if any(record is None or record.uid != each["uid"] for record, each in held):
-            return None
-        return service_account(namespace, account["name"])
+        return None if any(record is None or record.uid != each["uid"] for record, each in held) else claims
 
     def review(self, body: Fields) -> dict[str, Any]:
         """Return the status of the TokenReview `body`. Raises ApiFailure 400 if it has no token."""
         token, wanted = get_path(body, "spec", "token"), get_path(body, "spec", "audiences") or [AUDIENCE]
         if not token:
             raise bad_request("token is required for TokenReview in authentication")
-        caller = self.caller(str(token), tuple(wanted))
         if (known := self.known.get(str(token))) is not None and AUDIENCE in wanted:
             user = {"username": known.user, "groups": list(known.groups)}
             return {"authenticated": True, "user": user, "audiences": [AUDIENCE]}
-        if caller is None:
+        claims = self._valid_claims(str(token), tuple(wanted))
+        if claims is None:
             return {"user": {}, "error": "invalid bearer token"}
-        claims = self._claims(str(token)) or {}
+        caller = _caller_of(claims)
         uid = claims["kubernetes.io"]["serviceaccount"]["uid"]
         user = {"username": caller.user, "uid": uid, "groups": list(caller.groups)}
         shared = [audience for audience in claims["aud"] if audience in wanted]
@@ -162,6 +164,11 @@ class AccountTokens:
         part = content.partition(".")[2]
         claims: Fields = msgspec.json.decode(urlsafe_b64decode(part + "=" * (-len(part) % 4)))
         return claims
+
+
+def _caller_of(claims: Fields) -> Caller:
+    owner = claims["kubernetes.io"]
+    return service_account(owner["namespace"], owner["serviceaccount"]["name"])
 
 
 def _encoded(raw: bytes) -> str:

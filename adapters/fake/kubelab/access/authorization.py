@@ -12,7 +12,7 @@ from kubelab.model.records import GroupResource, StoredChange
 from kubelab.model.resources import ServedResource, resource_of
 from kubelab.storage.store import Store
 from purekube.apimachinery.manifest import Kind
-from purekube.apimachinery.resources import ACCESS_REVIEW, SELF_ACCESS_REVIEW, service_account_user
+from purekube.apimachinery.resources import ACCESS_REVIEW, RBAC_GROUP, SELF_ACCESS_REVIEW, service_account_user
 from purekube.schema.node import ANYTHING
 
 _OPENAPI: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -105,7 +105,6 @@ def denied(caller: Caller, asked: Attributes) -> ApiFailure:
 
 # The real rule is the binding of cluster-admin to this group; without bootstrap roles it is a constant here.
 MASTERS: Final = "system:masters"
-_GROUP: Final = "rbac.authorization.k8s.io"
 _EVERYTHING: Final = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
 
 Rule = Mapping[str, Any]
@@ -158,7 +157,7 @@ class Rbac:
                 yield from grant.rules
 
     def _on_change(self, where: GroupResource, change: StoredChange) -> None:
-        if where[0] == _GROUP:
+        if where[0] == RBAC_GROUP:
             self._grants = None
 
     def _current(self) -> tuple[_Grant, ...]:
@@ -168,7 +167,7 @@ class Rbac:
 
     def _read(self) -> Iterator[_Grant]:
         for plural in ("rolebindings", "clusterrolebindings"):
-            for record in self._store.scan((_GROUP, plural)):
+            for record in self._store.scan((RBAC_GROUP, plural)):
                 binding = record.shared()
                 # A missing role has no rules.
                 role = self.role(binding["roleRef"], record.key[0]) or ()
@@ -177,7 +176,7 @@ class Rbac:
     def role(self, reference: Mapping[str, str], namespace: str) -> tuple[Rule, ...] | None:
         """Return the rules of the role that a binding in `namespace` refers to, None if there is no such role."""
         clusterwide = reference["kind"] == "ClusterRole"
-        where = (_GROUP, "clusterroles" if clusterwide else "roles")
+        where = (RBAC_GROUP, "clusterroles" if clusterwide else "roles")
         # A RoleBinding may refer to a ClusterRole, whose rules then count in the binding's namespace only.
         record = self._store.get(where, ("" if clusterwide else namespace, reference["name"]))
         return None if record is None else tuple(record.shared().get("rules") or ())
@@ -210,8 +209,8 @@ def permits(rule: Rule, asked: Attributes) -> bool:
     """Report whether a role's `rule` permits the request with the attributes `asked`."""
     names = rule.get("resourceNames") or ()
     return (
-        _is_listed(rule.get("verbs"), asked.verb)
-        and _is_listed(rule.get("apiGroups"), asked.group)
+        is_listed(rule.get("verbs"), asked.verb)
+        and is_listed(rule.get("apiGroups"), asked.group)
         and _has_resource(rule.get("resources") or (), asked)
         # kubernetes: apis/rbac/v1/evaluation_helpers.go, ResourceNameMatches: a create or a list has no name, so a rule
         # with names never permits it, unless a selector gives the name.
@@ -219,7 +218,8 @@ def permits(rule: Rule, asked: Attributes) -> bool:
     )
 
 
-def _is_listed(values: Sequence[str] | None, desired: str) -> bool:
+def is_listed(values: Sequence[str] | None, desired: str) -> bool:
+    """Report whether `values`, a list of a rule, have the text `desired` or the wildcard."""
     return values is not None and ("*" in values or desired in values)
 
 

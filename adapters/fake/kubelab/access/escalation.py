@@ -4,25 +4,23 @@ The verb `escalate` on a role permits to write any rules into it, and `bind` to 
 `pkg/registry/rbac`).
 """
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any, Final
 
 import attrs
 
-from kubelab.access.authorization import MASTERS, Attributes, Authorize, Rbac
+from kubelab.access.authorization import MASTERS, Attributes, Authorize, Rbac, Rule, is_listed, permits
 from kubelab.model.calls import Caller
 from kubelab.model.failure import forbidden, not_found
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.resources import RBAC_GROUP
+from purekube.schema.causes import quoted
 from purekube.schema.structure import equal
 
-RBAC_GROUP: Final = "rbac.authorization.k8s.io"
 _ROLES: Final = {"Role": "roles", "ClusterRole": "clusterroles"}
 _BINDINGS: Final = {"RoleBinding": "rolebindings", "ClusterRoleBinding": "clusterrolebindings"}
 _FREE: Final = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
-
-Rule = Mapping[str, Any]
 
 
 @attrs.frozen
@@ -48,18 +46,11 @@ def rights_of(rule: Rule) -> Iterator[RuleRight]:
 
 def covers(rule: Rule, right: RuleRight) -> bool:
     """Report whether a rule contains a right."""
-    if not _has(rule.get("verbs"), right.verb):
-        return False
-    if right.url is not None:
-        return any(_covers_url(held, right.url) for held in rule.get("nonResourceURLs") or ())
-    names = rule.get("resourceNames")
-    resources, inner = rule.get("resources") or (), right.resource.partition("/")[2]
-    is_held = _has(resources, right.resource) or bool(inner and f"*/{inner}" in resources)
-    return _has(rule.get("apiGroups"), right.group) and is_held and (not names or right.name in names)
-
-
-def _has(values: Sequence[str] | None, wanted: str) -> bool:
-    return values is not None and ("*" in values or wanted in values)
+    if right.url is None:
+        plural, _, inner = right.resource.partition("/")
+        return permits(rule, Attributes(right.verb, right.group, plural, inner, name=right.name or ""))
+    urls = rule.get("nonResourceURLs") or ()
+    return is_listed(rule.get("verbs"), right.verb) and any(_covers_url(held, right.url) for held in urls)
 
 
 def _covers_url(held: str, url: str) -> bool:
@@ -89,7 +80,7 @@ def _line(right: RuleRight, verbs: Sequence[str]) -> str:
 
 
 def _go(values: Iterable[str]) -> str:
-    return "[" + " ".join(json.dumps(value, ensure_ascii=False) for value in values) + "]"
+    return "[" + " ".join(map(quoted, values)) + "]"
 
 
 def check_grant(rbac: Rbac, authorize: Authorize, caller: Caller, new: Manifest, old: Manifest | None) -> None:
@@ -120,7 +111,7 @@ def check_grant(rbac: Rbac, authorize: Authorize, caller: Caller, new: Manifest,
         # The real one names the plural of the binding with the name of the role, too.
         raise not_found(RBAC_GROUP, plural, new["roleRef"]["name"])
     if lacking := missing(rbac.rules(caller, namespace), granted):
-        who = f"user {json.dumps(caller.user, ensure_ascii=False)} (groups={_go(caller.groups)})"
+        who = f"user {quoted(caller.user)} (groups={_go(caller.groups)})"
         why = f"{who} is attempting to grant RBAC permissions not currently held:\n{described(lacking)}"
         raise forbidden(RBAC_GROUP, plural, meta["name"], why)
 

@@ -13,6 +13,7 @@ from kubelab.model.records import GroupResource
 from kubelab.storage.store import Store
 from purekube.apimachinery.formats import canonical_quantity, parse_quantity
 from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import selects_labels
 
 QUOTAS: Final[GroupResource] = ("", "resourcequotas")
 _PODS: Final = ("", "pods")
@@ -128,22 +129,10 @@ def _in_scope(pod: Manifest, selector: Fields) -> bool:
         case "NotBestEffort":
             return bool(get_path(pod, "status", "qosClass") != "BestEffort")
         case "PriorityClass":
-            return _of_class(spec.get("priorityClassName") or "", selector)
+            name = spec.get("priorityClassName")
+            return selects_labels({"matchExpressions": [{**selector, "key": "name"}]}, {"name": name} if name else {})
         case _:
             return False
-
-
-def _of_class(name: str, selector: Fields) -> bool:
-    values = selector.get("values") or ()
-    match selector.get("operator"):
-        case "In":
-            return name in values
-        case "NotIn":
-            return name not in values
-        case "DoesNotExist":
-            return not name
-        case _:
-            return bool(name)
 
 
 # --- the decision ----------------------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def _check_frozen(new: Manifest, old: Manifest, *fields: str) -> Iterator[Status
     Changing `immutable` itself is a problem, too.
     """
     for key in (*fields, "immutable") if old.get("immutable") else ():
-        if not equal(new.get(key), old.get(key)) if key != "immutable" else not new.get(key):
+        if not equal(new.get(key), old.get(key)):
             yield forbidden_value(key, "field is immutable when `immutable` is set")
 
 

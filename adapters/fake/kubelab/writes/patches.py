@@ -1,9 +1,11 @@
 """Patches other than server-side apply and JSON merge patch: JSON patch (RFC 6902), strategic merge patch."""
 
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any, Final
 
 from kubelab.model.failure import ApiFailure, bad_request, internal, too_large
+from kubelab.ssa.conform import go_plain
 from purekube.schema.node import ANYTHING, ListType, Schema
 from purekube.schema.structure import equal
 
@@ -103,7 +105,7 @@ def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -
     gone: list[Mapping[str, Any]] = []
     for item in patch:
         if not isinstance(item, Mapping) or key not in item:
-            raise internal(f"map: {_go(item)} does not contain declared merge key: {key}")
+            raise internal(f"map: {go_plain(item)} does not contain declared merge key: {key}")
         (gone if _is_delete(item) else named).append(item)
     kept = [candidate for candidate in value if not any(equal(candidate.get(key), item[key]) for item in gone)]
     out = list(kept)
@@ -129,17 +131,13 @@ def _arranged(items: list[Any], wanted: list[Any], before: list[Any], key: str) 
             others.append((was, was, item))
         else:
             named.append((place, was, item))
-    named.sort(key=_first)
-    others.sort(key=_first)
+    named.sort(key=itemgetter(0))
+    others.sort(key=itemgetter(0))
     out: list[Any] = []
     while named and others:
         is_other = 0 <= others[0][1] < named[0][1]
         out.append((others if is_other else named).pop(0)[2])
     return [*out, *(item for *_, item in (*named, *others))]
-
-
-def _first(entry: tuple[int, int, Any]) -> int:
-    return entry[0]
 
 
 def _place(names: list[Any], name: Any) -> int:
@@ -176,15 +174,8 @@ def _check_order(named: list[Any], wanted: list[Any], patch: list[Any], order: l
     rest = iter(wanted)
     # strategicpatch: validatePatchWithSetOrderList; an empty order is in line with every patch.
     if wanted and not all(any(equal(name, entry) for entry in rest) for name in named):
-        lists = f"{_go(patch)}\n doesn't match $setElementOrder list:\n{_go(order)}\n"
+        lists = f"{go_plain(patch)}\n doesn't match $setElementOrder list:\n{go_plain(order)}\n"
         raise internal(f"The order in patch list:\n{lists}")
-
-
-def _go(value: Any) -> str:
-    """Return a JSON value as Go prints it."""
-    if isinstance(value, Mapping):
-        return f"map[{' '.join(f'{key}:{_go(value[key])}' for key in sorted(value))}]"
-    return f"[{' '.join(map(_go, value))}]" if isinstance(value, list) else str(value)
 
 
 # apiserver: handlers/patch.go, maxJSONPatchOperations.

@@ -53,8 +53,10 @@ class Remover:
         if pends(stored, options.grace):
             return Reply(200, resource.render(record))
         finalizers = finalizers_for(record.finalizers, options.propagation or _usual(target, record))
-        if resource.definition.behaviour.grace is not None:
-            return self._delete_gracefully(target, record, stored, finalizers, options)
+        if (grace := resource.definition.behaviour.grace) is not None:
+            seconds = options.grace or 0 if record.deleting else grace(stored, options.grace)
+            manifest = gracefully_marked(stored, finalizers, seconds, self._now())
+            return self._delete_gracefully(target, record, manifest, options)
         is_held_by_spec = resource.storage == NAMESPACES and bool((stored.get("spec") or {}).get("finalizers"))
         if finalizers or is_held_by_spec:
             reply = self._mark(target, record, _ending(target, marked(stored, finalizers, self._now())), options)
@@ -62,20 +64,12 @@ class Remover:
         return self._remove(target, record, options)
 
     def _delete_gracefully(
-        self,
-        target: RequestTarget,
-        record: Record,
-        stored: Mapping[str, Any],
-        finalizers: tuple[str, ...],
-        options: DeleteOptions,
+        self, target: RequestTarget, record: Record, manifest: Mapping[str, Any], options: DeleteOptions
     ) -> Reply:
-        """Mark an object, such as a pod, for deletion after its grace period, and delete it if it has none."""
-        grace = target.resource.definition.behaviour.grace
-        assert grace is not None, "the kind has graceful deletion"
-        seconds = options.grace or 0 if record.deleting else grace(stored, options.grace)
-        manifest = gracefully_marked(stored, finalizers, seconds, self._now())
+        """Store `manifest`, an object such as a pod with its grace period, and delete it if nothing holds it."""
         reply = self._mark(target, record, manifest, options)
-        if options.dry_run or finalizers or manifest["metadata"]["deletionGracePeriodSeconds"]:
+        meta = manifest["metadata"]
+        if options.dry_run or meta.get("finalizers") or meta["deletionGracePeriodSeconds"]:
             return reply
         # A watch sees both: an object that is being deleted, and its removal.
         return self._remove(target, self._store.get(target.resource.storage, record.key) or record, options)
