@@ -202,9 +202,6 @@ def diff(
         raise CommandError("give at least one FILE (see vworkspace-operator diff --help)", status=USAGE)
     if box and offline is not None:
         raise CommandError("--box asks a cluster; offline `box plan` says the same of a box", status=USAGE)
-    try:
-        if offline is not None:
-            return _offline(files, offline, field_manager)
-        return at_cluster(kubeconfig, partial(_online, files, box or (), field_manager))
-    except CommandError as error:
-        raise CommandError(error.message, status=FAILED) from error
+    if offline is not None:
+        return _offline(files, offline, field_manager)
+    return at_cluster(kubeconfig, partial(_online, files, box or (), field_manager))

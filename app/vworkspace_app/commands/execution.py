@@ -57,7 +57,7 @@ def _ended_by(error: BaseException, failure: int) -> int | None:
     """
     match error:
         case CommandError():
-            return _print_error(error.message, error.status)
+            return _print_error(error.message, failure if error.status == FAILURE else error.status)
         case ImportError():
             problem = install_hint(error)
             return None if problem is None else _print_error(problem, failure)

@@ -277,10 +277,7 @@ def print_plan(
     """
     form = None if output == "diff" else Format(output)
     request = PlanRequest(files, desired, cluster_id, now, missing or (), templates or (), form)
-    try:
-        planned = plan(request, colour=shows_colours(sys.stdout, os.environ))
-    except CommandError as error:
-        raise CommandError(error.message, status=USAGE if exit_code else error.status) from error
+    planned = plan(request, colour=shows_colours(sys.stdout, os.environ))
     print(planned.text, end="")
     print(f"plan: {planned.summary}", file=sys.stderr)
     if not exit_code:

@@ -12,6 +12,7 @@ from vworkspace_app.commands.shared.session import SITE, CommandContext
 
 EXAMPLE = "examples/application-oci.yaml"
 PLAN = ["plan", EXAMPLE, "-o", "diff"]
+ROLLOUT = ["box", "rollout", "status", "webapp"]
 
 
 class Defective(CommandContext):
@@ -21,7 +22,7 @@ class Defective(CommandContext):
         raise RuntimeError("a defect")
 
 
-@pytest.mark.parametrize(("words", "status"), [(["diff", EXAMPLE], 2), (["status"], 1)])
+@pytest.mark.parametrize(("words", "status"), [(["diff", EXAMPLE], 2), (ROLLOUT, 2), (["status"], 1)])
 def test_an_unexpected_error_is_no_difference(
     words: list[str], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

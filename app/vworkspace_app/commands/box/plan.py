@@ -221,14 +221,11 @@ def plan(
         raise CommandError("give --cr or --against (see vworkspace-operator box plan --help)", status=USAGE)
     if against is not None and observed:
         raise CommandError("--observed is for --cr: --against reads the objects of the cluster", status=USAGE)
-    try:
-        if against is not None:
-            judged, text = _planned_against(file, crds or [], now, against, output)
-            status = FAILED if judged.refused or judged.unfit else DIFFERS if judged.writes else SAME
-        else:
-            found, text = planned(file, parent, observed or [], crds or [], now, output)
-            status = FAILED if found.refused else DIFFERS if found.changes else SAME
-    except CommandError as error:
-        raise CommandError(error.message, status=FAILED if exit_code else error.status) from error
+    if against is not None:
+        judged, text = _planned_against(file, crds or [], now, against, output)
+        status = FAILED if judged.refused or judged.unfit else DIFFERS if judged.writes else SAME
+    else:
+        found, text = planned(file, parent, observed or [], crds or [], now, output)
+        status = FAILED if found.refused else DIFFERS if found.changes else SAME
     print(text, end="")
     return status if exit_code else SAME

@@ -31,8 +31,6 @@ from vworkspace_core.api.labels import CLI_MANAGER
 
 Action: TypeAlias = Literal["status", "history", "pause", "resume", "undo", "policies"]
 
-_FAILED: Final = 2
-"""The exit status of `status` for an error: 1 says that the roll-out is not complete, which a script waits for."""
 _JUDGED: Final = {
     "objects": "objects",
     "creates": "creates",
@@ -83,10 +81,7 @@ def rollout(
     """
     if to_revision and action not in ("undo", "policies"):
         raise CommandError(f"--to-revision is for undo and policies, not for {action}", status=USAGE)
-    try:
-        text, status = at_cluster(kubeconfig, lambda api: carried_out(api, RolloutRequest(action, name, to_revision)))
-    except CommandError as error:
-        raise CommandError(error.message, status=_FAILED if action == "status" else error.status) from error
+    text, status = at_cluster(kubeconfig, lambda api: carried_out(api, RolloutRequest(action, name, to_revision)))
     print(text, end="")
     return status
 
