@@ -244,7 +244,7 @@ class _Run:
 
 
 def _met(random: Random, incidents: Sequence[Incident], acts: Sequence[Act], seconds: float) -> Iterator[Incident]:
-    """Yield `incidents`, half of which begin close to an action or to another fault, or last when it happens.
+    """Yield `incidents`, half of them moved to a time at which they meet an action or another fault.
 
     Otherwise most would disturb nothing, since little is at work between actions. `seconds` is the duration of the run.
     """
