@@ -43,7 +43,7 @@ def failures(name: str, clauses: Sequence[str], folder: Path, patience: str) -> 
     words = [word for clause in clauses for word in ("--clause", clause)]
     ended = run(
         "conformance", "operator", "--operator", command, "--profile", "full", "--timeout", patience, *words,
-        "--report", report, cold=True, PYTHONPATH=str(Path(__file__).parents[2]), PYTHONWARNINGS="default",
+        "--report", report, cold=True, seconds=600, PYTHONPATH=str(Path(__file__).parents[2]), PYTHONWARNINGS="default",
     )  # fmt: skip
     assert report.exists(), ended.err
     found: dict[str, list[str]] = {}

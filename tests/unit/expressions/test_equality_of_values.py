@@ -9,7 +9,7 @@ import pytest
 
 from purekube.cel import DYN, Budget, CelError, Environment, EvaluationError, compile_expression
 from purekube.cel.moments import zone_of
-from purekube.cel.values import SetList, cel_equal
+from purekube.cel.values import KeyedList, SetList, cel_equal, summed_lists
 
 TWO, TWICE = SetList([1, 2]), [1, 1]
 
@@ -82,3 +82,46 @@ def test_a_zone_is_known_by_its_name_or_its_offset(name: str, zone: Any) -> None
 def test_an_unknown_zone_is_an_error(name: str) -> None:
     with pytest.raises(EvaluationError, match="unknown time zone"):
         zone_of(name)
+
+
+def keyed(*items: Any) -> KeyedList:
+    """A map list whose items have the key `k`."""
+    out = KeyedList(items)
+    out.keys = ("k",)
+    return out
+
+
+A1, A2, B1, B2 = {"k": "a", "v": 1}, {"k": "a", "v": 2}, {"k": "b", "v": 1}, {"k": "b", "v": 2}
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "total"),
+    [
+        ([1, 2], [2, 3], [1, 2, 2, 3]),
+        (SetList([1, 2]), [2, 3, 3], SetList([1, 2, 3])),
+        (keyed(B1, A1), [A2], keyed(B1, A2)),
+        (keyed(A1), [B1, B2, A2], keyed(A2, B1, B2)),
+        (keyed(), [], keyed()),
+    ],
+)
+def test_the_sum_of_a_set_or_map_list_has_each_item_once(left: list[Any], right: list[Any], total: list[Any]) -> None:
+    found = summed_lists(left, right, Budget())
+
+    assert (type(found), list(found)) == (type(total), list(total))
+    assert getattr(found, "keys", ()) == getattr(total, "keys", ())
+
+
+def test_a_sum_of_lists_costs_its_items_and_a_set_their_comparisons() -> None:
+    plain, unique = Budget(), Budget()
+    summed_lists([1], [2, 3], plain)
+    summed_lists(SetList([1]), [2, 3], unique)
+
+    assert (plain.items, unique.items) == (Budget().items - 3, Budget().items - 3)
+    assert plain.steps == Budget().steps
+    # 2 is compared with one item, 3 with two; each comparison costs one more for the item itself.
+    assert unique.steps <= Budget().steps - (1 + 1) - (1 + 2)
+
+
+def test_a_map_list_takes_only_maps() -> None:
+    with pytest.raises(EvaluationError, match="no such overload"):
+        summed_lists(keyed(A1), [1], Budget())

@@ -247,7 +247,7 @@ def test_a_deletion_that_waits_for_a_person_says_so_SEE_1(
 
 def test_what_is_said_of_an_older_generation_is_not_ready_SEE_1() -> None:
     summary = summary_of(APPLICATION_INSTANCE, with_conditions(APPLICATION_INSTANCE, READY, generation=4, observed=3))
-    assert summary.state is OverviewState.PROGRESSING
+    assert (summary.state, summary.reason) == (OverviewState.PROGRESSING, "NewGeneration")
     assert summary.message == "generation 4 has not been looked at yet; what is told is of 3"
 
 
