@@ -201,14 +201,17 @@ def _managed(
     previous = _previous(source)
     prunes = _prunes(source, desired, observed, in_use=in_use)
     # What is left to a later pass is the status alone: a retry and prunes follow the applies in this pass.
-    is_first_word = release_status.state in _BEGUN and Type.READY not in previous and not desired.retry and not prunes
+    is_first_word = (
+        release_status.state in _BEGUN and Type.READY not in previous and not desired.retry and not prunes.deletes
+    )
+    # Former objects go in a later pass: until Flux has seen the pending applies, its release may still read them.
+    removal = Decision() if pending else prunes
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
         dry_runs=_dry_runs(pending, live_release),
-        patches=(*_adoptions(source, desired, observed), *request.patches),
+        patches=(*_adoptions(source, desired, observed), *removal.patches, *request.patches),
         applies=pending,
-        # Former objects go in a later pass: until Flux has seen the pending applies, its release may still read them.
-        deletes=() if pending else prunes,
+        deletes=removal.deletes,
         events=replaced_account(source, release, settings),
         requeue=Requeue.at_latest(release_status.requeue_after).no_later_than(request.wait),
         only_if_current=not guarded,
@@ -356,16 +359,16 @@ def _adoptions(
 
 def _prunes(
     source: ApplicationInstance, desired: DesiredObjects, observed: InstanceObserved, *, in_use: bool
-) -> tuple[Delete, ...]:
-    """Return deletes of objects that the instance controls but no longer desires (REC-14, PH-3).
+) -> Decision:
+    """Return the removal of objects that the instance controls but no longer desires (REC-14, PH-3).
 
     Until the objects that replace them are in use (`in_use`), a few are kept, so that the instance can return to them.
     """
     if not (unwanted := _unwanted(source, desired, observed)):
-        return ()
+        return Decision()
     by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
     oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
-    return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), resuming).deletes
+    return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), resuming)
 
 
 def _unwanted(
@@ -390,7 +393,7 @@ def deletes_afterwards(
     override = effective_override(source, observed.override, observed.withdrawn)
     in_force, _ = permitted_override(source, override, context.settings.policy)
     desired = desired_objects(source, in_force, observed.objects, context.settings)
-    return _prunes(source, desired, observed, in_use=True)
+    return _prunes(source, desired, observed, in_use=True).deletes
 
 
 def _fields(

@@ -9,9 +9,9 @@ import pytest
 
 from purekube.apimachinery.errors import Conflict, FieldConflict, Forbidden, Unavailable
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
-from purekube.apimachinery.resources import CONFIG_MAP, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
+from purekube.apimachinery.resources import CONFIG_MAP, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY, SECRET
 from purekube.apimachinery.timestamps import format_time
-from purekube.controller.decision import Decision, Delete, Failure, Requeue
+from purekube.controller.decision import Decision, Delete, Failure, MergePatch, Requeue
 from tests.support.instance_worlds import (
     CONTEXT,
     NOW,
@@ -131,16 +131,27 @@ def test_what_others_control_or_what_is_wanted_is_not_deleted() -> None:
     assert [delete.ref for delete in decided((config, owned(config))).deletes] == [config]
 
 
-def test_former_sources_go_after_the_applies_that_replace_them_REC_14() -> None:
+def test_a_suspended_release_that_is_not_wanted_is_resumed_so_that_flux_uninstalls_it_REC_14() -> None:
+    """Flux skips the uninstall of a suspended one: its workload would run on without an owner."""
+    former_release = ObjectRef(HELM_RELEASE, NS, "former")
+    decision = decided((former_release, {**owned(former_release), "spec": {"suspend": True}}))
+
+    resume = MergePatch(former_release, {"metadata": {"resourceVersion": "5"}, "spec": {"suspend": None}})
+    assert (decision.patches, decision.deletes) == ((resume,), (Delete(former_release, "uid-former"),))
+
+
+def test_former_objects_stay_as_they_are_until_what_replaces_them_is_applied_REC_14() -> None:
     world = scene(deployed(), manifest=instance_manifest())
-    objects = {**world.observed.objects, A: owned(A)}
+    former_release = ObjectRef(HELM_RELEASE, NS, "former")
+    live = {**owned(former_release), "spec": {"suspend": True}}
+    objects = {**world.observed.objects, A: owned(A), former_release: live}
     observed = attrs.evolve(world.observed, objects=objects)
     pending = {ref: live for ref, live in objects.items() if ref != RELEASE}
     first = attrs.evolve(world, observed=attrs.evolve(observed, objects=pending)).decide()
 
     assert first.applies
-    assert first.deletes == ()
-    assert [one.ref for one in deletes_afterwards(world.source, observed, CONTEXT, first)] == [A]
+    assert (first.patches, first.deletes) == ((), ())
+    assert [one.ref for one in deletes_afterwards(world.source, observed, CONTEXT, first)] == [former_release, A]
     assert deletes_afterwards(world.source, observed, CONTEXT, Decision()) == ()
 
 
