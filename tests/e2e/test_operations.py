@@ -15,7 +15,7 @@ from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import JOB, NAMESPACE, SECRET, SERVICE_ACCOUNT, VELERO_BACKUP
-from purekube.ports import WatchEvent
+from purekube.ports import Propagation, WatchEvent
 from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from tests.support.operation_requests import (
     APPROVAL_SECRET,
@@ -266,6 +266,28 @@ async def test_deleting_a_running_one_stops_it_and_a_finished_backup_stays_OPS_7
 
     assert ops.world.get(kept)["status"]["phase"] == "Completed"
     assert ops.world.find(stopped) is None
+
+
+@operations_story(rules(AT_WORK))
+async def test_a_running_one_that_is_deleted_with_cascade_orphan_runs_on_OPS_11(ops: Operating) -> None:
+    """The garbage collector of this server removes the finalizer that asks for it before the operator has its turn. A
+    backup in another namespace has no owner reference that would show it afterwards either.
+    """
+    await ops.prepare()
+    backup, run = ops.submit("backup.velero", "backup"), ops.submit("runCommand.job", "run")
+    await ops.says(backup, "Running", "True/VeleroBackupInProgress")
+    await ops.says(run, "Running", "True/JobPodActive")
+    made = [ops.engine_ref(ref) for ref in (backup, run)]
+    before = [ops.world.get(ref)["metadata"]["uid"] for ref in made]
+
+    for ref in (backup, run):
+        ops.world.hands.do(lambda api, ref=ref: api.delete(ref, propagation=Propagation.ORPHAN))
+        await ops.gone(ref)
+    await ops.world.clock.sleep(1)
+
+    left = [ops.world.get(ref)["metadata"] for ref in made]
+    assert [meta["uid"] for meta in left] == before
+    assert all("deletionTimestamp" not in meta and not meta.get("ownerReferences") for meta in left)
 
 
 @pytest.mark.slow

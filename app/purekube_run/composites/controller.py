@@ -12,7 +12,6 @@ import structlog
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import names_in
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
-from purekube.apimachinery.structuring import read_meta
 from purekube.composites.composite import Composite, status_writer, wants_metadata
 from purekube.composites.decisions import condition_as_written
 from purekube.composites.observe import add_children, snapshot_of
@@ -20,9 +19,8 @@ from purekube.composites.parent import Parent
 from purekube.composites.rights import not_permitted, remedy
 from purekube.composites.status_writers import StatusWriter, shared_statuses
 from purekube.controller.decision import Snapshot
-from purekube.controller.informer.changes import CacheChange, ChangeType
+from purekube.controller.informer.changes import CacheChange
 from purekube.controller.live_reads import LiveReads
-from purekube.controller.ownership import is_orphaning
 from purekube.controller.reconcile import ReconcileResult
 from purekube.controller.reconcile_error import standard_words
 from purekube.ports import Clock, Entropy, EventSink, KubeApi
@@ -41,6 +39,7 @@ from purekube_run.controller.decision_reconciler import DecisionReconciler, Live
 from purekube_run.controller.definitions import is_served
 from purekube_run.controller.informer import InformerRunner
 from purekube_run.controller.informers import Informers
+from purekube_run.controller.orphaning import OrphaningDeletions
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.command_line import CommandError
 
@@ -65,15 +64,10 @@ class CompositeReconciler:
     random: Callable[[], float] = lambda: 0.5
     taken: TakenNames = attrs.field(init=False)
     accounts: AccountWatches = attrs.field(init=False)
-    orphaning: set[str] = attrs.field(factory=set, init=False)
-    """The uids of parents that are being deleted with `--cascade=orphan`.
-
-    The garbage collector may remove the finalizer that shows it before a worker sees the parent.
-    """
+    orphaning: OrphaningDeletions = attrs.field(factory=OrphaningDeletions, init=False)
 
     def __attrs_post_init__(self) -> None:
-        for informer in self.parents:
-            informer.subscribe(self._parent_changed)
+        self.orphaning.follow(self.parents)
         self.taken = TakenNames(self.api, self.clock, self.random)
         self.accounts = AccountWatches(partial(account_informers, self.api, self.clock, self.random, self.composite))
 
@@ -222,15 +216,6 @@ class CompositeReconciler:
         runner = self.informers.find(kind, namespace)
         assert runner is not None
         return runner.missing and not is_served(kind, self.shared.store(CUSTOM_RESOURCE_DEFINITION))
-
-    def _parent_changed(self, change: CacheChange) -> None:
-        if not self.orphaning and b'"orphan"' not in change.raw:
-            return  # without decoding the object
-        meta = read_meta(change.object)
-        if change.type is ChangeType.DELETED:
-            self.orphaning.discard(meta.uid)
-        elif is_orphaning(meta):
-            self.orphaning.add(meta.uid)
 
     # --- wake-ups --------------------------------------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.orphaning import OrphaningDeletions
 from purekube_run.process.yaml_documents import parse_yaml
 from vworkspace_app.operations.index import BY_UID, EVERYWHERE, LOCKED, OPEN, OPEN_ON, AwaitedObjects, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
@@ -109,10 +110,12 @@ class OperationReconciler:
     approvals: ApprovalChecks = attrs.field(factory=ApprovalChecks)
     templates: Templates = attrs.field(factory=builtin_templates)
     awaited: AwaitedObjects = attrs.field(factory=AwaitedObjects, init=False)
+    orphaning: OrphaningDeletions = attrs.field(factory=OrphaningDeletions, init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
     _used_approvals: UsedApprovalStore = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.orphaning.follow(self.informers.of(OPERATION))
         self._unmanaged = UnmanagedReports(self.events)
         self._used_approvals = UsedApprovalStore(self.api, self.approvals.namespace)
 
@@ -229,7 +232,11 @@ class OperationReconciler:
         context = self._context()
         self.awaited.awaits(key, self._looked_at_before_the_start(source, context))
         observed = await self._observe_objects(readable(source), context)
-        return attrs.evolve(observed, claims=await self._claims_with_spent_approval(source, observed, context))
+        return attrs.evolve(
+            observed,
+            claims=await self._claims_with_spent_approval(source, observed, context),
+            is_orphaning=source.metadata.uid in self.orphaning,
+        )
 
     async def _claims_with_spent_approval(
         self, source: OperationSource, observed: OperationObserved, context: OperationContext

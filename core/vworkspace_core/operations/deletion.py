@@ -1,7 +1,8 @@
 """The cleanup after an Operation has ended, and the deletion of Operations (OPS-11, OPS-7).
 
 The deletion of a finished Operation keeps its results: a backup is not deleted with the Operation that made it. The
-deletion of a running Operation stops its run first.
+deletion of a running Operation stops its run first, unless `--cascade=orphan` or the annotation `vworkspace.io/abandon`
+says that the run goes on.
 """
 
 import attrs
@@ -10,7 +11,7 @@ from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.meta import ABANDON, ConditionStatus, is_abandoned
 from purekube.controller.decision import Decision, Finalizer, MergePatch
-from purekube.controller.ownership import is_locked, owners_without, unlocked_finalizers
+from purekube.controller.ownership import is_locked, is_orphaning, owners_without, unlocked_finalizers
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating
@@ -69,7 +70,8 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     """
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
-    if is_abandoned(operation.metadata):
+    if cause := _keeps_run(operation, observed):
+        gone = attrs.evolve(gone, events=(_abandoned(operation, engine_object, cause),))
         return _orphan(operation, engine_object, observed, context, gone)
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
@@ -99,6 +101,14 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     return _waiting(decision, operation, waited, observed, context)
 
 
+def _keeps_run(operation: Operation, observed: OperationObserved) -> str:
+    """Return how the user asked that the engine object (such as a Job) outlive the Operation; "" if not asked."""
+    if is_abandoned(operation.metadata):
+        return f"{ABANDON} is set"
+    is_asked = observed.is_orphaning or is_orphaning(operation.metadata)
+    return "deleted with --cascade=orphan" if is_asked else ""
+
+
 def _orphan(
     operation: Operation,
     engine_object: tuple[ObjectRef, Manifest] | None,
@@ -115,7 +125,7 @@ def _orphan(
         or not _is_held(operation, engine_object[1])
         or namespace_is_terminating(observed.namespace)
     ):
-        return attrs.evolve(gone, events=(_abandoned(operation, engine_object),))
+        return gone
     ref, live = engine_object
     refused = any(failure.ref == ref for failure in observed.failures)
     patches = () if refused else (letting_go(ref, live, operation.metadata.uid),)
@@ -222,7 +232,7 @@ def _waiting(
     return with_status(decision, operation, wanted_status, context)
 
 
-def _abandoned(operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None) -> KubernetesEvent:
+def _abandoned(operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None, cause: str) -> KubernetesEvent:
     meta = operation.metadata
     known = operation.status.engine_ref
     message = "nothing was started"
@@ -238,7 +248,7 @@ def _abandoned(operation: Operation, engine_object: tuple[ObjectRef, Manifest] |
         type="Warning",
         reason="Abandoned",
         action="Finalize",
-        note=f"{ABANDON} is set: the finalizer goes; {message}",
+        note=f"{cause}: the finalizer goes; {message}",
     )
 
 

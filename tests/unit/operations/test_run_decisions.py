@@ -465,6 +465,22 @@ def test_an_abandoned_run_is_left_to_itself_OPS_11() -> None:
         assert (event.regarding.name, event.regarding.namespace, event.regarding_uid) == ("op-1", NS, OP_UID)
 
 
+@pytest.mark.parametrize("shows", [True, False], ids=["finalizer", "remembered"])
+def test_a_run_whose_operation_is_deleted_with_cascade_orphan_goes_on_OPS_11(shows: bool) -> None:
+    """It is what the request means for any object; a restore that is stopped halfway leaves a broken application."""
+    one = run(deleting=True)
+    finalizers = (*one.metadata.finalizers, *(["orphan"] if shows else []))
+    one = attrs.evolve(one, metadata=attrs.evolve(one.metadata, finalizers=finalizers))
+    first = decide(one, seen(LOCKED, is_orphaning=not shows))
+    assert (len(first.patches), first.deletes, first.finalizer) == (1, (), None)
+
+    done = decide(one, seen(job(), is_orphaning=not shows))
+    assert attrs.evolve(done, events=()) == GONE
+    assert [event.note for event in done.events] == [
+        f"deleted with --cascade=orphan: the finalizer goes; Job {NS}/{NAME} is left to itself"
+    ]
+
+
 def without_finalizer(one: Operation) -> Operation:
     return attrs.evolve(one, metadata=attrs.evolve(one.metadata, finalizers=("x/y",)))
 
