@@ -48,11 +48,11 @@ for this cluster; the type is allowed in the namespace; the target's annotation 
 the engine; the parameters are valid; a person approved, if the template needs it; the target is Ready, if the template
 needs it; no conflicting Operation is ahead; the engine's kinds are installed.
 
-A phase that an engine does not know counts as in progress. If a Job or a Workflow is deleted before its end was seen,
+A phase unknown to an engine counts as progress. If a Job or a Workflow is deleted before its end was seen,
 its Events decide; without evidence the Operation is `Failed=True/ExternalDeletion`. A run beyond its deadline
 (`spec.timeoutSeconds` from `startedAt`) is `Failed=True/Timeout`, and its object is deleted. The annotation
-`ops.vworkspace.io/cancel: "true"`, or deleting the Operation, deletes the object, waits until it is gone, and ends as
-`Cancelled=True/UserCancelled`. Reasons of conditions: [conditions.md](conditions.md).
+`ops.vworkspace.io/cancel: "true"`, or deleting the Operation (unless with `--cascade=orphan`), deletes the object,
+waits until it is gone, and ends as `Cancelled=True/UserCancelled`. Reasons: [conditions.md](conditions.md).
 
 A suspended target counts as Ready when it was Ready before, but is not upgraded. A recurring Operation (volsync with a
 schedule) stays Running; after each sync `Succeeded=True/EngineSucceeded` has the time of its end, and the first one

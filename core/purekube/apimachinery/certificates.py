@@ -1,6 +1,5 @@
 """The expiry of X.509 certificates in PEM form, for warnings. Nothing is verified."""
 
-import binascii
 import re
 from base64 import b64decode
 from datetime import UTC, datetime
@@ -29,7 +28,7 @@ def _expiry(text: bytes) -> datetime | None:
         _, _, at = _element(fields[3], 0)
         tag, content, _ = _element(fields[3], at)
         return datetime.strptime(content.decode("ascii"), _TIME_FORMATS[tag]).replace(tzinfo=UTC)
-    except (binascii.Error, ValueError, LookupError):
+    except (ValueError, LookupError):
         return None
 
 

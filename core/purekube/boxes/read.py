@@ -14,8 +14,9 @@ from purekube.apimachinery.problems import Place, Places, Problem, ValidationPro
 from purekube.apimachinery.structuring import structure_patiently
 from purekube.apimachinery.validation import check
 from purekube.boxes import model
-from purekube.boxes.model import API_VERSION, KIND, SEVERAL_FORMS, OperatorBox
+from purekube.boxes.model import API_VERSION, KIND, SEVERAL_FORMS, BoxMetadata, OperatorBox
 from purekube.cel import CelSyntaxError
+from purekube.schema.objectmeta import OBJECT_META_OPENAPI
 
 MOST: Final = 200
 """The largest number of problems to keep, since authors fix some of them before they see the rest."""
@@ -106,20 +107,7 @@ def no_such(name: str, names: Iterable[str]) -> str:
 
 _TYPE: Final = (("apiVersion", API_VERSION), ("kind", KIND))
 _UNKNOWN: Final = "unknown field"
-_SERVED: Final = frozenset(
-    (
-        "creationTimestamp",
-        "deletionGracePeriodSeconds",
-        "deletionTimestamp",
-        "finalizers",
-        "generation",
-        "managedFields",
-        "ownerReferences",
-        "resourceVersion",
-        "selfLink",
-        "uid",
-    )
-)
+_SERVED: Final = frozenset(OBJECT_META_OPENAPI["properties"]) - attrs.fields_dict(BoxMetadata).keys()
 """The metadata that only an OperatorBox in a cluster has: `kubectl get -o yaml` prints a box with it."""
 
 

@@ -6,7 +6,6 @@ prunes, and tears down, as for boxes (operators that a file declares).
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Generic, TypeAlias
@@ -45,7 +44,7 @@ def _values(secret: Manifest) -> Iterator[str]:
 def _decoded_forms(value: str) -> Iterator[str]:
     try:
         plain = base64.b64decode(value, validate=True).decode()
-    except (binascii.Error, ValueError):
+    except ValueError:
         return
     for one in (plain, repr(plain)[1:-1], *plain.splitlines()):
         if len(one) >= _SHORTEST:

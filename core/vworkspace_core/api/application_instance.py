@@ -101,6 +101,16 @@ class Values:
     secret_ref: KeyRef | None = schema_field("Values in a Secret.", default=None)
     config_map_ref: KeyRef | None = schema_field("Values in a ConfigMap.", default=None)
 
+    @property
+    def reference(self) -> tuple[str, KeyRef] | None:
+        """The kind of the object that has the values, Secret or ConfigMap, with its name and key; None if inline."""
+        match self.source:
+            case ValuesSource.SECRET_REF if self.secret_ref is not None:
+                return "Secret", self.secret_ref
+            case ValuesSource.CONFIG_MAP_REF if self.config_map_ref is not None:
+                return "ConfigMap", self.config_map_ref
+        return None
+
 
 @attrs.frozen
 class Toggle:

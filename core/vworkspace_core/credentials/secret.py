@@ -5,7 +5,6 @@ code that needs the part reports that it is missing.
 """
 
 import base64
-import binascii
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import StrEnum
@@ -213,7 +212,7 @@ def _bytes(secret: Manifest, key: CredentialKey) -> bytes:
     try:
         # Every editor and every `--from-file` adds a trailing newline, which is never meant.
         return base64.b64decode(text, validate=True).strip()
-    except (binascii.Error, ValueError):
+    except ValueError:
         return b""
 
 

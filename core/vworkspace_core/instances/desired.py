@@ -18,7 +18,7 @@ from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CONFIG_MAP, HELM_CHART, HELM_RELEASE, HELM_REPOSITORY, OCI_REPOSITORY
 from purekube.controller.decision import Apply, chained
 from purekube.controller.drift import needs_apply, stamp
-from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride, Values, ValuesSource
+from vworkspace_core.api.application_instance import ApplicationInstance, Release, ReleaseOverride
 from vworkspace_core.api.chart import ChartSource, SourceType
 from vworkspace_core.api.labels import downstream_labels
 from vworkspace_core.api.release_override import inline_values, integration_values
@@ -181,7 +181,8 @@ def _needs_config_map(instance: ApplicationInstance) -> bool:
     They do if the explicit values are in a Secret or ConfigMap of the user. The operator never reads that object, so it
     cannot merge the two.
     """
-    return _referenced(instance.spec.values) and bool(_fragment(instance))
+    values = instance.spec.values
+    return values is not None and values.reference is not None and bool(_fragment(instance))
 
 
 def helm_chart_of(release: ObjectRef) -> ObjectRef:
@@ -329,10 +330,6 @@ def _drift_detection(mode: str) -> dict[str, Any]:
     return {"mode": mode, "ignore": [{"paths": ["/spec/replicas"]}]}
 
 
-def _referenced(values: Values | None) -> bool:
-    return values is not None and values.source is not ValuesSource.INLINE
-
-
 def _config_map(desired: _DesiredObjects, name: str) -> Apply:
     """Return the apply of the ConfigMap with the integrations' values as a values file (JSON is YAML)."""
     body = {"data": {_VALUES_KEY: canonical_json(_fragment(desired.instance)).decode()}}
@@ -350,19 +347,12 @@ def _values(desired: _DesiredObjects, beneath: str) -> dict[str, Any]:
     )
     spec: dict[str, Any] = {}
     inline: Mapping[str, Any] = inline_values(desired.instance.spec)
-    if values is not None and values.source is not ValuesSource.INLINE:
+    if values is not None and values.reference is not None:
+        kind, key_ref = values.reference
         own = [_value_source("ConfigMap", beneath, _VALUES_KEY)] if beneath else []
-        spec["valuesFrom"] = [*own, *_explicit(values)]
+        spec["valuesFrom"] = [*own, _value_source(kind, key_ref.name, key_ref.key)]
     inline = merge_patch(inline, patch) if patch else inline
     return {**spec, "values": inline} if inline else spec
-
-
-def _explicit(values: Values) -> list[dict[str, str]]:
-    if values.source is ValuesSource.SECRET_REF and values.secret_ref is not None:
-        return [_value_source("Secret", values.secret_ref.name, values.secret_ref.key)]
-    if values.config_map_ref is not None:
-        return [_value_source("ConfigMap", values.config_map_ref.name, values.config_map_ref.key)]
-    return []
 
 
 def _value_source(kind: str, name: str, key: str) -> dict[str, str]:

@@ -247,10 +247,10 @@ def _stuck(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRel
         return None
     if released.get("observedGeneration", observed.generation) != observed.generation:
         return None
-    age = observed.seconds_since(ready)
-    if age >= observed.timeouts.stuck_ready:
+    left = _seconds_left(observed, ready, observed.timeouts.stuck_ready)
+    if left is None:
         return _ready(observed, message_of(released))
-    return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.stuck_ready - age)
+    return attrs.evolve(_under_way(observed, ready), requeue_after=left)
 
 
 def _ready(observed: ObservedRelease, message: str) -> ClassifiedRelease:
@@ -277,10 +277,14 @@ def _source_trouble(observed: ObservedRelease) -> tuple[str, float | None]:
     condition = source_failure(observed.source)
     if not condition:
         return "", None
-    age = observed.seconds_since(condition)
-    if age >= observed.timeouts.source_grace:
-        return message_of(condition) or str(condition.get("reason")), None
-    return "", observed.timeouts.source_grace - age
+    left = _seconds_left(observed, condition, observed.timeouts.source_grace)
+    return (message_of(condition) or str(condition.get("reason")) if left is None else ""), left
+
+
+def _seconds_left(observed: ObservedRelease, condition: Mapping[str, Any], lasting: float) -> float | None:
+    """Return the seconds until `condition` has lasted for `lasting` seconds, or None if it has."""
+    left = lasting - observed.seconds_since(condition)
+    return left if left > 0 else None
 
 
 def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
@@ -298,10 +302,10 @@ def _unreachable(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classif
         )
     if not is_blamed_on_source(observed, ready):
         return None
-    age = observed.seconds_since(ready)
-    if ready["reason"] == "ArtifactFailed" or age >= observed.timeouts.source_wait:
+    left = _seconds_left(observed, ready, observed.timeouts.source_wait)
+    if ready["reason"] == "ArtifactFailed" or left is None:
         return ClassifiedRelease(ReleaseState.CHART_UNREACHABLE, message_of(ready), released_before=released)
-    return attrs.evolve(_under_way(observed, ready), requeue_after=observed.timeouts.source_wait - age)
+    return attrs.evolve(_under_way(observed, ready), requeue_after=left)
 
 
 def _values_missing(observed: ObservedRelease, ready: Mapping[str, Any]) -> ClassifiedRelease | None:
@@ -324,9 +328,9 @@ def _under_way(observed: ObservedRelease, ready: Mapping[str, Any]) -> Classifie
     if _is_held_up(observed, ready):
         # Until such a pass succeeds, Reconciling only says again and again that a pass has begun.
         message = message_of(ready) or str(ready.get("reason"))
-        left = observed.timeouts.source_grace - observed.seconds_since(ready)
-        held = ClassifiedRelease(state, message, released_before=released)
-        return attrs.evolve(held, requeue_after=left) if left > 0 else attrs.evolve(held, held_up=message)
+        left = _seconds_left(observed, ready, observed.timeouts.source_grace)
+        held_up = message if left is None else ""
+        return ClassifiedRelease(state, message, released_before=released, held_up=held_up, requeue_after=left)
     message = message_of(reconciling) if running else ""
     if not message and ready.get("status") == "Unknown":
         message = message_of(ready)

@@ -351,14 +351,14 @@ def webhooks(configuration: Manifest, secret: Manifest | None, now: datetime) ->
     ends = [(at, what) for at, what in ((own, "certificate"), (trusted, "authority")) if at is not None]
     until, what = min(ends, key=lambda end: end[0], default=(None, ""))
     if until is None:
-        return CheckFinding("webhooks", CheckResult.UNKNOWN, "their certificates cannot be read")
+        return CheckFinding("webhooks", _UNKNOWN, "their certificates cannot be read")
     told = f"their {what} {'expired' if until <= now else 'expires'} at {format_time(until)}"
     if until <= now:
         told += ": writes of ApplicationInstances and Operations are refused"
-        return CheckFinding("webhooks", CheckResult.FAILED, told, _CERTIFICATE)
+        return CheckFinding("webhooks", _FAILED, told, _CERTIFICATE)
     if until <= now + _SOON:
-        return CheckFinding("webhooks", CheckResult.WARNING, told, _CERTIFICATE)
-    return CheckFinding("webhooks", CheckResult.OK, told)
+        return CheckFinding("webhooks", _WARNING, told, _CERTIFICATE)
+    return CheckFinding("webhooks", _OK, told)
 
 
 def _expiries(manifest: Manifest | None, *path: str) -> tuple[datetime, ...]:

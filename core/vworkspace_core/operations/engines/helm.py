@@ -142,10 +142,8 @@ def _check_patch(
 
 
 def _place_of_values(target: ApplicationInstance) -> str:
-    values = target.spec.values
-    if values is not None and values.secret_ref is not None:
-        return f"Secret {values.secret_ref.name}"
-    return f"ConfigMap {values.config_map_ref.name}" if values is not None and values.config_map_ref else "a reference"
+    reference = None if target.spec.values is None else target.spec.values.reference
+    return "a reference" if reference is None else f"{reference[0]} {reference[1].name}"
 
 
 def _releases_of(target: ApplicationInstance) -> tuple[ObjectRef, ...]:

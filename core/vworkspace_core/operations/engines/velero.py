@@ -519,8 +519,8 @@ ENGINE: Final = Engine(
                 ),
                 restorePVs=with_description("Whether volumes are restored from their snapshots.", {"type": "boolean"}),
                 existingResourcePolicy=with_description(
-                    "Whether objects that exist are updated; with other applications in the namespace, only if its"
-                    " annotation names itself.",
+                    "Whether objects that exist are updated. If the namespace has other applications, its annotation"
+                    " `ops.vworkspace.io/velero-peers` must name the namespace itself.",
                     {"enum": ["none", "update"]},
                 ),
             ),
