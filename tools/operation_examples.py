@@ -87,14 +87,14 @@ def example(template: OperationTemplate, change: Mapping[str, Any] | None = None
         bound = {"ns": _NS, "params": parameters_digest(spec["parameters"])}
         payload = {"at": "2026-06-01T11:00:00Z", "by": "alice", "exp": until, "op": name, "rid": "1", **bound}
         spec["approvals"] = {"required": True, "claim": approval_claim(payload, _APPROVAL)}
-    meta = {**_metadata(name, "0badcafe-1111-4222-8333-444444444444"), "finalizers": ["vworkspace.io/operator"]}
-    return read_operation({**OPERATION.manifest(name, _NS), "metadata": meta, "spec": spec})
+    meta = {**_metadata("0badcafe-1111-4222-8333-444444444444"), "finalizers": ["vworkspace.io/operator"]}
+    return read_operation(OPERATION.manifest(name, _NS, meta, spec=spec))
 
 
-def _metadata(name: str, uid: str) -> dict[str, Any]:
+def _metadata(uid: str) -> dict[str, Any]:
     labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": _CLUSTER}
     server = {"uid": uid, "generation": 1, "resourceVersion": "1", "creationTimestamp": "2026-06-01T11:59:00Z"}
-    return {"name": name, "namespace": _NS, "labels": labels, **server}
+    return {"labels": labels, **server}
 
 
 def observed(template: OperationTemplate) -> OperationObserved:
@@ -123,7 +123,7 @@ def observed(template: OperationTemplate) -> OperationObserved:
 
 
 def _target(template: OperationTemplate) -> Manifest:
-    meta = _metadata(TARGET.name, _TARGET_UID)
+    meta = _metadata(_TARGET_UID)
     meta["annotations"] = {f"ops.vworkspace.io/{template.capability}": template.engine}
     chart = {"sourceType": "oci", "url": "oci://registry.example.com/charts", "name": "nextcloud", "version": "6.6.0"}
     spec = {
@@ -133,7 +133,7 @@ def _target(template: OperationTemplate) -> Manifest:
     }
     ready = {"type": "Ready", "status": "True", "reason": "HelmReleaseReady", "message": "", "observedGeneration": 1}
     status = {"observedGeneration": 1, "conditions": [{**ready, "lastTransitionTime": "2026-06-01T11:00:00Z"}]}
-    return {**TARGET.kind.manifest(TARGET.name), "metadata": meta, "spec": spec, "status": status}
+    return TARGET.kind.manifest(TARGET.name, _NS, meta, spec=spec, status=status)
 
 
 def _release() -> tuple[bytes, Manifest]:

@@ -167,7 +167,7 @@ class MemoryCluster:
     def have_namespace(self, name: str) -> None:
         """Create the namespace `name`, unless it exists."""
         if self.get(ObjectRef(NAMESPACE, None, name)) is None:
-            made = {**NAMESPACE.manifest(name), "metadata": {"name": name, "labels": dict(self.namespace_labels)}}
+            made = NAMESPACE.manifest(name, metadata={"labels": dict(self.namespace_labels)})
             run_sync(self.admin.create(made, kind=NAMESPACE, field_manager=SOMEBODY))
 
     def change(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = SOMEBODY) -> Manifest:

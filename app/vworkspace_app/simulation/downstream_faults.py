@@ -202,8 +202,8 @@ def _remove_definition(at: _Strike) -> None:
     live = at.world.get(ref)
     if live is None or live["metadata"].get("deletionTimestamp"):
         return
-    plain = {**ref.kind.manifest(ref.name), "spec": live["spec"]}
-    plain["metadata"]["annotations"] = live["metadata"].get("annotations") or {}
+    annotations = live["metadata"].get("annotations") or {}
+    plain = ref.kind.manifest(ref.name, metadata={"annotations": annotations}, spec=live["spec"])
     at.world.delete(ref)
     at.happened(f"{ref.name} for {at.seconds:g} s")
 

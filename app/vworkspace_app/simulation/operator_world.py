@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -112,8 +112,8 @@ class SimulatedWorld(World):
         for name in (OWN_NAMESPACE, VELERO):
             self.create(NAMESPACE.manifest(name), NAMESPACE, "admin")
         for name in NAMESPACES:
-            meta = {"name": name, "labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
-            self.create({**NAMESPACE.manifest(name), "metadata": meta}, NAMESPACE, "admin")
+            gate = {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
+            self.create(NAMESPACE.manifest(name, metadata=gate), NAMESPACE, "admin")
         self.control.tokens.add(CLUSTER_ID, TOKEN)
         stored = StoredCredential(TOKEN, "", None, self.loop.now() - timedelta(days=1))
         secret = new_secret(OWN_NAMESPACE, "https://odoo.example.com", CLUSTER_ID, stored)
@@ -160,11 +160,11 @@ _POD: Final = {
         }
     ],
 }
-_HOOK_JOB: Final = {
-    **JOB.manifest(HOOK),
-    "metadata": {"name": HOOK, "annotations": {"helm.sh/hook": "pre-upgrade"}},
-    "spec": {"backoffLimit": 1, "template": {"spec": _POD}},
-}
+_HOOK_JOB: Final = JOB.manifest(
+    HOOK,
+    metadata={"annotations": {"helm.sh/hook": "pre-upgrade"}},
+    spec={"backoffLimit": 1, "template": {"spec": _POD}},
+)
 FLUX: Final = FluxBehaviour(
     release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "hooks failed"), version=BROKEN),),
     hooks={CHART: (ChartHook(HOOK, JOB.kind, json.dumps(_HOOK_JOB), ("pre-upgrade",)),)},
@@ -191,8 +191,8 @@ def furnish(world: SimulatedWorld) -> None:
     keys = {CredentialKey.APPROVAL_SECRET: APPROVAL_SECRET, CredentialKey.SIGNING_KEY: public_key.encode()}
     data = {key.value: base64.b64encode(text).decode() for key, text in keys.items()}
     world.change(secret_ref(OWN_NAMESPACE), {"data": data}, "admin")
-    snapshots = {"driver": "simulated.csi.example", "deletionPolicy": "Retain"}
-    world.create({**VOLUME_SNAPSHOT_CLASS.manifest(CLASS), **snapshots}, VOLUME_SNAPSHOT_CLASS, "admin")
+    snapshots = VOLUME_SNAPSHOT_CLASS.manifest(CLASS, driver="simulated.csi.example", deletionPolicy="Retain")
+    world.create(snapshots, VOLUME_SNAPSHOT_CLASS, "admin")
     for namespace in NAMESPACES:
         _furnish(world, namespace)
 
@@ -202,19 +202,17 @@ def open_namespace(world: SimulatedWorld, name: str) -> None:
 
     Raises errors of the API server.
     """
-    label = {"metadata": {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}}
-    manifest = NAMESPACE.manifest(name)
+    gate = {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
     try:
-        world.create({**manifest, "metadata": {**manifest["metadata"], **label["metadata"]}}, NAMESPACE, "admin")
+        world.create(NAMESPACE.manifest(name, metadata=gate), NAMESPACE, "admin")
     except AlreadyExists:
-        world.change(ObjectRef(NAMESPACE, None, name), label, "admin")
+        world.change(ObjectRef(NAMESPACE, None, name), {"metadata": gate}, "admin")
     else:
         _furnish(world, name)
 
 
 def _furnish(world: SimulatedWorld, namespace: str) -> None:
-    claim: dict[str, Any] = PERSISTENT_VOLUME_CLAIM.manifest("data", namespace)
-    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    world.create(claim, PERSISTENT_VOLUME_CLAIM, "admin")
-    world.create({**SECRET.manifest("restic", namespace), "data": {"RESTIC_PASSWORD": "eA=="}}, SECRET, "admin")
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    world.create(PERSISTENT_VOLUME_CLAIM.manifest("data", namespace, spec=spec), PERSISTENT_VOLUME_CLAIM, "admin")
+    world.create(SECRET.manifest("restic", namespace, data={"RESTIC_PASSWORD": "eA=="}), SECRET, "admin")
     world.create(SERVICE_ACCOUNT.manifest(RUNNER, namespace), SERVICE_ACCOUNT, "admin")

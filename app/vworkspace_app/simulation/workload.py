@@ -68,18 +68,17 @@ def instance(name: str, version: str, number: int = 0) -> dict[str, Any]:
     is_oci = int(name.rpartition("-")[2]) % 2 == 0
     source = {"sourceType": "oci", "url": "oci://r.example.test/charts"}
     chart = source if is_oci else {"sourceType": "helm", "url": "https://charts.example.test"}
-    manifest = APPLICATION_INSTANCE.manifest(name, space)
-    manifest["metadata"] |= {
+    meta = {
         "labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID},
         "annotations": capabilities,
     }
-    manifest["spec"] = {
+    spec = {
         "appRef": {"catalogId": CHART},
         "chart": {**chart, "name": CHART, "version": version},
         "release": {"name": name, "namespace": space},
         "values": {"source": "inline", "inline": {"note": PASSWORD, "number": number}},
     }
-    return manifest
+    return APPLICATION_INSTANCE.manifest(name, space, meta, spec=spec)
 
 
 @attrs.define
@@ -217,7 +216,7 @@ class SimulatedWorkload:
         """
         space = space_of(name)
         spec = {"interval": "1h", "suspend": True, "chartRef": {"kind": "OCIRepository", "name": "of-others"}}
-        self.world.create({**HELM_RELEASE.manifest(name, space), "spec": spec}, HELM_RELEASE)
+        self.world.create(HELM_RELEASE.manifest(name, space, spec=spec), HELM_RELEASE)
         self.world.create(instance(name, "1.0.0"), APPLICATION_INSTANCE)
 
     def _operate(self, do: Do, act: Act) -> None:
@@ -270,7 +269,7 @@ class SimulatedWorkload:
 
         The tool forces conflicts, and so becomes the owner of the fields.
         """
-        self.world.apply({**ref.kind.manifest(ref.name, ref.namespace), **fields}, ref.kind, GITOPS)
+        self.world.apply(ref.kind.manifest(ref.name, ref.namespace, **fields), ref.kind, GITOPS)
 
 
 def _held(manifest: dict[str, Any]) -> dict[str, Any]:

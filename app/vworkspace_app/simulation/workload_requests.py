@@ -129,10 +129,9 @@ class OperationRequests:
             parameters["schedule"] = _YEARLY
         if template.needs_approval and act.number % 4 == 1:
             spec["approvals"] = self._approval(name, namespace, parameters, name)
-        manifest = OPERATION.manifest(name, namespace)
-        manifest["metadata"]["labels"] = {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID}
+        meta = {"labels": {labels.MANAGED_BY: labels.MANAGED_BY_VALUE, labels.CLUSTER_ID: CLUSTER_ID}}
         self.asked.setdefault(act.name, []).append(ObjectRef(OPERATION, namespace, name))
-        return {**manifest, "spec": spec}
+        return OPERATION.manifest(name, namespace, meta, spec=spec)
 
     def create(self, act: Act, namespace: str, *, of: str = "") -> None:
         """Create an Operation in `namespace` for `act`, a simulated user's action on the instance `act.name`.
@@ -448,7 +447,7 @@ class JobRequests:
             case 1:
                 manifest["metadata"] = foreign
             case 2:
-                manifest = {**CONFIG_MAP.manifest(name, meta["namespace"]), "data": {}}
+                manifest = CONFIG_MAP.manifest(name, meta["namespace"], data={})
             case _:
                 self.world.create({**manifest, "metadata": foreign}, APPLICATION_INSTANCE)
         self._enqueue("apply", manifest, self._key(name, 1))

@@ -181,12 +181,11 @@ def new_secret(namespace: str, url: str, cluster_id: str, stored: StoredCredenti
     `url` is the address of the control plane, and `cluster_id` the cluster's id there. `stored` has the token. `ca` is
     the certificate authority (PEM) to trust at `url`, or an empty string.
     """
-    ref = secret_ref(namespace)
-    manifest = SECRET.manifest(ref.name, namespace)
-    manifest["metadata"]["labels"] = {"app.kubernetes.io/managed-by": "vworkspace-operator"}
+    meta = {"labels": {"app.kubernetes.io/managed-by": "vworkspace-operator"}}
     texts = {CredentialKey.URL: url, CredentialKey.CLUSTER_ID: cluster_id, CredentialKey.CA: ca}
     names = _without_none({key.value: _encoded(text) for key, text in texts.items()})
-    return with_stored({**manifest, "type": "Opaque", "data": names}, stored)
+    manifest = SECRET.manifest(secret_ref(namespace).name, namespace, meta, type="Opaque", data=names)
+    return with_stored(manifest, stored)
 
 
 def _without_none(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -260,13 +260,11 @@ class _DesiredObjects:
         have.
         """
         meta = self.instance.metadata
-        manifest = kind.manifest(name, meta.namespace)
-        manifest["metadata"] |= {
+        marks = {
             "labels": {**downstream_labels(self.instance, self.settings.cluster_id), **(labels or {})},
             "ownerReferences": [owner_reference(self.instance)],
         }
-        manifest.update(body)
-        return Apply(kind, stamp(manifest, APPLIED_HASH))
+        return Apply(kind, stamp(kind.manifest(name, meta.namespace, marks, **body), APPLIED_HASH))
 
 
 def _fetched(chart: ChartSource, version: str) -> dict[str, Any]:

@@ -179,16 +179,12 @@ class UsedApprovalStore:
             return None
 
     async def _written(self, live: Manifest | None, after: UsedApprovals) -> bool:
-        manifest = SECRET.manifest(LEDGER_SECRET, self._namespace)
+        seen = {} if live is None else {"resourceVersion": live["metadata"]["resourceVersion"]}
         data = {_KEY: msgspec.to_builtins(canonical_json(after.entries))}
-        body = {**manifest, "type": "vworkspace.io/spent-approvals", "data": data}
+        secret = SECRET.manifest(LEDGER_SECRET, self._namespace, seen, type="vworkspace.io/spent-approvals", data=data)
+        write = self._api.create if live is None else self._api.update
         try:
-            if live is None:
-                await self._api.create(body, kind=SECRET, field_manager=FIELD_MANAGER)
-            else:
-                version = live["metadata"]["resourceVersion"]
-                meta = {**body["metadata"], "resourceVersion": version}
-                await self._api.update({**body, "metadata": meta}, kind=SECRET, field_manager=FIELD_MANAGER)
+            await write(secret, kind=SECRET, field_manager=FIELD_MANAGER)
         # Another process wrote first. The caller reads again, since that write may have used this very approval.
         except (AlreadyExists, Stale, NotFound):
             return False

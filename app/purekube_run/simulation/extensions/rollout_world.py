@@ -146,8 +146,7 @@ class RolloutWorld(ExtensionWorld):
         super()._prepare()
         for kind, policy in policy_of(self._runnable).items():
             self.create(policy, kind)
-        manifest = {**OPERATOR_BOX.manifest(self.box.name), "spec": self.definitions_of_box.spec_of(0)}
-        self.create(manifest, OPERATOR_BOX)
+        self.create(OPERATOR_BOX.manifest(self.box.name, spec=self.definitions_of_box.spec_of(0)), OPERATOR_BOX)
 
     def _definitions(self) -> Iterator[Manifest]:
         """Yield the CRDs that exist before a process starts. The CRD of the box's kind is not one of them, because the
@@ -164,7 +163,7 @@ class RolloutWorld(ExtensionWorld):
         live, spec = self.get(self.box), self.definitions_of_box.spec_of(number)
         if live is None or live["spec"] == spec:
             return False
-        self.apply({**OPERATOR_BOX.manifest(self.box.name), "spec": spec}, OPERATOR_BOX, "users")
+        self.apply(OPERATOR_BOX.manifest(self.box.name, spec=spec), OPERATOR_BOX, "users")
         return True
 
 

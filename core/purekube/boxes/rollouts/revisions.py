@@ -139,10 +139,12 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 
     The ControllerRevision is in `namespace`. It is owned by the box, and so deleted with the box.
     """
-    manifest = CONTROLLER_REVISION.manifest(revision_name(box.name, definition), namespace)
-    owner = {**owner_reference(OPERATOR_BOX, box), "blockOwnerDeletion": False}
-    manifest["metadata"] |= {"labels": {BOX_NAME: box.name}, "ownerReferences": [owner]}
-    return {**manifest, "data": {"spec": definition}, "revision": number}
+    name, owner = (
+        revision_name(box.name, definition),
+        {**owner_reference(OPERATOR_BOX, box), "blockOwnerDeletion": False},
+    )
+    meta = {"labels": {BOX_NAME: box.name}, "ownerReferences": [owner]}
+    return CONTROLLER_REVISION.manifest(name, namespace, meta, data={"spec": definition}, revision=number)
 
 
 def way_back(history: Sequence[Revision], present: str) -> Revision | None:

@@ -37,19 +37,14 @@ def policy_of(box: Box) -> Mapping[Kind, Manifest]:
         specs |= {POLICY: _checking(box, admission.rules), BINDING: _binding(box, validationActions=["Deny"])}
     if admission.mutations:
         specs |= {MUTATING_POLICY: _filling(box, admission.mutations), MUTATING_BINDING: _binding(box)}
-    return {kind: _made(kind, box, spec) for kind, spec in specs.items()}
+    meta = {"labels": {BOX_NAME: box.name}}
+    return {kind: kind.manifest(_name(box), metadata=meta, spec=spec) for kind, spec in specs.items()}
 
 
 def is_enforced_by(wanted: Manifest, live: Manifest | None) -> bool:
     """Report whether the live object exists and has exactly the spec of the policy or binding `wanted`."""
     spec = get_path(live, "spec")
     return isinstance(spec, Mapping) and {**spec} == wanted["spec"]
-
-
-def _made(kind: Kind, box: Box, spec: Mapping[str, Any]) -> Manifest:
-    manifest = kind.manifest(_name(box))
-    manifest["metadata"]["labels"] = {BOX_NAME: box.name}
-    return {**manifest, "spec": spec}
 
 
 def _name(box: Box) -> str:

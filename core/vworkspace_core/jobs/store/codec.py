@@ -31,14 +31,14 @@ FORMAT: Final = 1
 """The version of the format in which Secrets are written. A Secret with a later version is never changed."""
 
 
-def secret_manifest(namespace: str, name: str, role: str, value: bytes) -> dict[str, Any]:
+def secret_manifest(namespace: str, name: str, role: str, value: bytes, **metadata: Any) -> dict[str, Any]:
     """Return the Secret `name` of the job store in `namespace`, with the single value `value` under the key `role`.
 
-    The role is `record`, `part` (of a record), or `tombstones`.
+    The role is `record`, `part` (of a record), or `tombstones`. `metadata` is added to the Secret's.
     """
-    made = SECRET.manifest(name, namespace)
-    made["metadata"]["labels"] = {labels.JOB_STORE: role}
-    return {**made, "type": SECRET_TYPE, "data": {role: base64.b64encode(value).decode()}}
+    meta = {"labels": {labels.JOB_STORE: role}, **metadata}
+    data = {role: base64.b64encode(value).decode()}
+    return SECRET.manifest(name, namespace, meta, type=SECRET_TYPE, data=data)
 
 
 def role_of(secret: Manifest) -> str:
@@ -190,9 +190,8 @@ def head_manifest(
         value |= {"parts": list(parts), "whole": whole}
     else:
         value |= {"raw": record.raw}
-    made = secret_manifest(namespace, head_name(record.job_id), _RECORD, canonical_json(value))
-    made["metadata"]["annotations"] = {labels.JOB_ID: record.job_id}
-    return made
+    named = {labels.JOB_ID: record.job_id}
+    return secret_manifest(namespace, head_name(record.job_id), _RECORD, canonical_json(value), annotations=named)
 
 
 def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[str, Any]]:
@@ -204,9 +203,7 @@ def part_manifests(namespace: str, head: Head, payload: Payload) -> list[dict[st
     made = []
     for at, chunk in enumerate(payload.chunks):
         name = f"{head.name}-{head.uid[:8]}-{payload.digest[:8]}-{at}"
-        part = secret_manifest(namespace, name, _PART, chunk)
-        part["metadata"]["ownerReferences"] = [owner]
-        made.append(part)
+        made.append(secret_manifest(namespace, name, _PART, chunk, ownerReferences=[owner]))
     return made
 
 

@@ -23,9 +23,8 @@ def _event(text: str) -> tuple[EngineObject, ...]:
 
     The sample has `text` as its message.
     """
-    meta = {"name": "run.1", "namespace": "org-myteam"}
-    body = {"metadata": meta, "involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
-    return (EngineObject(CORE_EVENT, {**CORE_EVENT.manifest("run.1"), **body}),)
+    body = {"involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
+    return (EngineObject(CORE_EVENT, CORE_EVENT.manifest("run.1", "org-myteam", **body)),)
 
 
 def _refused(reason: str, meaning: str, text: str) -> Row:
@@ -33,8 +32,8 @@ def _refused(reason: str, meaning: str, text: str) -> Row:
 
 
 def _pod(**status: Any) -> tuple[EngineObject, ...]:
-    meta = {"name": "run-1", "namespace": "org-myteam", "ownerReferences": [{"uid": OBJECT_UID}]}
-    return (EngineObject(POD, {**POD.manifest("run-1"), "metadata": meta, "status": status}),)
+    owned = {"ownerReferences": [{"uid": OBJECT_UID}]}
+    return (EngineObject(POD, POD.manifest("run-1", "org-myteam", owned, status=status)),)
 
 
 def _waits(reason: str, meaning: str, why: str) -> Row:
