@@ -171,7 +171,7 @@ def test_other_fields_than_a_name_may_show_what_changes() -> None:
     assert problems(config("a", data={"v": "${self.metadata.resourceVersion}"})) == []
 
 
-CHANGES = "changes by itself: a name that is made of it is a new object in each pass"
+CHANGES = "changes when the object is written: a name made of it is a new object in each pass"
 
 
 @pytest.mark.parametrize(

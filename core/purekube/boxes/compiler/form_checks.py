@@ -123,7 +123,9 @@ class FormChecks:
             for path, _ in read_by(expression, inside):
                 if "metadata" in path and _CHANGING.intersection(path):
                     field = next(step for step in path if step in _CHANGING)
-                    message = f"{field} changes by itself: a name that is made of it is a new object in each pass"
+                    message = (
+                        f"{field} changes when the object is written: a name made of it is a new object in each pass"
+                    )
                     self.findings.problem(expression.place.path, message)
 
     def warn_of_volatile(self, entry: Entry, kind: Kind, include: Sequence[BoxExpression], others: Variables) -> None:
