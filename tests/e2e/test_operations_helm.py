@@ -4,6 +4,7 @@ import pytest
 
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.manifest import get_path
+from purekube.ports import Propagation
 from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
 from tests.support.operation_requests import Operating, operations_story
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -42,6 +43,23 @@ async def test_an_upgrade_goes_through_the_one_writer_and_survives_its_operation
     assert world.running() == [LATER]
     assert override(world) == LATER
     assert tags(world) == [FIRST, LATER], "no flapping"
+
+
+@operations_story()
+async def test_an_upgrade_that_is_deleted_with_cascade_orphan_is_not_taken_back_OPS_11(ops: Operating) -> None:
+    await ops.prepare()
+    world = ops.world
+    upgrade = ops.submit("upgrade.helm", "up", {"targetVersion": LATER})
+    await world.until(lambda: override(world) == LATER, "the override is recorded")
+    assert ops.phase(upgrade) == "Running"
+
+    world.hands.do(lambda api: api.delete(upgrade, propagation=Propagation.ORPHAN))
+
+    await ops.gone(upgrade)
+    await world.clock.sleep(5)
+    assert world.running() == [LATER]
+    assert override(world) == LATER
+    assert tags(world) == [FIRST, LATER]
 
 
 @pytest.mark.slow

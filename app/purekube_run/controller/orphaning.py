@@ -24,7 +24,7 @@ class OrphaningDeletions:
         for informer in informers:
             informer.subscribe(self._changed)
 
-    def __contains__(self, uid: str) -> bool:
+    def __contains__(self, uid: object) -> bool:
         return uid in self._uids
 
     def _changed(self, change: CacheChange) -> None:

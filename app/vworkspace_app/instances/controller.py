@@ -26,6 +26,7 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
+from purekube_run.controller.orphaning import OrphaningDeletions
 from vworkspace_app.operations.index import UPGRADES_OF, has_ended, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -134,11 +135,13 @@ class InstanceReconciler:
 
     If so, the first status of an instance may be written a second later.
     """
+    _orphaning: OrphaningDeletions = attrs.field(factory=OrphaningDeletions, init=False)
     _in_force: Settings = attrs.field(init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
     _records: SharedRecords = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._orphaning.follow(self.informers.of(OPERATION))
         self._in_force = self.settings
         self._unmanaged = UnmanagedReports(self.events)
         self._records = SharedRecords(self.api)
@@ -267,7 +270,8 @@ class InstanceReconciler:
         held = [manifest for manifest in upgrades if _may_count(manifest, instance.status.release_override)]
         whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
         found = [manifest for manifest in whole if manifest is not None]
-        return release_request(instance, operations_on(target, found, self.settings.cluster_id))
+        operations = operations_on(target, found, self.settings.cluster_id)
+        return release_request(instance, operations, self._orphaning)
 
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved

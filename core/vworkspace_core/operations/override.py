@@ -6,9 +6,10 @@ that failed, was cancelled or is being cancelled is withdrawn, and the target re
 the target's reconcile writes the HelmRelease, so that its fields do not flap.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from purekube.apimachinery.meta import is_abandoned
+from purekube.controller.ownership import is_orphaning
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
 from vworkspace_core.api.labels import cancellation_requested
 from vworkspace_core.api.operation import EngineName, Operation, Phase
@@ -19,20 +20,21 @@ from vworkspace_core.operations.identity import parameters_of
 
 
 def release_request(
-    target: ApplicationInstance, operations: Iterable[Operation]
+    target: ApplicationInstance, operations: Iterable[Operation], orphaning: Container[str] = ()
 ) -> tuple[ReleaseOverride | None, frozenset[str]]:
     """Return the release override that a running Operation requests for `target`, and the withdrawn Operations.
 
     An override changes the chart version or the values; it is None if no Operation requests one. Withdrawn Operations,
     whose overrides no longer count, are given by their uids. `operations` are all Operations on the target for which
-    the operator is responsible, with any engine.
+    the operator is responsible, with any engine. `orphaning` has the uids of those that are known to be deleted with
+    `--cascade=orphan`.
     """
     of_helm = [
         operation
         for operation in operations
         if operation.spec.engine is EngineName.HELM and operation.status.started_at is not None
     ]
-    withdrawn = frozenset(operation.metadata.uid for operation in of_helm if _is_withdrawn(operation))
+    withdrawn = frozenset(operation.metadata.uid for operation in of_helm if _is_withdrawn(operation, orphaning))
     running = [
         operation
         for operation in of_helm
@@ -42,11 +44,12 @@ def release_request(
     return (_override(asking[0]) if asking else None), withdrawn
 
 
-def _is_withdrawn(operation: Operation) -> bool:
+def _is_withdrawn(operation: Operation, orphaning: Container[str]) -> bool:
     if operation.status.phase in (Phase.FAILED, Phase.CANCELLED):
         return True
     meta = operation.metadata
-    leaving = meta.deletion_timestamp is not None and not is_abandoned(meta)
+    is_kept = is_abandoned(meta) or is_orphaning(meta) or meta.uid in orphaning
+    leaving = meta.deletion_timestamp is not None and not is_kept
     return operation.status.phase is Phase.RUNNING and (leaving or cancellation_requested(meta))
 
 
