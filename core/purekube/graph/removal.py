@@ -115,7 +115,8 @@ def removal_step(owner: Owner, held: Held, observed: Snapshot, before_delete: Be
     step = next_wave(prune_candidates)
 
     def before(ref: ObjectRef, live: Manifest) -> MergePatch | None:
-        return unlocking(ref, live) if is_locked(live) else before_delete(ref, live)
+        # The lock is the last to go: it keeps the object until what its deletion needs is done.
+        return before_delete(ref, live) or (unlocking(ref, live) if is_locked(live) else None)
 
     effects = teardown_writes(step, failures, before)
     disowned = tuple(owner.disowning(ref, live) for ref, live in orphans if ref not in failures)

@@ -10,7 +10,7 @@ from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef
 from purekube.apimachinery.problems import Place
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.controller.decision import Decision, Delete, MergePatch, Requeue, Snapshot
-from purekube.controller.ownership import UNRECORDED
+from purekube.controller.ownership import UNRECORDED, unlocking
 from purekube.graph.node import ApplyPolicy, Edge, Hold, HoldCause, Item, PruneTime, Removal, Rendered, Scope
 from purekube.graph.node_order import Graph
 from purekube.graph.owner import CreateRecord, Owner
@@ -178,7 +178,7 @@ def test_a_lock_is_taken_off_what_is_deleted_and_another_patch_precedes_it_OPS_1
     unlock = MergePatch(B, {"metadata": {"resourceVersion": "5", "finalizers": ["x"]}})
     assert result.effects.patches == (unlock, patched)
     assert [delete.ref for delete in result.effects.deletes] == [B, C, D]
-    assert asked == [A, C, D]
+    assert asked == [A, B, C, D]
 
 
 KUSTOMIZATION = Kind("kustomize.toolkit.fluxcd.io", "v1", "Kustomization", "kustomizations")
@@ -199,6 +199,10 @@ def test_what_flux_would_leave_deployed_is_resumed_before_it_is_deleted_PH_3(kin
     assert effects(suspended).patches == (resumed,)
     assert effects(active).patches == ()
     assert Delete(ref, "u-a") in effects(suspended).deletes
+    # One that is locked too is resumed first: once it is unlocked, Flux would let it go without an uninstall.
+    locked = {**suspended, "metadata": {**suspended["metadata"], "finalizers": [UNRECORDED]}}
+    assert effects(locked).patches == (resumed,)
+    assert effects({**locked, "spec": {}}).patches == (unlocking(ref, locked),)
 
 
 # --- teardown ---------------------------------------------------------------------------------------------------------
