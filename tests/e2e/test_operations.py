@@ -15,7 +15,7 @@ from kubelab.flux.crds import flux_crds
 from purekube.apimachinery.errors import Invalid
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import JOB, NAMESPACE, SECRET, SERVICE_ACCOUNT, VELERO_BACKUP
-from purekube.ports import Propagation, WatchEvent
+from purekube.ports import WatchEvent
 from tests.support.e2e_world import BROKEN, INSTANCE, LATER, NS, OPERATOR, RELEASE, install
 from tests.support.operation_requests import (
     APPROVAL_SECRET,
@@ -281,7 +281,7 @@ async def test_a_running_one_that_is_deleted_with_cascade_orphan_runs_on_OPS_11(
     before = [ops.world.get(ref)["metadata"]["uid"] for ref in made]
 
     for ref in (backup, run):
-        ops.world.hands.do(lambda api, ref=ref: api.delete(ref, propagation=Propagation.ORPHAN))
+        ops.world.orphan_object(ref)
         await ops.gone(ref)
     await ops.world.clock.sleep(1)
 

@@ -4,7 +4,6 @@ import pytest
 
 from kubelab.flux import FluxBehaviour
 from purekube.apimachinery.manifest import get_path
-from purekube.ports import Propagation
 from tests.support.e2e_world import BROKEN, EDITED, FAILURE, FIRST, INSTANCE, LATER, RELEASE, SOURCE, World
 from tests.support.operation_requests import Operating, operations_story
 from vworkspace_core.api.labels import FIELD_MANAGER
@@ -53,7 +52,7 @@ async def test_an_upgrade_that_is_deleted_with_cascade_orphan_is_not_taken_back_
     await world.until(lambda: override(world) == LATER, "the override is recorded")
     assert ops.phase(upgrade) == "Running"
 
-    world.hands.do(lambda api: api.delete(upgrade, propagation=Propagation.ORPHAN))
+    world.orphan_object(upgrade)
 
     await ops.gone(upgrade)
     await world.clock.sleep(5)

@@ -30,7 +30,7 @@ from purekube.apimachinery.resources import (
     OCI_REPOSITORY,
     SECRET,
 )
-from purekube.ports import Clock, KubeApi, PatchType, WatchEvent, WatchEventType
+from purekube.ports import Clock, KubeApi, PatchType, Propagation, WatchEvent, WatchEventType
 from tests.support.builders import instance_manifest
 from tests.support.cluster_choice import Reached, real_cluster
 from tests.support.kube_client import Hands, InProcessHands, InProcessRecord, Record
@@ -241,6 +241,10 @@ class World:
     def delete_object(self, ref: ObjectRef) -> None:
         """Somebody deletes an object."""
         self.hands.do(lambda api: api.delete(ref))
+
+    def orphan_object(self, ref: ObjectRef) -> None:
+        """Somebody deletes an object with `--cascade=orphan`."""
+        self.hands.do(lambda api: api.delete(ref, propagation=Propagation.ORPHAN))
 
     def edit(self, ref: ObjectRef, patch: Mapping[str, Any], *, manager: str = "kubectl-edit") -> Manifest:
         """A merge patch by somebody."""

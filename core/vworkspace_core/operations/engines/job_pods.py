@@ -23,7 +23,7 @@ def _event(text: str) -> tuple[EngineObject, ...]:
 
     The sample has `text` as its message.
     """
-    body = {"involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
+    body: dict[str, Any] = {"involvedObject": {"uid": OBJECT_UID}, "reason": "FailedCreate", "message": text}
     return (EngineObject(CORE_EVENT, CORE_EVENT.manifest("run.1", "org-myteam", **body)),)
 
 
