@@ -5,8 +5,6 @@ deletion of a running Operation stops its run first, unless `--cascade=orphan` o
 says that the run goes on.
 """
 
-import attrs
-
 from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.meta import ABANDON, ConditionStatus, is_abandoned
@@ -70,9 +68,8 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     """
     gone = Decision(finalizer=Finalizer.REMOVE, only_if_current=True, row="OPS-11 nothing to stop")
     engine_object = own_object(operation, observed.objects)
-    if cause := _keeps_run(operation, observed):
-        gone = attrs.evolve(gone, events=(_abandoned(operation, engine_object, cause),))
-        return _orphan(operation, engine_object, observed, context, gone)
+    if is_abandoned(operation.metadata):
+        return _orphan(operation, engine_object, observed, context, f"{ABANDON} is set")
     phase = operation.status.phase
     if phase is not Phase.RUNNING and phase not in TERMINAL_PHASES:
         return gone
@@ -80,6 +77,8 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         return gone
     if engine_object is None:
         return _finish_without_object(operation, observed, context, gone)
+    if _is_orphaned(operation, observed):
+        return _orphan(operation, engine_object, observed, context, "deleted with --cascade=orphan")
     stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
     if _namespace_is_terminating(operation, engine_object[0], observed):
@@ -101,12 +100,8 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     return _waiting(decision, operation, waited, observed, context)
 
 
-def _keeps_run(operation: Operation, observed: OperationObserved) -> str:
-    """Return how the user asked that the engine object (such as a Job) outlive the Operation; "" if not asked."""
-    if is_abandoned(operation.metadata):
-        return f"{ABANDON} is set"
-    is_asked = observed.is_orphaning or is_orphaning(operation.metadata)
-    return "deleted with --cascade=orphan" if is_asked else ""
+def _is_orphaned(operation: Operation, observed: OperationObserved) -> bool:
+    return observed.is_orphaning or is_orphaning(operation.metadata)
 
 
 def _orphan(
@@ -114,18 +109,20 @@ def _orphan(
     engine_object: tuple[ObjectRef, Manifest] | None,
     observed: OperationObserved,
     context: OperationContext,
-    gone: Decision,
+    cause: str,
 ) -> Decision:
     """Return the decision that removes the owner reference from the engine object (such as a Job).
 
-    Garbage collection then keeps the object. `gone` is the decision once no owner reference is left.
+    Garbage collection then keeps the object. Once no owner reference is left, the Operation's finalizer goes, with an
+    Event that names the `cause`.
     """
     if (
         engine_object is None
         or not _is_held(operation, engine_object[1])
         or namespace_is_terminating(observed.namespace)
     ):
-        return gone
+        events = (_abandoned(operation, engine_object, cause),)
+        return Decision(finalizer=Finalizer.REMOVE, only_if_current=True, events=events, row="OPS-11 let go of")
     ref, live = engine_object
     refused = any(failure.ref == ref for failure in observed.failures)
     patches = () if refused else (letting_go(ref, live, operation.metadata.uid),)
@@ -202,12 +199,12 @@ def _finish_without_object(
 ) -> Decision:
     """Return the decision (the writes to make) about deleting an Operation without an engine object (such as a Job).
 
-    While an unsuccessful run still affects its target, the decision is to wait. Otherwise it is `gone`, the decision
-    that removes the Operation's finalizer.
+    While an unsuccessful run still affects its target, the decision is to wait, unless it goes on by
+    `--cascade=orphan`. Otherwise it is `gone`, the decision that removes the Operation's finalizer.
     """
-    engine = context.engine_of(operation)
-    succeeded = operation.status.phase is Phase.SUCCEEDED
-    if engine is None or succeeded or not engine.blocks_end(operation, observed.objects):
+    engine, phase = context.engine_of(operation), operation.status.phase
+    stays = phase is Phase.SUCCEEDED or (phase is Phase.RUNNING and _is_orphaned(operation, observed))
+    if engine is None or stays or not engine.blocks_end(operation, observed.objects):
         return gone
     return _waiting(Decision(), operation, "the target to let go of it", observed, context)
 

@@ -481,6 +481,16 @@ def test_a_run_whose_operation_is_deleted_with_cascade_orphan_goes_on_OPS_11(sho
     ]
 
 
+def test_an_upgrade_that_failed_is_taken_back_before_its_orphaned_operation_goes_OPS_11() -> None:
+    """There is nothing to leave, and without the Operation nothing would say that its override has failed."""
+    holds = context(blocks_end=lambda one, objects: True)
+    orphaned = seen(is_orphaning=True)
+
+    assert decide(ended(Phase.FAILED, deleting=True), orphaned, holds) == Decision()
+    assert decide(run(deleting=True), orphaned, holds) == GONE
+    assert decide(run(phase=Phase.PENDING, deleting=True), orphaned) == GONE
+
+
 def without_finalizer(one: Operation) -> Operation:
     return attrs.evolve(one, metadata=attrs.evolve(one.metadata, finalizers=("x/y",)))
 
