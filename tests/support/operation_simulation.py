@@ -34,7 +34,7 @@ from purekube.apimachinery.resources import (
 from purekube.controller.decision import Decision
 from purekube.controller.execute import PassRules
 from purekube.controller.reconcile import ReconcileResult, run_pass
-from purekube.ports import KubeRequest, KubeVerb, PatchType, Send
+from purekube.ports import KubeRequest, KubeVerb, PatchType, Propagation, Send
 from tests.support.instance_worlds import CLUSTER
 from tests.support.operation_worlds import (
     APPROVAL_SECRET,
@@ -197,6 +197,14 @@ class Cluster:
         """Somebody, or a TTL, deletes an object."""
         if self.get(ref) is not None:
             run_sync(self.admin.delete(ref))
+
+    def orphan(self, ref: ObjectRef) -> None:
+        """Somebody deletes an object with `--cascade=orphan`; the garbage collector comes later, by `collect`."""
+        run_sync(self.admin.delete(ref, propagation=Propagation.ORPHAN))
+
+    def collect(self) -> None:
+        """The garbage collector does all that there is to do."""
+        self.server.run_gc()
 
     def write_status(self, ref: ObjectRef, status: Mapping[str, Any]) -> None:
         """A controller writes a status: where the kind has a subresource, there."""

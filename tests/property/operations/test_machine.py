@@ -207,7 +207,7 @@ class Operations(RuleBasedStateMachine):
             self.data.discard(ref)
 
     @precondition(lambda self: self.refs)
-    @rule(number=picks, what=st.sampled_from(["cancel", "uncancel", "delete"]))
+    @rule(number=picks, what=st.sampled_from(["cancel", "uncancel", "delete", "orphan"]))
     def person_acts(self, number: int, what: str) -> None:
         ref = self.pick(number)
         if self.world.get(ref) is None:
@@ -215,6 +215,9 @@ class Operations(RuleBasedStateMachine):
         if what == "delete":
             self.remember_data(self.world.operation(ref))
             self.world.remove(ref)
+        elif what == "orphan":
+            self.data |= self.not_yet_deleted(self.world.operation(ref).metadata.uid)
+            self.world.orphan(ref)
         else:
             mark = "true" if what == "cancel" else None
             self.world.edit(ref, {"metadata": {"annotations": {"ops.vworkspace.io/cancel": mark}}})
@@ -223,10 +226,11 @@ class Operations(RuleBasedStateMachine):
         """What a finished one has made stays when it goes (OPS-6, OPS-7)."""
         phase, kinds = HOLDS_DATA
         if one.status.phase is phase:
-            found = self.world.engine_objects(one.metadata.uid)
-            self.data |= {
-                ref for ref, live in found if ref.kind.kind in kinds and "deletionTimestamp" not in metadata(live)
-            }
+            self.data |= {ref for ref in self.not_yet_deleted(one.metadata.uid) if ref.kind.kind in kinds}
+
+    def not_yet_deleted(self, uid: str) -> set[ObjectRef]:
+        """The objects of the Operation with that uid whose deletion has not begun."""
+        return {ref for ref, live in self.world.engine_objects(uid) if "deletionTimestamp" not in metadata(live)}
 
     @precondition(lambda self: self.refs)
     @rule(number=picks)
@@ -277,6 +281,7 @@ class Operations(RuleBasedStateMachine):
 
     @invariant()
     def data_of_finished_ones_stays(self) -> None:
+        """And so does all that an orphaned one has made (OPS-11)."""
         for ref in self.data if hasattr(self, "world") else ():
             live = self.world.get(ref)
             assert live is not None, ref
@@ -311,6 +316,7 @@ class Operations(RuleBasedStateMachine):
                 break
             for ref in self.refs:
                 self.world.settle(ref)
+            self.world.collect()
             for ref, live in self.world.engine_objects():
                 if "deletionTimestamp" in metadata(live):
                     self.world.let_go(ref)
@@ -320,6 +326,7 @@ class Operations(RuleBasedStateMachine):
         self.no_two_that_conflict_run()
         self.at_most_one_engine_object_was_ever_made_for_a_uid()
         self.an_end_is_final()
+        self.data_of_finished_ones_stays()
         for operation in self.world.operations():
             assert self._has_ended(operation), (operation.metadata.name, operation.status)
 
@@ -331,3 +338,18 @@ def test_the_laws_hold_under_arbitrary_histories_OPS_1_OPS_5() -> None:
     run_state_machine_as_test(
         Operations, settings=settings(max_examples=effort(0.6), stateful_step_count=40, deadline=None)
     )
+
+
+def test_what_an_orphaned_operation_has_made_stays_OPS_11() -> None:
+    machine = Operations()
+    machine.begin("velero", "velero")
+    machine.submit(0, None)
+    for _ in range(4):
+        machine.reconcile(0)
+    machine.look(0, 0)
+    machine.person_acts(0, "orphan")
+    assert machine.data, "it runs"
+    machine.reconcile_on_old_caches(0, 0)
+    machine.reconcile(0)
+    machine.data_of_finished_ones_stays()
+    machine.teardown()
