@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, ref_of
+from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, VOLUME_SNAPSHOT_CONTENT
 from purekube.controller.decision import Decision, Failure, Finalizer, Requeue
 from purekube.controller.ownership import UNRECORDED
@@ -515,6 +516,18 @@ def test_one_that_is_leaving_is_withdrawn_before_it_ends_REC_9_OPS_11() -> None:
     cancelled = upgrade("a", Phase.RUNNING, annotations={"ops.vworkspace.io/cancel": "true"})
 
     assert release_request(holding("a"), [cancelled]) == (None, frozenset({"a"}))
+
+
+def test_one_that_is_deleted_is_withdrawn_unless_its_run_is_to_go_on_OPS_11() -> None:
+    one = upgrade("a", Phase.RUNNING)
+
+    def withdrawn(*orphaning: str, **meta: Any) -> frozenset[str]:
+        going = attrs.evolve(one.metadata, deletion_timestamp="2026-06-01T11:59:30Z", **meta)
+        return release_request(holding("a"), [attrs.evolve(one, metadata=going)], orphaning)[1]
+
+    assert withdrawn() == withdrawn("b") == frozenset({"a"})
+    assert withdrawn("a") == withdrawn(finalizers=("orphan",)) == frozenset()
+    assert withdrawn(annotations={ABANDON: "true"}) == frozenset()
 
 
 @pytest.mark.parametrize(
