@@ -346,7 +346,7 @@ def changes_the_source_in_place() -> None:
 
 @defect("REC-14")
 def never_prunes() -> None:
-    replace(reconcile._prunes, lambda *_, **__: ())
+    replace(reconcile._prunes, lambda *_, **__: Decision())
 
 
 @defect("REC-14")

@@ -50,7 +50,8 @@ def test_a_box_as_kubectl_prints_it_is_read(tmp_path: Path) -> None:
     """Of a box whose file was lost nothing could be shown, tried or forgotten: its metadata had unknown fields."""
     file = tmp_path / "cache.yaml"
     status = "status: {objects: 1}\n"
-    served = HEAD.replace("{name: cache}", "{name: cache, uid: u, resourceVersion: '7', finalizers: [a/b], generateName: c}")
+    meta = "{name: cache, uid: u, resourceVersion: '7', finalizers: [a/b], generateName: c}"
+    served = HEAD.replace("{name: cache}", meta)
     file.write_text(f"{served}spec: 5\n{status}", encoding="utf-8")
     (loaded,) = load_boxes([str(file)])
     assert [problem.place.path for problem in loaded.problems] == ["spec"]

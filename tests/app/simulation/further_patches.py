@@ -100,7 +100,7 @@ def reports_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def keeps_a_failed_upgrade(monkeypatch: pytest.MonkeyPatch) -> None:
     """Withdraw the change of the release only of a cancelled Operation."""
-    monkeypatch.setattr(override, "_is_withdrawn", lambda operation: operation.status.phase is Phase.CANCELLED)
+    monkeypatch.setattr(override, "_is_withdrawn", lambda operation, _: operation.status.phase is Phase.CANCELLED)
 
 
 def deletes_a_backup(monkeypatch: pytest.MonkeyPatch) -> None:
