@@ -56,9 +56,10 @@ class Problems:
 
 
 def joined_parts(parts: Sequence[str]) -> str:
-    """Return the text that consists of `parts`: plain texts, and expressions with their `${` and `}`.
+    """Join `parts` to one text. Each part is plain text, or an expression with its `${` and `}`.
 
-    Dollars at the end of a plain text become an expression, if an expression follows: `$${` would be an escape.
+    Dollars that end a plain text before an expression are written as an expression too, since a box reads `$${` as an
+    escaped `${`.
     """
     out = list(parts)
     for at, (part, following) in enumerate(pairwise(parts)):
