@@ -139,11 +139,9 @@ def revision_manifest(box: ObjectMeta, namespace: str, definition: Mapping[str, 
 
     The ControllerRevision is in `namespace`. It is owned by the box, and so deleted with the box.
     """
-    name, owner = (
-        revision_name(box.name, definition),
-        {**owner_reference(OPERATOR_BOX, box), "blockOwnerDeletion": False},
-    )
+    owner = {**owner_reference(OPERATOR_BOX, box), "blockOwnerDeletion": False}
     meta = {"labels": {BOX_NAME: box.name}, "ownerReferences": [owner]}
+    name = revision_name(box.name, definition)
     return CONTROLLER_REVISION.manifest(name, namespace, meta, data={"spec": definition}, revision=number)
 
 
