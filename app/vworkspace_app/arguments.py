@@ -26,6 +26,16 @@ _TAKES: Final = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 _WIDEST: Final = 100
 
 
+def flag_of(name: str) -> str:
+    """Return the flag of a setting or parameter, such as `--log-level` of `log_level`."""
+    return "--" + name.replace("_", "-")
+
+
+def variable_of(name: str) -> str:
+    """Return the environment variable of a setting, such as `VWORKSPACE_LOG_LEVEL` of `log_level`."""
+    return f"VWORKSPACE_{name.upper()}"
+
+
 class UsageError(Exception):
     """The error raised for a wrong call of a command, such as an unknown option or a missing argument."""
 
@@ -150,8 +160,8 @@ def _argument(
         return
     positional = place is not inspect.Parameter.KEYWORD_ONLY
     names = (words.name,) if isinstance(words.name, str) else tuple(words.name)
-    unset = "no-" if default is True and words.negative == "" else ""
-    names = names or (name.upper() if positional else f"--{unset}{name.replace('_', '-')}",)
+    unset = "no_" if default is True and words.negative == "" else ""
+    names = names or (name.upper() if positional else flag_of(unset + name),)
     variadic = place is inspect.Parameter.VAR_POSITIONAL
     many = variadic or get_origin(kind) is list
     pair = get_origin(kind) is tuple

@@ -21,6 +21,7 @@ from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.controller.lease.record import LeasePolicy
 from purekube.controller.shard import WHOLE, Shard
 from purekube_run.process.command_line import FORMATS, LEVELS
+from vworkspace_app.arguments import flag_of, variable_of
 from vworkspace_core.api.installation import RELEASE_ACCOUNT
 from vworkspace_core.api.labels import CLUSTER_ID
 from vworkspace_core.jobs.payload_security import Signatures
@@ -65,12 +66,12 @@ class Setting:
     @property
     def flag(self) -> str:
         """The name of the flag, such as `--log-level`."""
-        return "--" + self.name.replace("_", "-")
+        return flag_of(self.name)
 
     @property
     def variable(self) -> str:
         """The name of the environment variable, such as `VWORKSPACE_LOG_LEVEL`."""
-        return f"VWORKSPACE_{self.name.upper()}"
+        return variable_of(self.name)
 
     @property
     def key(self) -> str:
@@ -80,12 +81,12 @@ class Setting:
     @property
     def flags(self) -> tuple[str, ...]:
         """All flags of the setting: `flag`, and the flag of its second name if it has one."""
-        return (self.flag, "--" + self.also.replace("_", "-")) if self.also else (self.flag,)
+        return (self.flag, flag_of(self.also)) if self.also else (self.flag,)
 
     @property
     def variables(self) -> tuple[str, ...]:
         """All environment variables of the setting: `variable`, and the variable of its second name if it has one."""
-        return (self.variable, f"VWORKSPACE_{self.also.upper()}") if self.also else (self.variable,)
+        return (self.variable, variable_of(self.also)) if self.also else (self.variable,)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -464,10 +465,10 @@ def clashes(said: Set[str], settings: RunSettings) -> Iterator[str]:
         name for name in said if name.startswith("leader_elect_") and getattr(settings, name) != getattr(usual, name)
     )
     if of_election and not settings.leader_elect:
-        named = ", ".join(f"--{name.replace('_', '-')}" for name in of_election)
+        named = ", ".join(map(flag_of, of_election))
         yield f"{named}: of no use without --leader-elect, and two replicas would both write"
     if not settings.agent:
-        needless = [f"--{name.replace('_', '-')}" for name in _OF_THE_AGENT if name in said]
+        needless = [flag_of(name) for name in _OF_THE_AGENT if name in said]
         if needless:
             yield f"{', '.join(needless)}: of no use with --no-agent, which calls no control plane"
         if "cluster_id" not in said:
