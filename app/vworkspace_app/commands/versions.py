@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 import anyio
 
-from purekube.apimachinery.errors import Forbidden
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.versions import VersionsInUse
@@ -22,7 +21,7 @@ from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Kubeconfig, SystemNamespace
 from vworkspace_app.commands.shared.session import at_cluster, form_of
-from vworkspace_app.install.deployed import deployment_of
+from vworkspace_app.install.deployed import permitted_deployment
 from vworkspace_core.api.kinds import OWN_KINDS
 
 
@@ -31,10 +30,7 @@ async def versions_in_cluster(system_namespace: str, api: KubeApiClient) -> dict
     server = await api.server_version()
     refs = [ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, kind.crd_name) for kind in OWN_KINDS]
     definitions = {ref.name: served(await find(api, ref)) for ref in refs}
-    try:
-        deployment = await deployment_of(api, system_namespace)
-    except Forbidden:
-        deployment = None
+    deployment, _ = await permitted_deployment(api, system_namespace)
     return {"server": {"version": server}, "definitions": definitions, "operator": operator_in(deployment)}
 
 

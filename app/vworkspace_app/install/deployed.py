@@ -6,10 +6,12 @@ from typing import Final
 
 import attrs
 
+from purekube.apimachinery.errors import Forbidden, Unauthorized
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import DEPLOYMENT
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import find
+from vworkspace_app.arguments import flag_of, variable_of
 from vworkspace_app.install.names import DEPLOYMENTS, NAME
 
 _SHARD_OR_WHOLE: Final = re.compile(re.escape(NAME) + "(-shard-[0-9]+)?")
@@ -31,15 +33,21 @@ def is_operator(deployment: Manifest) -> bool:
     return _SHARD_OR_WHOLE.fullmatch(str(metadata(deployment)["name"])) is not None
 
 
-async def deployment_of(api: KubeApi, namespace: str) -> Manifest | None:
-    """Return the operator's Deployment, or that of its first shard, or None if there is neither.
+async def permitted_deployment(api: KubeApi, namespace: str) -> tuple[Manifest | None, Forbidden | None]:
+    """Return the operator's Deployment, or that of its first shard, and the error if the user may not read it.
 
-    Raises the errors of `KubeApi.get` except NotFound.
+    Both are None if there is no Deployment. Raises the errors of `KubeApi.get` except NotFound and Forbidden, but
+    Unauthorized, with which nothing can be read.
     """
-    for name in DEPLOYMENTS:
-        if (found := await find(api, ObjectRef(DEPLOYMENT, namespace, name))) is not None:
-            return found
-    return None
+    try:
+        for name in DEPLOYMENTS:
+            if (found := await find(api, ObjectRef(DEPLOYMENT, namespace, name))) is not None:
+                return found, None
+    except Unauthorized:
+        raise
+    except Forbidden as error:
+        return None, error
+    return None, None
 
 
 def settings_shown(deployment: Manifest | None, name: str) -> Iterator[str]:
@@ -50,13 +58,13 @@ def settings_shown(deployment: Manifest | None, name: str) -> Iterator[str]:
     containers = get_path(deployment, "spec", "template", "spec", "containers") or ()
     for container in containers:
         for variable in container.get("env") or ():
-            if variable.get("name") == f"VWORKSPACE_{name.upper()}" and variable.get("value"):
+            if variable.get("name") == variable_of(name) and variable.get("value"):
                 yield str(variable["value"])
     for container in containers:
         words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
         for word, following in zip(words, [*words[1:], ""], strict=True):
             flag, equals, value = word.partition("=")
-            if flag == "--" + name.replace("_", "-") and (value or (not equals and following)):
+            if flag == flag_of(name) and (value or (not equals and following)):
                 yield value or following
 
 

@@ -33,7 +33,7 @@ from vworkspace_app.install.deployment import container, mount, pod, serve_webho
 from vworkspace_app.install.names import APPLIED_BOXES
 from vworkspace_app.install.options import HEALTH_PORT, WEBHOOK_FLAGS, WEBHOOK_PORT, InstallOptions, WebhookTrust
 from vworkspace_app.install.rbac import operator_role
-from vworkspace_app.install.roles import RoleOptions, deployment_of, guards_of, labels_of, meta_of, roles_of
+from vworkspace_app.install.roles import RoleOptions, controller_deployment, guards_of, labels_of, meta_of, roles_of
 
 _FOLDER: Final = "/etc/vworkspace/boxes"
 _FURTHER_CRDS: Final = "_further-crds.yaml"
@@ -168,7 +168,7 @@ def _process(
         serve_webhooks(spec, tls_secret(name))
     # The hash recreates the pods when a file changes.
     annotations = {"box.vworkspace.io/files-hash": content_hash(dict(files))} if files else {}
-    yield deployment_of(name, spec, options, annotations)
+    yield controller_deployment(name, spec, options, annotations)
     yield from guards_of(name, options, (HEALTH_PORT, *([WEBHOOK_PORT] if hooks else ())))
     yield from hooks
 

@@ -70,7 +70,7 @@ def former_roles(name: str, kinds: Sequence[Kind], options: RoleOptions) -> Iter
             yield from _granted(name, access, options, namespace, suffix)
 
 
-def deployment_of(
+def controller_deployment(
     name: str, spec: Mapping[str, Any], options: RoleOptions, annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the Deployment of the controller `name`. `spec` and `annotations` are its pods' spec and annotations.

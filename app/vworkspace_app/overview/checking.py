@@ -21,7 +21,7 @@ from purekube.apimachinery.resources import (
 from purekube.boxes.webhooks.conversion_webhook import VALIDATING_CONFIGURATION
 from purekube_http import KubeApiClient
 from purekube_run.controller.lookups import all_of, find, lacking, leases_of
-from vworkspace_app.install.deployed import deployment_of, lease_place
+from vworkspace_app.install.deployed import lease_place, permitted_deployment
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET, InstallOptions
 from vworkspace_app.settings.loading import find_installation
@@ -81,10 +81,7 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
 
 
 async def _runs_an_agent(api: KubeApiClient, options: InstallOptions, cluster: Manifest | None, now: datetime) -> bool:
-    try:
-        deployment = await deployment_of(api, options.namespace)
-    except Forbidden:
-        deployment = None
+    deployment, _ = await permitted_deployment(api, options.namespace)
     alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
     return checkup.runs_an_agent(deployment, cluster, is_alive=alive)
 
@@ -98,11 +95,7 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFindin
 
 
 async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> CheckFinding:
-    deployment, forbidden = None, None
-    try:
-        deployment = await deployment_of(api, options.namespace)
-    except Forbidden as error:
-        forbidden = error
+    deployment, forbidden = await permitted_deployment(api, options.namespace)
     place = lease_place(deployment, options.namespace)
     shards = at_work(await leases_of(api, place.namespace, place.name), place.name, now)
     if shards and all(each.holder for each in shards):

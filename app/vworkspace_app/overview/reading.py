@@ -34,7 +34,7 @@ from purekube.controller.decision import Snapshot
 from purekube.controller.live_reads import LiveReads
 from purekube.ports import KubeApi
 from purekube_run.controller.lookups import all_of, find, leases_of
-from vworkspace_app.install.deployed import LeasePlace, deployment_of, lease_place
+from vworkspace_app.install.deployed import lease_place, permitted_deployment
 from vworkspace_app.install.names import NAME
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 from vworkspace_core.api.labels import INSTANCE_UID, OPERATION_UID
@@ -139,10 +139,8 @@ class PermittedReader:
         where = namespace if kind.namespaced else None
         try:
             return await all_of(self._api, kind, selector=selector, namespace=where)
-        except Unauthorized:
-            raise
         except Forbidden as error:
-            self._unreadable.setdefault(kind.plural, f"{kind.plural}: {error.message}")
+            self._missing_right(kind.plural, error)
         if where is not None or self._home is None or not kind.namespaced:
             return ()
         return await self.all(kind, namespace=self._home, selector=selector)
@@ -151,10 +149,8 @@ class PermittedReader:
         """Return one object; None if the object does not exist or may not be read."""
         try:
             return await find(self._api, ref)
-        except Unauthorized:
-            raise
         except Forbidden as error:
-            self._unreadable[ref.kind.plural] = f"{ref.kind.plural}: {error.message}"
+            self._missing_right(ref.kind.plural, error)
             return None
 
     async def seen_by(self, box: "Box", manifest: Manifest, now: datetime) -> Snapshot | None:
@@ -174,10 +170,8 @@ class PermittedReader:
                 if one.ref is not None and one.is_written and one.ref not in observed.objects:
                     await reading.add(one.ref, metadata_only=True)
             return attrs.evolve(observed, objects={**observed.objects, **reading.objects})
-        except Unauthorized:
-            raise
         except Forbidden as error:
-            self._unreadable[box.name] = f"the nodes of box {box.name}: {error.message}"
+            self._missing_right(f"the nodes of box {box.name}", error)
             return None
 
     async def applied_box_of(self, manifest: Manifest) -> "Box | None":
@@ -201,10 +195,8 @@ class PermittedReader:
             return None
         try:
             return (await load_definition(self._api, name, spec)).box
-        except Unauthorized:
-            raise
         except Forbidden as error:
-            self._unreadable[name] = f"the nodes of box {name}: {error.message}"
+            self._missing_right(f"the nodes of box {name}", error)
             return None
 
     async def leases(self, namespace: str) -> tuple[str, tuple[Manifest, ...]]:
@@ -212,19 +204,22 @@ class PermittedReader:
 
         There are none if the user may not list them.
         """
+        deployment, refused = await permitted_deployment(self._api, namespace)
+        place = lease_place(deployment, namespace)
         try:
-            place = lease_place(await deployment_of(self._api, namespace), namespace)
-        except Unauthorized:
-            raise
-        except Forbidden:  # the Leases say the same, unless they have another name
-            place = LeasePlace(namespace)
-        try:
-            return place.name, await leases_of(self._api, place.namespace, place.name)
-        except Unauthorized:
-            raise
+            leases = await leases_of(self._api, place.namespace, place.name)
         except Forbidden as error:
-            self._unreadable[LEASE.plural] = f"{LEASE.plural}: {error.message}"
+            self._missing_right(LEASE.plural, error)
             return place.name, ()
+        if refused is not None and not leases:  # the Deployment would say where else they are
+            self._missing_right(f"{LEASE.plural} other than {namespace}/{NAME}", refused)
+        return place.name, leases
+
+    def _missing_right(self, what: str, error: Forbidden) -> None:
+        """Remember why `what` could not be read. Raises Unauthorized if that is the error."""
+        if isinstance(error, Unauthorized):
+            raise error
+        self._unreadable.setdefault(what, f"{what}: {error.message}")
 
 
 async def read_own_objects(

@@ -14,6 +14,7 @@ from purekube.apimachinery.manifest import Kind, Manifest
 from purekube.apimachinery.resources import (
     DEPLOYMENT,
     HELM_RELEASE,
+    LEASE,
     RBAC_GROUP,
     ROLE,
     ROLE_BINDING,
@@ -33,6 +34,8 @@ from vworkspace_core.api.labels import INSTANCE_UID
 from vworkspace_core.overview import actions
 
 TENANT, GUEST, NOBODY = (Caller(name, ("system:authenticated",)) for name in ("tenant", "guest", "nobody"))
+ELSEWHERE = "operators"
+"""A namespace whose Leases TENANT may list, and nothing else."""
 HELM = {"helm.toolkit.fluxcd.io/name": NAME, "helm.toolkit.fluxcd.io/namespace": NS}
 
 
@@ -49,16 +52,21 @@ def objects(uid: str) -> Iterator[tuple[Kind, Manifest]]:
     yield DEPLOYMENT, manifest(DEPLOYMENT, NAME, HELM, spec=spec)
     groups = [APPLICATION_INSTANCE.group, HELM_RELEASE.group, DEPLOYMENT.group]
     whole = {"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}
-    for caller, rule in ((TENANT, whole), (GUEST, {**whole, "resourceNames": [NAME]})):
-        yield ROLE, manifest(ROLE, caller.user, {}, rules=[rule])
+    leases = {"apiGroups": [LEASE.group], "resources": ["leases"], "verbs": ["list"]}
+    for place, caller, rule in (
+        (NS, TENANT, whole),
+        (NS, GUEST, {**whole, "resourceNames": [NAME]}),
+        (ELSEWHERE, TENANT, leases),
+    ):
+        yield ROLE, {**ROLE.manifest(caller.user, place), "rules": [rule]}
         role = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": caller.user}
         user = {"apiGroup": RBAC_GROUP, "kind": "User", "name": caller.user}
-        yield ROLE_BINDING, manifest(ROLE_BINDING, caller.user, {}, roleRef=role, subjects=[user])
+        yield ROLE_BINDING, {**ROLE_BINDING.manifest(caller.user, place), "roleRef": role, "subjects": [user]}
 
 
 async def prepare(api: InProcessKube) -> None:
     """Create an application in NS. TENANT may do anything to instances and Helm's objects there, GUEST to one."""
-    furnish(api, usual_crds(engines=False), NS)
+    furnish(api, usual_crds(engines=False), NS, ELSEWHERE)
     instance = await api.create(instance_manifest(), kind=APPLICATION_INSTANCE, field_manager="test")
     for kind, made in objects(instance["metadata"]["uid"]):
         await api.create(made, kind=kind, field_manager="test")
@@ -114,6 +122,19 @@ def test_what_may_not_be_read_is_not_said_to_be_absent_SEE_1() -> None:
     assert "box run" not in told
     told = seen_by(NOBODY, look)
     assert told.startswith("no objects of the operator's kinds are shown\noperator: UNKNOWN")
+
+
+def test_leases_of_another_name_are_not_said_to_be_absent_where_the_deployment_may_not_be_read_SEE_1() -> None:
+    """An operator with --leader-elect-resource-name was NONE SEEN, without a word on the Deployment that names it."""
+
+    async def look(api: InProcessKube) -> str:
+        own = await read_own_objects(api, namespace=NS, system_namespace=ELSEWHERE)
+        return list_text(own, None, wall_clock())
+
+    told = seen_by(TENANT, look)
+    assert "\noperator: NONE SEEN" in told
+    assert f"\nnot shown: leases other than {ELSEWHERE}/vworkspace-operator: " in told
+    assert told.endswith(f'"deployments" in API group "apps" in the namespace "{ELSEWHERE}"\n')
 
 
 @pytest.mark.parametrize("name", [NAME, f"appinst/{NAME}"])
