@@ -68,7 +68,7 @@ class EventSender:
         random: Callable[[], float],
         settings: AgentSettings,
         objects: Callable[[], Iterable[Manifest]],
-        find: Callable[[ObjectRef], Manifest | None] = lambda ref: None,
+        find: Callable[[ObjectRef], Manifest | None],
         cluster: Callable[[], Manifest | None] = lambda: None,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:

@@ -43,7 +43,7 @@ def test_a_snapshot_of_thousands_of_objects_is_never_held_whole() -> None:
                 read += 1
                 yield live
 
-        sender = EventSender(control, Connection(clock), clock, lambda: 0.5, AgentSettings(), now)
+        sender = EventSender(control, Connection(clock), clock, lambda: 0.5, AgentSettings(), now, lambda ref: None)
         for live in owned:
             sender.known(ref_of(live, APPLICATION_INSTANCE), live)
         assert (len(sender.outbox), sender.outbox.dropped) == (0, 0), "that it begins is no reason to drop anything"

@@ -90,6 +90,7 @@ def test_a_thousand_agents_come_back_within_a_minute_and_without_a_wave() -> Non
                     clock=clock,
                     scope=JobScope(f"cluster-{number}"),
                     random=random.Random(number).random,
+                    find=lambda ref: None,
                 )
                 agents.append(agent)
                 tasks.start_soon(agent.run)
