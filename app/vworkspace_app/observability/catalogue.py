@@ -112,6 +112,10 @@ WEBHOOK_LATENCY = _histogram(
 WEBHOOKS_IN_FLIGHT = _gauge(
     "controller_runtime_webhook_requests_in_flight webhook", "Admission reviews in hand at the moment."
 )
+WEBHOOK_CERTIFICATE = _gauge(
+    "vworkspace_operator_webhook_certificate_expiration_timestamp_seconds",
+    "When the certificate of the webhooks expires, as Unix time; absent where none are served.",
+)
 INSTANCES = _gauge(
     "vworkspace_operator_instances condition status reason",
     "ApplicationInstances by what a condition of theirs says; a reason that is not ours is `other`.",

@@ -4,6 +4,7 @@ Only this module imports the Prometheus client. Counting is safe from any thread
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -57,6 +58,7 @@ class Metrics:
         self._reviews = self._counter(c.WEBHOOK_REQUESTS)
         self._review_time = self._histogram(c.WEBHOOK_LATENCY)
         self._reviews_in_hand = self._gauge(c.WEBHOOKS_IN_FLIGHT)
+        self._certificate: Gauge | None = None
         self.registry.register(_StatsCollector(latest, now))
         for outcome in JobOutcome:
             self._jobs.labels(outcome.value)
@@ -91,6 +93,11 @@ class Metrics:
         answered, time = series
         answered.inc()
         time.observe(seconds)
+
+    def certificate(self, expires: datetime) -> None:
+        """Set when the certificate of the webhooks expires. The metric exists from the first call on."""
+        self._certificate = self._certificate or self._gauge(c.WEBHOOK_CERTIFICATE)
+        self._certificate.set(expires.timestamp())
 
     def webhook(self, path: str) -> None:
         """Create the metric series of the webhook at `path`, with the value zero."""

@@ -15,7 +15,7 @@ import anyio
 import attrs
 import structlog
 
-from purekube.apimachinery.certificates import expiries
+from purekube.apimachinery.certificates import EXPIRES_SOON, expiries
 from purekube.apimachinery.resources import service_account_user
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import Clock
@@ -31,8 +31,6 @@ from vworkspace_core.operations.templates import Templates
 from vworkspace_core.webhook.admission import WebhookSettings
 
 _RELOAD_SECONDS = 5.0
-_SOON: Final = timedelta(days=14)
-"""The time before the expiry of the certificate from which on it is warned of: by then cert-manager has renewed it."""
 _WARNING_INTERVAL: Final = timedelta(days=1)
 _log = structlog.get_logger("webhook")
 _LIMITS: Final = ConnectionLimits(idle=90.0)
@@ -49,14 +47,15 @@ class CertificateFiles:
 
     folder: Path
     authority: Path | None = None
+    expires: datetime | None = attrs.field(default=None, init=False)
+    """The time at which the certificate in use expires, or None if it cannot be read."""
     _current: ssl.SSLContext = attrs.field(init=False, repr=False)
-    _content: tuple[bytes, ...] = attrs.field(init=False, repr=False)
+    _content: tuple[bytes, ...] = attrs.field(default=(), init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
         """Read chain and key for the first time. Raises CommandError if they are unusable."""
         try:
-            self._content = self._read()
-            self._current = self._loaded()
+            self.reload()
         except (OSError, ssl.SSLError) as error:
             also = "" if self.authority is None else f", or {self.authority} no certificates of authorities"
             problem = f"{self.folder}: holds no usable tls.crt and tls.key{also}: {_problem(error)}"
@@ -68,14 +67,20 @@ class CertificateFiles:
         outer.sni_callback = self._choose
         return outer
 
-    async def follow(self, clock: Clock) -> None:
+    async def follow(self, clock: Clock, observer: ReviewObserver | None = None) -> None:
         """Read the files again whenever they change, until cancelled. Log a warning if the certificate expires soon.
 
-        If the files cannot be read, the old certificate stays in use.
+        If the files cannot be read, the old certificate stays in use. `observer` gets the time at which it expires.
         """
         logged, warn_at = "", clock.now()
         while True:
-            warn_at = self._warn_if_soon(clock.now(), warn_at)
+            if (expires := self.expires) is not None:
+                if observer is not None:
+                    observer.certificate(expires)
+                if (now := clock.now()) >= warn_at and expires <= now + EXPIRES_SOON:
+                    message = "the certificate of the webhooks expires soon: the API server then refuses writes"
+                    _log.warning(message, folder=str(self.folder), expires=format_time(expires))
+                    warn_at = now + _WARNING_INTERVAL
             await clock.sleep(_RELOAD_SECONDS)
             try:
                 if self.reload():
@@ -94,16 +99,8 @@ class CertificateFiles:
         # A chain and a key that do not match, read while they were being replaced, are refused here.
         self._current = self._loaded()
         self._content = content
+        self.expires = next(iter(expiries(content[0])), None)
         return True
-
-    def _warn_if_soon(self, now: datetime, due: datetime) -> datetime:
-        """Log a warning if the certificate expires soon, but not before `due`. Return when the next one is due."""
-        expires = next(iter(expiries(self._content[0])), None)
-        if now < due or expires is None or expires > now + _SOON:
-            return due
-        told = "the certificate of the webhooks expires soon: the API server then refuses writes"
-        _log.warning(told, folder=str(self.folder), expires=format_time(expires))
-        return now + _WARNING_INTERVAL
 
     def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:
         connection.context = self._current
@@ -147,9 +144,9 @@ async def serve_webhooks(
 ) -> None:
     """Serve the webhooks by HTTPS until cancelled. `ready` is called with the URL when they are served.
 
-    If `settings` is None, only the webhooks in `kinds` are served. `observer` is called for every review. If `files`
-    require client certificates, their common name must be in `client_names`, unless that is empty. Raises OSError if
-    the address cannot be bound.
+    If `settings` is None, only the webhooks in `kinds` are served. `observer` gets every review, and the
+    time at which the certificate expires. If `files` require client certificates, their common name must be in
+    `client_names`, unless that is empty. Raises OSError if the address cannot be bound.
     """
     listener = bind(host, port)
     url = url_of(host, listener, "https")
@@ -160,7 +157,7 @@ async def serve_webhooks(
 
     knows = partial(has_common_name, names=client_names)
     async with anyio.create_task_group() as group:
-        group.start_soon(files.follow, clock)
+        group.start_soon(files.follow, clock, observer)
         app = application(settings, observer, clock.monotonic, kinds)
         await serve(app, listener, limits=_LIMITS, tls=files.context(), knows=knows, ready=tell)
 

@@ -7,6 +7,7 @@ the namespace's label as it sees it, and every replica can answer without a cach
 
 import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -42,10 +43,13 @@ from vworkspace_core.webhook.admission import (
 
 
 class ReviewObserver(Protocol):
-    """The interface of an observer of admission and conversion reviews, for metrics.
+    """The interface of an observer of admission and conversion reviews, and of their server's certificate, for metrics.
 
     For each review, the beginning and the end are reported once.
     """
+
+    def certificate(self, expires: datetime) -> None:
+        """Record when the certificate in use expires."""
 
     def webhook(self, path: str) -> None:
         """Record that a webhook is served at this path."""

@@ -2,9 +2,11 @@
 
 import re
 from base64 import b64decode
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+EXPIRES_SOON: Final = timedelta(days=14)
+"""The time before the expiry of a certificate from which on it is warned of: by then cert-manager has renewed it."""
 _PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----")
 _VERSION_TAG: Final = 0xA0
 _TIME_FORMATS: Final = {0x17: "%y%m%d%H%M%SZ", 0x18: "%Y%m%d%H%M%SZ"}

@@ -6,13 +6,13 @@ The result of a check is a `CheckFinding`, with a remedy if something is missing
 import re
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.certificates import expiries
+from purekube.apimachinery.certificates import EXPIRES_SOON, expiries
 from purekube.apimachinery.conditions import conditions_by_type, conditions_of
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
@@ -51,8 +51,6 @@ _CERTIFICATE: Final = (
     "again, as docs/install.md says"
 )
 _MOST_NAMED: Final = 5
-_SOON: Final = timedelta(days=14)
-"""The time before the expiry of a certificate from which on it is a warning: by then cert-manager has renewed it."""
 
 
 class CheckResult(StrEnum):
@@ -356,7 +354,7 @@ def webhooks(configuration: Manifest, secret: Manifest | None, now: datetime) ->
     if until <= now:
         told += ": writes of ApplicationInstances and Operations are refused"
         return CheckFinding("webhooks", _FAILED, told, _CERTIFICATE)
-    if until <= now + _SOON:
+    if until <= now + EXPIRES_SOON:
         return CheckFinding("webhooks", _WARNING, told, _CERTIFICATE)
     return CheckFinding("webhooks", _OK, told)
 

@@ -39,6 +39,7 @@ REQUIRED = {
     "controller_runtime_webhook_requests_total": {"webhook", "code"},
     "controller_runtime_webhook_latency_seconds": {"webhook"},
     "controller_runtime_webhook_requests_in_flight": {"webhook"},
+    "vworkspace_operator_webhook_certificate_expiration_timestamp_seconds": set(),
     "vworkspace_operator_pull_job_lag_seconds": set(),
     "vworkspace_operator_connectivity_state": {"mode"},
     "vworkspace_operator_applied_jobs_total": {"outcome"},
@@ -126,6 +127,7 @@ def lived() -> Metrics:
             group.cancel_scope.cancel()
         metrics.request("GET", "200", 0.2)
         metrics.webhook("/validate")
+        metrics.certificate(CLOCK.now())
         metrics.job("succeeded")
         metrics.operation("Backup", "velero", "Succeeded")
         return metrics

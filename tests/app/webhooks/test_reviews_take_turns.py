@@ -5,6 +5,7 @@ between two of them everything that is due runs, be it the Lease, a pass of the 
 """
 
 from collections import Counter
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -32,6 +33,8 @@ class Rounds(ReviewObserver):
         self.codes: Counter[int] = Counter()
 
     def webhook(self, path: str) -> None: ...
+
+    def certificate(self, expires: datetime) -> None: ...
 
     def review_began(self, path: str) -> None: ...
 
