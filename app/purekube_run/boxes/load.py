@@ -62,18 +62,10 @@ def load_boxes(
     CRDs read from a cluster. Raises CommandError for files that cannot be read.
     """
     texts = [read_text(file) for file in files]
-    known = [*crds_named_in(texts, crds), *installed]
+    known = [*further_crds(crds, _words_of(texts) if crds else ()), *installed]
     if len(files) > 1:
         known += _crds_of_boxes(files, texts)
     return [load_text(file, text, known) for file, text in zip(files, texts, strict=True)]
-
-
-def crds_named_in(texts: Sequence[str], crds: Sequence[Path]) -> list[CrdVersions]:
-    """Return the CRDs in the files and folders `crds` whose kind or name is a word in one of `texts`, of box files.
-
-    Raises the same errors as `further_crds`.
-    """
-    return list(further_crds(crds, _words_of(texts) if crds else ()))
 
 
 def named_in(texts: Sequence[str], crds: Sequence[CrdVersions]) -> list[CrdVersions]:
