@@ -27,21 +27,21 @@ def goes_on(script: SimulationScript, first: Do, then: Do) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("first", "then"),
+    ("first", "then", "least"),
     [
-        (Do.SUSPEND, Do.DELETE),
-        (Do.FORBID, Do.PERMIT),
-        (Do.RETRY, Do.RETRY),
-        (Do.GITOPS_CHILD, Do.LET_GO),
-        (Do.BACKUP, Do.CANCEL),
-        (Do.OPERATE, Do.DELETE_OPERATION),
-        (Do.OPERATE, Do.APPROVE),
-        (Do.CONFLICT, Do.CONFLICT),
+        (Do.SUSPEND, Do.DELETE, 3),
+        (Do.FORBID, Do.PERMIT, 7),
+        (Do.RETRY, Do.RETRY, 12),
+        (Do.GITOPS_CHILD, Do.LET_GO, 5),
+        (Do.BACKUP, Do.CANCEL, 2),
+        (Do.OPERATE, Do.DELETE_OPERATION, 5),
+        (Do.OPERATE, Do.APPROVE, 10),
+        (Do.CONFLICT, Do.CONFLICT, 5),
     ],
 )
-def test_users_go_on_with_what_they_have_begun(first: Do, then: Do) -> None:
-    """SIM-1: what takes two actions in a row happens in several of 200 short runs."""
-    assert sum(goes_on(script, first, then) for script in SCRIPTS) >= 2
+def test_users_go_on_with_what_they_have_begun(first: Do, then: Do, least: int) -> None:
+    """SIM-1: what takes two actions in a row happens in several of 200 short runs, more often than by chance."""
+    assert sum(goes_on(script, first, then) for script in SCRIPTS) >= least
 
 
 def test_actions_and_faults_are_within_the_run_and_no_action_has_the_number_of_another() -> None:
