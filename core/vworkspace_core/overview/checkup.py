@@ -25,7 +25,7 @@ from vworkspace_core.api.labels import FIELD_MANAGER
 from vworkspace_core.api.reasons import ClusterConditionType, ClusterReason
 from vworkspace_core.api.remedies import FLUX, account_remedy, crds_remedy, remedy, tenant_remedy, velero_is_elsewhere
 from vworkspace_core.clusters.inventory import FLUX_KINDS
-from vworkspace_core.credentials.secret import CredentialKey
+from vworkspace_core.credentials.secret import CredentialKey, stored_credential
 from vworkspace_core.operations.contract import EngineController
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.overview.remedy import commands_in
@@ -330,6 +330,11 @@ def credential(secret: Manifest | None) -> CheckFinding:
     data: Any = get_path(secret, "data") or {}
     if absent := [key.value for key in needed if not data.get(key)]:
         return CheckFinding("credentials", _FAILED, f"Secret {CREDENTIALS_SECRET} lacks {', '.join(absent)}", _REGISTER)
+    if data.get(CredentialKey.EXPIRES_AT) and stored_credential(secret).expires_at is None:
+        told = (
+            f"{CredentialKey.EXPIRES_AT} is no time such as 2026-01-31T12:00:00Z: the token expires without a renewal"
+        )
+        return CheckFinding("credentials", _WARNING, told)
     if not data.get(CredentialKey.SIGNING_KEY):
         told = f"Secret {CREDENTIALS_SECRET} has no {CredentialKey.SIGNING_KEY}: signatures of jobs cannot be checked"
         return CheckFinding("credentials", _WARNING, told)

@@ -169,7 +169,14 @@ def test_a_credential_is_looked_at_and_never_shown_SEE_1() -> None:
     assert (lacking.verdict, lacking.told) == (CheckResult.FAILED, "Secret vworkspace-agent-credentials lacks token")
     unsigned = checkup.credential({"data": {**whole, "signing-public-key": ""}})
     assert unsigned.verdict is CheckResult.WARNING
-    assert "czNjcjN0" not in f"{lacking}{unsigned}"
+    dated = checkup.credential({"data": {**whole, "token-expires-at": b64encode(b"2027-01-31\n").decode()}})
+    assert (dated.verdict, dated.told) == (
+        CheckResult.WARNING,
+        "token-expires-at is no time such as 2026-01-31T12:00:00Z: the token expires without a renewal",
+    )
+    timed = {**whole, "token-expires-at": b64encode(b"2027-01-31T12:00:00Z\n").decode()}
+    assert checkup.credential({"data": timed}).verdict is CheckResult.OK
+    assert "czNjcjN0" not in f"{lacking}{unsigned}{dated}"
     assert "run `vworkspace-operator register`" in checkup.credential(None).remedy
 
 
