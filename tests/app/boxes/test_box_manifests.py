@@ -87,9 +87,10 @@ def test_rules_and_literal_values_of_a_box_go_into_its_crd() -> None:
     (crd,) = rendered("registry", crds_only=True)
     (version,) = [version for version in crd["spec"]["versions"] if version["storage"]]
     box = yaml.safe_load((BOXES / "registry.yaml").read_text(encoding="utf-8"))
-    said = {rule["rule"] for rule in version["schema"]["openAPIV3Schema"].get("x-kubernetes-validations", ())}
+    said = {rule["rule"] for rule in version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]}
 
-    assert {rule["rule"] for rule in box["spec"].get("validation", ())} == said
+    assert {rule["rule"] for rule in box["spec"]["validation"]} == said
+    assert version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["logLevel"]["default"] == "info"
 
 
 def test_roles_are_for_the_account_that_is_named() -> None:
