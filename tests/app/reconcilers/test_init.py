@@ -29,8 +29,13 @@ def test_a_project_is_written_whole_and_over_nothing(tmp_path: Path, capsys: pyt
     assert 'my-shops = "my_shops.reconciler:my_shops"' in (tmp_path / "pyproject.toml").read_text()
     assert "$" not in "".join((tmp_path / name).read_text() for name in written)
     assert capsys.readouterr().out.count("wrote ") == len(written)
-    with pytest.raises(CommandError, match=r"pyproject\.toml exists: give --directory for another folder"):
+
+    (tmp_path / "pyproject.toml").unlink()
+    (tmp_path / "README.md").write_text("mine")
+    with pytest.raises(CommandError, match=r"README\.md exists: give --directory for another folder"):
         write_project("my-shops", "example.com", "Shop", tmp_path)
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert not (tmp_path / "pyproject.toml").exists(), "the whole or nothing"
 
 
 @pytest.mark.parametrize(
