@@ -54,7 +54,9 @@ async def test_no_second_run_begins_beside_one_whose_label_has_moved_RES_5_OPS_8
     second = ops.submit("migration.workflow", "again", {})
 
     await ops.says(second, "Blocked", "True/ConflictingOperation")
+    await ops.world.clock.sleep(600)
     assert ops.phase(second) == "Pending"
+    assert ops.made(second) == []
 
 
 @pytest.mark.slow
