@@ -32,12 +32,12 @@ AUTHORITY = b"-----BEGIN CERTIFICATE-----"
 
 
 def rendered(
-    name: str, *, crds_only: bool = False, tenants: tuple[str, ...] = (), **given: Any
+    name: str, *, folder: Path = BOXES, crds_only: bool = False, tenants: tuple[str, ...] = (), **given: Any
 ) -> list[dict[str, Any]]:
     options = RoleOptions(OWN, tenants=tenants)
     trust = WebhookTrust(OWN, **(given or {"webhook_ca": AUTHORITY}))
     text = render_box_manifests(
-        str(BOXES / f"{name}.yaml"), (), "r/operator:1", options, trust, Format.YAML, crds_only=crds_only
+        str(folder / f"{name}.yaml"), (), "r/operator:1", options, trust, Format.YAML, crds_only=crds_only
     )
     return list(yaml.safe_load_all(text))
 
@@ -71,14 +71,20 @@ def test_no_tenant_reaches_more_than_the_ports_and_one_pod_is_evicted_at_a_time_
     assert budget["maxUnavailable"] == 1
 
 
-def test_the_pods_run_the_files_and_change_with_them() -> None:
+def test_the_pods_run_the_files_and_change_with_them(tmp_path: Path) -> None:
     found = {one["kind"]: one for one in rendered("webapp")}
     template = found["Deployment"]["spec"]["template"]
+    for file in ("webapp.yaml", "webapp-crd.yaml"):
+        (tmp_path / file).write_bytes((BOXES / file).read_bytes())
+    assert rendered("webapp", folder=tmp_path) == rendered("webapp")
+    with (tmp_path / "webapp-crd.yaml").open("a") as crd:
+        crd.write("# another line\n")
+    (changed,) = (one for one in rendered("webapp", folder=tmp_path) if one["kind"] == "Deployment")
     (container,) = template["spec"]["containers"]
 
     assert container["args"][:3] == ["box", "run", "/etc/vworkspace/boxes/webapp.yaml"]
     assert found["ConfigMap"]["data"]["webapp-crd.yaml"] == (BOXES / "webapp-crd.yaml").read_text(encoding="utf-8")
-    assert template["metadata"]["annotations"]["box.vworkspace.io/files-hash"]
+    assert template["metadata"]["annotations"] != changed["spec"]["template"]["metadata"]["annotations"]
     assert "CustomResourceDefinition" not in found
 
 
