@@ -230,8 +230,35 @@ def children_of(pure: AnyPureReconciler, parent: Parent, found: Object[Any, Any]
 
 def _masked_error(pure: AnyPureReconciler, error: Exception, observed: Snapshot) -> str:
     """Return the error's text with the values of all Secrets that were read or created masked."""
-    name = "" if isinstance(error, InvalidDesired) else f"{type(error).__name__}: "
-    return safe(f"{pure.name}: {name}{without_secrets(str(error), observed.objects)}")
+    text = without_secrets(str(error), observed.objects)
+    if isinstance(error, InvalidDesired):
+        return safe(f"{pure.name}: {text}")
+    lines = ", ".join(dict.fromkeys(_lines_of(error)))
+    return safe(f"{pure.name}: {type(error).__name__}: {text}{f' ({lines})' if lines else ''}")
+
+
+def _lines_of(error: Exception) -> Iterator[str]:
+    """Yield the outermost and the innermost line of the user's code from which the error came.
+
+    A decision writes no log, so the status alone says where the defect is. Errors that this module wrapped have their
+    lines in the cause.
+    """
+    calls = (*_calls_of(error), *_calls_of(error.__cause__))
+    theirs = [call for call in calls if not call[0].startswith((_FRAMEWORK, "<"))]
+    for file, line in (*theirs[:1], *theirs[-1:]):
+        yield f"{file.rpartition('/')[2]}:{line}"
+
+
+_FRAMEWORK: Final = __file__.rpartition("reconcilers")[0]
+"""The folder of this framework, whose lines say nothing to users."""
+
+
+def _calls_of(error: BaseException | None) -> Iterator[tuple[str, int]]:
+    """Yield file and line of each call through which the error passed, the outermost first."""
+    step = error.__traceback__ if error is not None else None
+    while step is not None:
+        yield step.tb_frame.f_code.co_filename, step.tb_lineno
+        step = step.tb_next
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
@@ -339,7 +366,7 @@ def _id_of(one: NodeOrId) -> str:
 def _when_condition(node: Node) -> Callable[[Scope], bool | Hold]:
     if node.when is True:
         return lambda scope: True
-    held = Hold(HoldCause.NO, node.when or "`when` says no")
+    held = Hold(HoldCause.NO, node.when or "its `when` is False; a text there would say what it waits for")
     return lambda scope: held
 
 

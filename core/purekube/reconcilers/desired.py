@@ -121,6 +121,16 @@ def _as_list(given: "Sequence[Node | str] | Node | str") -> "Sequence[Node | str
     return (given,) if isinstance(given, Node | str) else tuple(given)
 
 
+def _is_gate(node: "Node", _: Any, value: Any) -> None:
+    """Raise ValueError unless `value` is True, False or a text.
+
+    An empty text would hold the node without a reason; it is often meant as "nothing to wait for".
+    """
+    if not isinstance(value, bool) and (not isinstance(value, str) or not value):
+        text = "must be True, False, or a text that says what the node waits for"
+        raise ValueError(f"`when` of node {node.id} {text}, not {value!r}")
+
+
 @attrs.frozen(eq=False)
 class Node:
     """One object that should exist. If the node with this `id` gets another object name, its old object is replaced. A
@@ -139,7 +149,7 @@ class Node:
     manifest: Manifest = attrs.field(repr=False)
     depends_on: Sequence["Node | str"] = attrs.field(default=(), converter=_as_list)
     until: Until = Until.READY
-    when: bool | str = True
+    when: bool | str = attrs.field(default=True, validator=_is_gate)
     healthy: Callable[[Manifest], bool] = attrs.field(default=_by_own_readiness, repr=False)
     apply: ApplyPolicy = ApplyPolicy.ALWAYS
     removal: Removal = Removal.DELETE

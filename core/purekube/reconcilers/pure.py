@@ -205,8 +205,9 @@ def as_kind(given: AnyKind) -> Kind:
         return known
     ours = next((one for one in KNOWN_KINDS if (one.api_version, one.kind) == (api_version, kind)), None)
     if ours is None:
-        raise ValueError(
-            f"{given!r} is no kind that is known here: write such as apps/v1/Deployment, or give Kind(group, version,"
-            f" kind, plural); known are {', '.join(sorted('/'.join(one) for one in (*built_in_kinds(), *UNTYPED)))}"
-        )
+        names = sorted("/".join(one) for one in (*built_in_kinds(), *UNTYPED))
+        meant = [name for name in names if name.endswith(f"/{kind}")]
+        write = "write such as apps/v1/Deployment, or give Kind(group, version, kind, plural)"
+        hint = f"did you mean {meant[-1]}?" if meant else f"{write}; known are {', '.join(names)}"
+        raise ValueError(f"{given!r} is no kind that is known here: {hint}")
     return ours

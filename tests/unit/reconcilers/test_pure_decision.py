@@ -3,6 +3,7 @@ answer that cannot be carried out.
 """
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf, nan
@@ -55,6 +56,9 @@ ZONE = resource("example.com", "v1", "Zone", ShopSpec, ShopStatus, namespaced=Fa
 OWNED = (CONFIG_MAP, SECRET, DEPLOYMENT, JOB, SHOP)
 META = {"name": "shop", "namespace": "team", "uid": "u-1", "generation": 1, "finalizers": ["example.com/shops"]}
 Function = Callable[[Object[Any, Any], Children], Any]
+
+
+HERE = "test_pure_decision.py"
 
 
 def config(name: str = "a", **more: Any) -> dict[str, Any]:
@@ -181,9 +185,19 @@ def test_a_kind_is_given_as_it_is_or_by_its_name(given: Any, kind: Kind) -> None
     assert as_kind(given) == kind
 
 
-@pytest.mark.parametrize("given", ["Secret", "v1/Secrets", "apps/Deployment", "", "v2/Secret"])
-def test_a_kind_of_others_is_not_known_by_its_name(given: str) -> None:
-    with pytest.raises(ValueError, match=f"{given!r} is no kind that is known here: write such as apps/v1/Deployment"):
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("Secret", "did you mean v1/Secret?"),
+        ("v2/Secret", "did you mean v1/Secret?"),
+        ("apps/Deployment", "did you mean apps/v1/Deployment?"),
+        ("HorizontalPodAutoscaler", "did you mean autoscaling/v2/HorizontalPodAutoscaler?"),
+        ("v1/Secrets", "write such as apps/v1/Deployment, or give Kind"),
+        ("", "write such as apps/v1/Deployment, or give Kind"),
+    ],
+)
+def test_a_kind_of_others_is_not_known_by_its_name(given: str, hint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"{given!r} is no kind that is known here: {hint}")):
         as_kind(given)
 
 
@@ -276,15 +290,22 @@ def test_nodes_are_applied_in_the_order_of_their_dependencies_PH_1() -> None:
     assert told(waits)["Ready"][2] == "ConfigMap team/a: Pending. Waiting behind it: y"
 
 
-@pytest.mark.parametrize(
-    ("when", "message"), [(True, ""), (False, "`when` says no"), ("not yet", "not yet"), ("", "`when` says no")]
-)
+UNSAID = "its `when` is False; a text there would say what it waits for"
+
+
+@pytest.mark.parametrize(("when", "message"), [(True, ""), (False, UNSAID), ("not yet", "not yet")])
 def test_a_node_is_held_with_the_reason_that_when_gives(when: bool | str, message: str) -> None:
     decision = decided(of(Node("x", config(), when=when)))
 
     assert len(decision.applies) == (when is True)
     if message:
         assert told(decision)["Ready"] == ("False", "WaitingForGate", f"ConfigMap team/a: {message}")
+
+
+@pytest.mark.parametrize("when", ["", None, {"kind": "Secret"}])
+def test_a_when_that_says_neither_yes_nor_why_not_is_refused(when: Any) -> None:
+    with pytest.raises(ValueError, match="`when` of node x must be True, False, or a text that says what the node"):
+        Node("x", config(), when=when)
 
 
 @pytest.mark.parametrize(
@@ -383,9 +404,13 @@ def test_a_function_is_asked_again_when_it_wants_to(seconds: float | None) -> No
 
 @pytest.mark.parametrize("seconds", [-1.0, nan, inf, "60", timedelta(minutes=1), True])
 def test_a_time_that_is_no_number_of_seconds_fails_for_its_object_alone(seconds: Any) -> None:
-    odd = decided(pure(lambda shop, children: Desired([], ShopStatus(), seconds)))
+    def answer(shop: Any, children: Any) -> Any:
+        return Desired([], ShopStatus(), seconds)
 
-    message = f"shops: ValueError: requeue_after must be seconds, 0 or more, not {seconds!r}"
+    odd = decided(pure(answer))
+    line = f"({HERE}:{answer.__code__.co_firstlineno + 1})"
+
+    message = f"shops: ValueError: requeue_after must be seconds, 0 or more, not {seconds!r} {line}"
     assert told(odd) == retried(message)
     assert odd.requeue == Requeue.BACKOFF
 
@@ -463,7 +488,7 @@ def test_nothing_is_pruned_where_the_name_of_what_is_read_cannot_be_computed(pla
     found = decided(owner, objects={ObjectRef(CONFIG_MAP, "team", "a"): live})
 
     message = "the name of given, which is read: AttributeError: 'ShopSpec' object has no attribute 'nothing'"
-    assert told(found) == retried(f"shops: RuntimeError: {message}")
+    assert told(found) == retried(f"shops: RuntimeError: {message} ({HERE}:{functions[place].__code__.co_firstlineno})")
     assert not found.writes_downstream
 
 
@@ -474,14 +499,17 @@ def raising(error: BaseException) -> PureReconciler[Any, Any]:
     return pure(function, drain=function)
 
 
+RAISED = f"({HERE}:{raising.__code__.co_firstlineno + 2})"
+
+
 @pytest.mark.parametrize(
     ("error", "conditions"),
     [
-        (ValueError("no"), retried("shops: ValueError: no")),
-        (SystemExit(3), retried("shops: RuntimeError: SystemExit: 3")),
+        (ValueError("no"), retried(f"shops: ValueError: no {RAISED}")),
+        (SystemExit(3), retried(f"shops: RuntimeError: SystemExit: 3 {RAISED}")),
         (Terminal("TooLarge", "at most 5"), stopped("TooLarge", "at most 5")),
         (Terminal("TooLarge"), stopped("TooLarge", "TooLarge")),
-        (ValueError("the key is hunter22"), retried("shops: ValueError: the key is ***")),
+        (ValueError("the key is hunter22"), retried(f"shops: ValueError: the key is *** {RAISED}")),
         (Terminal("Bad", "the key is hunter22"), stopped("Bad", "the key is ***")),
     ],
 )
@@ -496,6 +524,17 @@ def test_a_function_that_raises_changes_nothing(error: BaseException, conditions
     assert (present.requeue.pace, going.requeue.pace) == (pace, pace)
     assert not present.writes_downstream
     assert not going.writes_downstream
+
+
+def test_a_defect_of_the_function_is_named_with_its_lines() -> None:
+    def helper(shop: Any) -> Any:
+        return dict[str, Any]()["image"]
+
+    def function(shop: Any, children: Any) -> Any:
+        return helper(shop)
+
+    lines = [f"{HERE}:{each.__code__.co_firstlineno + 1}" for each in (function, helper)]
+    assert told(decided(pure(function))) == retried(f"shops: KeyError: 'image' ({lines[0]}, {lines[1]})")
 
 
 def test_a_person_who_interrupts_is_heard() -> None:
