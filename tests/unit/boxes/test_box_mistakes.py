@@ -50,8 +50,8 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
             (
                 "R.template.data.x",
                 14,
-                "spec.host may be absent: write self.spec.?host, ask has(self.spec.host), or give it a default in "
-                "shops.example.com",
+                "spec.host may be absent: write self.spec.?host, ask has(self.spec.host), or require it or give "
+                "it a default in shops.example.com",
             )
         ],
     ),

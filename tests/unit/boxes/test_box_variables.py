@@ -94,12 +94,13 @@ def problems(text: str, *resources: Any, **more: Any) -> list[str]:
 
 
 ABSENT = (
-    "spec.host may be absent: write self.spec.?host, ask has(self.spec.host), or give it a default in shops.example.com"
+    "spec.host may be absent: write self.spec.?host, ask has(self.spec.host), or require it or give it a default in "
+    "shops.example.com"
 )
 
 ABSENT_PART = (
-    "spec.parts.replicas may be absent: write self.spec.parts.?replicas, ask has(self.spec.parts.replicas), or give "
-    "it a default in shops.example.com"
+    "spec.parts.replicas may be absent: write self.spec.parts.?replicas, ask has(self.spec.parts.replicas), or "
+    "require it or give it a default in shops.example.com"
 )
 
 
@@ -124,6 +125,8 @@ ABSENT_PART = (
         ("${HOME}", ["there is no variable HOME; a shell variable? write $${HOME}"]),
         ("${ HOME_2 }", ["there is no variable HOME_2; a shell variable? write $${HOME_2}"]),
         ("${home}", ["undeclared reference to 'home'"]),
+        ("${spec.image}", ["undeclared reference to 'spec'; did you mean 'self.spec'?"]),
+        ("${schema.spec.image}", ["undeclared reference to 'schema'; did you mean 'self'?"]),
         ("${" + "A" * 20_000 + "}", [f"an expression has at most {LIMITS.text} characters, this one has 20000"]),
         ("${wed.metadata.name}", ["undeclared reference to 'wed'; did you mean 'web'?"]),
         ("${a.metadata.uid}", ["a cannot read itself: this is what it is made of. Read self, or another resource"]),

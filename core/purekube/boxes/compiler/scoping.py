@@ -21,6 +21,13 @@ from purekube.cel.parser import parse
 from purekube.cel.syntax import Expression, Identifier, children
 
 _SHELL: Final = re.compile(r"[A-Z_][A-Z0-9_]*")
+_MEANT: Final = {
+    "undeclared reference to 'spec'": "self.spec",
+    "undeclared reference to 'metadata'": "self.metadata",
+    "undeclared reference to 'status'": "self.status",
+    "undeclared reference to 'schema'": "self",
+}
+"""What people mean by variables that exist in gates and in kro, but not in expressions of a box."""
 SECRETS_ONLY: Final = (
     "data of a Secret may flow into data of a Secret only; of a Secret itself only its name, namespace, uid, labels, "
     "type and isReady() may be read elsewhere, and rollOn rolls pods when it changes"
@@ -177,7 +184,7 @@ def names_in(node: Expression) -> Iterator[str]:
 def _absent(absence: Absence, where: Callable[..., str]) -> str:
     steps = [step for step in absence.path if step != ITEM]
     read, optional = ".".join(steps), f"{'.'.join(steps[:-1])}.?{steps[-1]}"
-    default = f", or give it a default in {where(*absence.path[1:])}" if absence.path[0] == "self" else ""
+    default = f", or require it or give it a default in {where(*absence.path[1:])}" if absence.path[0] == "self" else ""
     return f"{read.removeprefix('self.')} may be absent: write {optional}, ask has({read}){default}"
 
 
@@ -187,6 +194,8 @@ def _with_hint(error: CelSyntaxError, text: str, itself: str) -> CelSyntaxError:
         problem = f"{itself} cannot read itself: this is what it is made of. Read self, or another resource"
     elif error.problem.startswith("undeclared reference") and _SHELL.fullmatch(name):
         problem = f"there is no variable {name}; a shell variable? write $${{{name}}}"
+    elif (meant := _MEANT.get(error.problem)) is not None:
+        problem = f"{error.problem}; did you mean {meant!r}?"
     if not problem:
         return error
     hinted = CelSyntaxError(problem)
