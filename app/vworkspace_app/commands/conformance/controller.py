@@ -29,7 +29,10 @@ from vworkspace_app.commands.conformance.operator import (
 
 def examine_controller(
     *,
-    operator: Annotated[str, Parameter(help="Command that starts the controller. Filled in: {kubeconfig}.")] = "",
+    operator: Annotated[
+        str,
+        Parameter(help="Command that starts the controller. {kubeconfig} is filled in, and KUBECONFIG set."),
+    ] = "",
     sample: Annotated[
         Path | None, Parameter(help="File with an object of the kind, and further ones it needs.")
     ] = None,
