@@ -9,6 +9,7 @@ from tests.conformance.test_builtin_rules import APPLY, MERGE, Place, place, ref
 __all__ = ["place"]
 
 LABELS = {"app": "a"}
+CLAIM: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 
 
 def template(**pod: Any) -> dict[str, Any]:
@@ -120,6 +121,7 @@ PODS: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 PLACES = {
     "deployments": ("apps/v1", "Deployment", "spec.template.spec"),
+    "statefulsets": ("apps/v1", "StatefulSet", "spec.template.spec"),
     "jobs": ("batch/v1", "Job", "spec.template.spec"),
     "cronjobs": ("batch/v1", "CronJob", "spec.jobTemplate.spec.template.spec"),
     "pods": ("v1", "Pod", "spec"),
@@ -128,7 +130,7 @@ PLACES = {
 
 def with_pods(plural: str, pod: dict[str, Any]) -> dict[str, Any]:
     match plural:
-        case "deployments":
+        case "deployments" | "statefulsets":
             return workload(template=template(**pod))
         case "jobs":
             return {"template": template(restartPolicy="Never", **pod)}
@@ -195,6 +197,51 @@ WRONG: dict[str, tuple[str, str, dict[str, Any], set[str]]] = {
         workload(serviceName="a", updateStrategy={"rollingUpdate": {"partition": -1}}),
         {"spec.updateStrategy.rollingUpdate.partition: Invalid value: -1: must be greater than or equal to 0"},
     ),
+    "pods that begin in an unknown order": (
+        "StatefulSet",
+        "statefulsets",
+        workload(podManagementPolicy="Random"),
+        {"spec.podManagementPolicy: Invalid value: \"Random\": must be 'OrderedReady' or 'Parallel'"},
+    ),
+    "a claim without a name": (
+        "StatefulSet",
+        "statefulsets",
+        workload(volumeClaimTemplates=[{"spec": CLAIM}]),
+        {
+            "spec.template.spec.volumes[0].persistentVolumeClaim.claimName: Required value",
+            "spec.template.spec.volumes[0].name: Required value",
+        },
+    ),
+    "a claim that hides a volume, and a wrong volume": (
+        "StatefulSet",
+        "statefulsets",
+        workload(
+            volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": CLAIM}],
+            template=template(volumes=[{"name": "data", "configMap": {}}, {"emptyDir": {}}]),
+        ),
+        {"spec.template.spec.volumes[1].name: Required value"},
+    ),
+    "a wrong label of pods": (
+        "Deployment",
+        "deployments",
+        workload(template={**template(), "metadata": {"labels": {**LABELS, "tier": "-x-"}}}),
+        {
+            'spec.template.labels: Invalid value: "-x-": a valid label must be an empty string or consist of '
+            "alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. "
+            "'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+            "'(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+        },
+    ),
+    "a wrong annotation of pods": (
+        "DaemonSet",
+        "daemonsets",
+        workload(template={**template(), "metadata": {"labels": LABELS, "annotations": {"-b": "x"}}}),
+        {
+            'spec.template.annotations: Invalid value: "-b": name part must consist of alphanumeric characters, '
+            "'-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  "
+            "or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+        },
+    ),
     "daemons that cannot move": (
         "DaemonSet",
         "daemonsets",
@@ -212,6 +259,28 @@ def test_a_workload_that_could_not_be_rolled_out_is_refused(place: Place, how: s
     causes = refused(place.create("apps/v1", kind, plural, spec=spec))
 
     assert {f"{field}: {text}" for field, text in causes} == expected
+
+
+def test_the_pods_of_a_StatefulSet_mount_its_claims(place: Place) -> None:
+    mounts = [{"name": "data", "mountPath": "/data"}]
+    pods = {"initContainers": [{"name": "i", "image": "x:1", "volumeMounts": mounts}], **container(volumeMounts=mounts)}
+    claims = [{"metadata": {"name": "data"}, "spec": CLAIM}]
+
+    answer = place.create(
+        "apps/v1", "StatefulSet", "statefulsets", spec=workload(template=template(**pods), volumeClaimTemplates=claims)
+    )
+
+    assert (answer.status, answer.json["spec"]["template"]["spec"].get("volumes")) == (201, None), answer.json
+
+
+def test_a_wrong_label_of_the_pods_of_a_CronJob_is_refused(place: Place) -> None:
+    pods = {**template(restartPolicy="Never"), "metadata": {"labels": {"tier": "-x-"}}}
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": pods}}}
+
+    ((field, text),) = refused(place.create("batch/v1", "CronJob", "cronjobs", spec=spec))
+
+    assert field == "spec.jobTemplate.spec.template.labels"
+    assert text.startswith('Invalid value: "-x-": a valid label must be')
 
 
 def test_an_apply_of_Recreate_does_not_remove_the_default_of_a_rolling_update(place: Place) -> None:

@@ -149,7 +149,7 @@ def _check_job_spec(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]
         yield not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
     counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
     yield from _negative(spec, path, counts)
-    yield from template_causes(pods, f"{path}.template.spec")
+    yield from template_causes(spec.get("template") or {}, f"{path}.template")
 
 
 def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> Iterator[StatusCause]:

@@ -18,7 +18,7 @@ from kubelab.builtin.container_checks import (
     repeated,
 )
 from kubelab.model.definition import NameRule
-from kubelab.writes.metadata import label_value_problems, qualified_problems
+from kubelab.writes.metadata import annotation_causes, label_causes, label_value_problems, qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
 
@@ -190,11 +190,15 @@ def _tokens(spec: Fields, path: str) -> Causes:
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
-def template_causes(spec: Fields, path: str) -> Causes:
-    """Yield the problems of the pods' `spec` in a workload's template, whose place in the object is `path`."""
-    yield from pod_causes(spec, path)
+def template_causes(template: Fields, path: str) -> Causes:
+    """Yield the problems of the `template` of a workload's pods, whose place in the object is `path`."""
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    # kube-apiserver leaves `metadata` out of these two.
+    yield from label_causes(metadata.get("labels") or {}, f"{path}.labels")
+    yield from annotation_causes(metadata.get("annotations") or {}, f"{path}.annotations")
+    yield from pod_causes(spec, f"{path}.spec")
     if spec.get("ephemeralContainers"):
-        yield forbidden_value(f"{path}.ephemeralContainers", "ephemeral containers not allowed in pod template")
+        yield forbidden_value(f"{path}.spec.ephemeralContainers", "ephemeral containers not allowed in pod template")
 
 
 _PERCENT: Final = re.compile(r"([0-9]+)%", re.ASCII)

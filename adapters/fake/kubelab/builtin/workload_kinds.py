@@ -95,7 +95,21 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     for key in _COUNTS:
         if (spec.get(key) or 0) < 0:
             yield invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0")
-    yield from _template(manifest["kind"], template.get("spec") or {})
+    yield from _template(manifest["kind"], _with_claims(template, spec.get("volumeClaimTemplates") or ()))
+
+
+def _with_claims(template: Mapping[str, Any], claims: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the `template` with a volume for each of the `claims` of a StatefulSet, which its pods may mount.
+
+    A claim hides a volume of its name, and comes before all volumes.
+    """
+    names = dict.fromkeys((claim.get("metadata") or {}).get("name") or "" for claim in claims)
+    if not names:
+        return template
+    spec = template.get("spec") or {}
+    own = [volume for volume in spec.get("volumes") or () if (volume.get("name") or "") not in names]
+    claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    return {**template, "spec": {**spec, "volumes": [*claimed, *own]}}
 
 
 def _selects_all(manifest: Manifest) -> StatusCause:
@@ -106,12 +120,13 @@ def _selects_all(manifest: Manifest) -> StatusCause:
     return invalid_value("spec.selector", {}, f"empty selector is invalid for {owner}")
 
 
-def _template(kind: str, spec: Mapping[str, Any]) -> Iterator[StatusCause]:
-    """Yield the problems of the pods' `spec` in the template of a workload whose pods are always restarted."""
+def _template(kind: str, template: Mapping[str, Any]) -> Iterator[StatusCause]:
+    """Yield the problems of the `template` of a workload whose pods are always restarted."""
     # The template of a Deployment is checked as that of a ReplicaSet, which the message then names
     # (pkg/apis/apps/validation, ValidatePodTemplateSpecForReplicaSet).
     path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
-    yield from template_causes(spec, path)
+    yield from template_causes(template, "spec.template")
+    spec = template.get("spec") or {}
     if spec.get("restartPolicy") != "Always":
         yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",))
     if spec.get("activeDeadlineSeconds") is not None:
@@ -155,6 +170,8 @@ def _shares(rolling: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
 def _check_set(manifest: Manifest) -> Iterator[StatusCause]:
     """Yield the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
     yield from _check(manifest)
+    if (policy := manifest["spec"].get("podManagementPolicy")) not in ("OrderedReady", "Parallel"):
+        yield invalid_value("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
     for index, claim in enumerate(manifest["spec"].get("volumeClaimTemplates") or ()):

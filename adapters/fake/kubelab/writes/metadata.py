@@ -151,22 +151,24 @@ def label_value_problems(value: str) -> list[str]:
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
 
-def _check_labels(labels: Mapping[str, str]) -> Iterable[StatusCause]:
+def label_causes(labels: Mapping[str, str], path: str = "metadata.labels") -> Iterable[StatusCause]:
+    """Yield the problems of labels, whose place in the object is `path`."""
     for key, value in labels.items():
         for text in qualified_problems(key):
-            yield invalid_value("metadata.labels", key, text)
+            yield invalid_value(path, key, text)
         for text in label_value_problems(value):
-            yield invalid_value("metadata.labels", value, text)
+            yield invalid_value(path, value, text)
 
 
-def _check_annotations(annotations: Mapping[str, str]) -> Iterable[StatusCause]:
+def annotation_causes(annotations: Mapping[str, str], path: str = "metadata.annotations") -> Iterable[StatusCause]:
+    """Yield the problems of annotations, whose place in the object is `path`."""
     for key in annotations:
         # kube-apiserver lower-cases keys of annotations before it checks them, so prefixes may have capitals here and
         # not in labels.
         for text in qualified_problems(key.lower()):
-            yield invalid_value("metadata.annotations", key, text)
+            yield invalid_value(path, key, text)
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
-        yield too_long("metadata.annotations", ANNOTATIONS_LIMIT)
+        yield too_long(path, ANNOTATIONS_LIMIT)
 
 
 def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
@@ -207,8 +209,8 @@ def _check_finalizers(finalizers: Iterable[str]) -> Iterable[StatusCause]:
 
 
 _COMMON: Final[tuple[tuple[str, Callable[[Any], Iterable[StatusCause]]], ...]] = (
-    ("labels", _check_labels),
-    ("annotations", _check_annotations),
+    ("labels", label_causes),
+    ("annotations", annotation_causes),
     ("ownerReferences", _check_owners),
     ("finalizers", _check_finalizers),
 )
