@@ -77,7 +77,8 @@ def values_missing(command: str = "") -> Advice:
     object that lacks them is not known.
     """
     which = f", from FILE: {command}" if command else " that the message names, with the key of spec.values"
-    return Advice(f"Create the Secret or ConfigMap{which}. Flux tries again automatically.")
+    other = "If it is there under another key, correct spec.values."
+    return Advice(f"Create the Secret or ConfigMap{which}. {other} Flux tries again automatically.")
 
 
 def chart_unreachable(running: str = "") -> Advice:

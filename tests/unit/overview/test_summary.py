@@ -629,8 +629,9 @@ def test_who_may_correct_a_release_that_flux_has_given_up_is_told_with_a_version
 def test_missing_values_are_advised_with_the_command_that_stores_them(values: Any, cause: str, command: str) -> None:
     message = f"could not resolve Secret chart values reference '{NAMESPACE}/v' with key 'values.yaml': {cause}"
     helped = help_for(APPLICATION_INSTANCE, instance_manifest(values=values), "Ready", "WaitingForSecret", message)
-    told = f"Create the Secret or ConfigMap, from FILE: {command.format(NAMESPACE)}. Flux tries again automatically."
-    assert helped.advice.endswith(told)
+    create = f"Create the Secret or ConfigMap, from FILE: {command.format(NAMESPACE)}"
+    otherwise = "If it is there under another key, correct spec.values. Flux tries again automatically."
+    assert helped.advice.endswith(f"{create}. {otherwise}")
     assert helped.remedies == (), "nobody can run it before FILE is there"
 
 
