@@ -28,6 +28,17 @@ def changed(place: Place, **spec: Any) -> dict[str, Any]:
     return after
 
 
+def test_a_load_balancer_without_ports_of_nodes_gets_none_and_keeps_those_that_it_has(place: Place) -> None:
+    made = create(place, type="LoadBalancer", allocateLoadBalancerNodePorts=False).json["spec"]
+    given = changed(place, allocateLoadBalancerNodePorts=True)
+    kept = changed(place, allocateLoadBalancerNodePorts=False)
+    body = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {**made, "ports": PORTS}}
+    replaced = place.wire.send("PUT", place.url("v1", "services", "a"), body).json["spec"]
+
+    held = [["nodePort" in port for port in spec["ports"]] for spec in (made, given, kept, replaced)]
+    assert held == [[False], [True], [True], [False]]
+
+
 WRONG: dict[str, tuple[dict[str, Any], set[str]]] = {
     "an alias of nothing": ({"type": "ExternalName"}, {"spec.externalName: Required value"}),
     "an alias with an address": (

@@ -59,7 +59,7 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
         # An address in the range that kubeadm sets by default, 10.96.0.0/12.
         out = filled(out, clusterIP=f"10.96.{number // 254 % 254 + 1}.{number % 254 + 1}")
         out = filled(out, clusterIPs=[out["clusterIP"]], ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack")
-    if spec["type"] in _NODE_PORTS:
+    if _needs_node_ports(spec):
         # kubernetes: kubeapiserver/options/options.go, DefaultServiceNodePortRange begins at 30000 and has 2768 ports.
         first = 30000 + number % 2000
         ports = spec.get("ports") or ()
@@ -71,6 +71,11 @@ def _allocated(spec: Spec, uid: str) -> dict[str, Any]:
     return out
 
 
+def _needs_node_ports(spec: Spec) -> bool:
+    """Report whether each port gets a port of the nodes. A load balancer that reaches pods directly may do without."""
+    return spec["type"] in _NODE_PORTS and spec.get("allocateLoadBalancerNodePorts") is not False
+
+
 def _update(new: Manifest, old: Manifest) -> Manifest:
     """Return the updated Service: fields that the update omits are kept, and fields that the new type does not use are
     removed.
@@ -78,7 +83,7 @@ def _update(new: Manifest, old: Manifest) -> Manifest:
     before, spec = old["spec"], _without_unused(new["spec"], old["spec"])
     if spec["type"] != "ExternalName":
         spec |= {key: before[key] for key in _ADDRESSES if not spec.get(key) and before.get(key)}
-    if spec["type"] in _NODE_PORTS:
+    if _needs_node_ports(spec):
         held = {port.get("name"): port["nodePort"] for port in before.get("ports") or () if port.get("nodePort")}
         spec["ports"] = [filled(port, nodePort=held.get(port.get("name"))) for port in spec.get("ports") or ()]
     return {**new, "spec": _allocated(spec, old["metadata"]["uid"])}
