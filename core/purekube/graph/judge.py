@@ -190,7 +190,8 @@ class _NodeJudgement:
                 return edge.until is not Until.READY and target.state in _IN_PLACE
 
     def _told(self, unmet: tuple[tuple[Edge, Observation], ...]) -> str:
-        return f"it waits for {listed([f'{one.name} ({one.state})' for _, one in unmet], _MOST_NAMES)}"
+        names = dict.fromkeys(f"{one.name} ({one.state})" for _, one in unmet)  # `dependsOn` may repeat what it reads
+        return f"it waits for {listed(list(names), _MOST_NAMES)}"
 
     def _counts(self, unmet: tuple[tuple[Edge, Observation], ...]) -> bool:
         """Report whether the graph node affects the owner's readiness.

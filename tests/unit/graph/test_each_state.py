@@ -125,6 +125,12 @@ def test_of_the_dependencies_that_it_waits_for_three_are_named_PH_1() -> None:
         )
 
 
+def test_a_dependency_that_is_read_and_declared_is_named_once_PH_1() -> None:
+    told = of(planned(node("n"), node("a", Edge("n", until=Until.OBSERVED), Edge("n", declared=True))))
+
+    assert told.message == "it waits for ConfigMap team/n (Pending)"
+
+
 def test_what_waits_for_a_choice_and_for_something_else_counts_PH_1() -> None:
     choice = node("b", when=lambda scope: False, is_choice=True)
     edges = Edge("b", declared=True), Edge("c", declared=True)
