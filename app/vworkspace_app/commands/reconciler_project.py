@@ -37,7 +37,7 @@ line-length = 120
 _PACKAGE: Final = '"""A controller of $kind objects."""\n'
 
 _API: Final = '''\
-"""The kind $kind: what people write, and what they are told. Its CRD is made of these two classes."""
+"""The kind $kind: its spec, which users write, and its status. The CRD is derived from both."""
 
 from typing import TypeAlias
 
@@ -47,15 +47,15 @@ from purekube.reconcilers import Column, Object, resource, schema_field
 
 @attrs.frozen
 class ${kind}Spec:
-    """What a $kind is to be."""
+    """The desired state of a $kind."""
 
     image: str = schema_field("Image of the workload.", schema={"minLength": 1})
-    replicas: int = schema_field("How many pods there are to be.", default=1, schema={"minimum": 0})
+    replicas: int = schema_field("Number of pods.", default=1, schema={"minimum": 0})
 
 
 @attrs.frozen
 class ${kind}Status:
-    """How a $kind stands. Ready, Reconciling, Stalled and the observed generation are added to it."""
+    """The observed state of a $kind. The framework adds conditions and the observed generation."""
 
     ready_replicas: int = schema_field("Pods that are ready.", default=0)
 
@@ -72,7 +72,7 @@ $constant = resource(
 '''
 
 _RECONCILER: Final = '''\
-"""What should exist for a $kind. The function decides; to apply, to wait, to prune and to take down is done for it."""
+"""The objects that should exist for a $kind. The framework applies them, waits, prunes and tears down."""
 
 from typing import Any
 
@@ -83,7 +83,7 @@ from $module.api import $constant, $kind, ${kind}Status
 
 @pure_reconciler($constant, owns=["apps/v1/Deployment", "v1/Service"])
 def $module(self: $kind, children: Children) -> Desired[${kind}Status]:
-    """A workload, and a service in front of it."""
+    """Return a Deployment and its Service, and the status."""
     web = Node("web", deployment(self))
     front = Node("front", service(self), depends_on=[web], until=Until.APPLIED)
     ready = children.dig(web, "status", "readyReplicas") or 0
@@ -91,7 +91,7 @@ def $module(self: $kind, children: Children) -> Desired[${kind}Status]:
 
 
 def deployment(self: $kind) -> dict[str, Any]:
-    """The workload."""
+    """Return the Deployment."""
     labels = {"app": self.metadata.name}
     container = {"name": "main", "image": self.spec.image, "ports": [{"name": "http", "containerPort": 8080}]}
     return {
@@ -107,7 +107,7 @@ def deployment(self: $kind) -> dict[str, Any]:
 
 
 def service(self: $kind) -> dict[str, Any]:
-    """What others call."""
+    """Return the Service, which does not wait until the Deployment is ready."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -149,7 +149,7 @@ def test_it_becomes_ready_and_is_taken_down() -> None:
 '''
 
 _CRD_RECONCILER: Final = '''\
-"""What should exist for a $kind. The function decides; the rest is done for it."""
+"""The objects that should exist for a $kind. The framework applies them, waits, prunes and tears down."""
 
 import json
 from typing import Any
@@ -161,12 +161,12 @@ $imports
 
 @pure_reconciler($constant, owns=["v1/ConfigMap"])
 $signature
-    """A ConfigMap with the spec, until you write here what a $kind needs."""
+    """Return a ConfigMap with the spec, until you write here what a $kind needs."""
     return Desired([Node("config", config(self))], ${kind}Status())
 
 
 def config(self: $kind) -> dict[str, Any]:
-    """The spec as JSON."""
+    """Return the ConfigMap, with the spec as JSON."""
     spec = json.dumps($constant.spec_json(self.spec), sort_keys=True)
     return {
         "apiVersion": "v1",
@@ -213,9 +213,9 @@ A controller of `$kind` objects (`$plural.$group`).
 
 | file | what is in it |
 |---|---|
-| `$module/api.py` | the kind: two classes, of which its CRD is made |
-| `$module/reconciler.py` | what should exist for each object |
-| `tests/` | both on a cluster in memory |
+| `$module/api.py` | the kind: two classes, from which its CRD is derived |
+| `$module/reconciler.py` | the objects that should exist for each object of the kind |
+| `tests/` | tests of both on a cluster in memory |
 
     pip install --editable . --group tests
     pytest
