@@ -28,7 +28,7 @@ class DataSource(Protocol):
 
 @attrs.frozen
 class Seeded:
-    """A source of the random choices that `random`, a generator with a seed, makes."""
+    """A source of random choices, made by the generator `random`. The same seed gives the same choices."""
 
     random: Random
 

@@ -315,9 +315,9 @@ class Laws:
         return iter(())
 
     def settled(self) -> None:
-        """Check each law (required property) that must hold at rest.
+        """Record, now that nothing changes any more, whether each law (required property) of `settles` holds.
 
-        The laws that `unsettled` yields are recorded as broken.
+        A law that `unsettled` yields does not.
         """
         unsettled = {(each.clause, each.law): each for each in self.unsettled()}
         for clause, law in dict.fromkeys((*self.settles, *unsettled)):

@@ -118,7 +118,7 @@ class RotationManager:
         return self.live.current.token != self._rejected
 
     def set_cluster_requests(self, requests: tuple[str, ...]) -> None:
-        """Set the ids of all requests for a new credential that the Cluster objects make at present.
+        """Set the ids of all open requests for a new credential, which users write into Cluster objects.
 
         A request that is no longer among them is dropped.
         """

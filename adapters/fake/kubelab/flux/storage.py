@@ -146,7 +146,7 @@ def release_document(secret: Manifest) -> dict[str, Any]:
 
 
 def release_from_secret(secret: Manifest) -> StoredRelease:
-    """Return the revision of a release in `secret`, a Secret that `release_secret` made."""
+    """Return the Helm revision that `secret` stores, a Secret from `release_secret`."""
     document = release_document(secret)
     info, chart = document["info"], document["chart"]["metadata"]
     deleted = info.get("deleted")

@@ -61,7 +61,8 @@ def config_maps_in(where: str) -> Callable[[int, str], str]:
 def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str) -> str:
     """Save a run that violated a law (required property) in a ConfigMap; return the ConfigMap's name.
 
-    `text` is the saved run as JSON, and `seed` its seed. `where` is NAMESPACE/JOB. Raises CommandError if the cluster
+    `text` is the saved run as JSON, and `seed` its seed. `where` is the namespace of the ConfigMap and the Job that
+    runs, as NAMESPACE/JOB. Raises CommandError if the cluster
     refuses the write.
     """
     namespace, _, job = where.partition("/")
