@@ -166,6 +166,7 @@ class ClusterUnderTest(ABC):
         self,
         what: Resource[Spec, Status],
         name: str,
+        /,
         *,
         namespace: str = "",
         labels: Mapping[str, str] = ...,
@@ -174,15 +175,16 @@ class ClusterUnderTest(ABC):
     ) -> Object[Spec, Status]: ...
 
     @overload
-    def create(self, what: Object[Spec, Status]) -> Object[Spec, Status]: ...
+    def create(self, what: Object[Spec, Status], /) -> Object[Spec, Status]: ...
 
     @overload
-    def create(self, what: Manifest) -> Manifest: ...
+    def create(self, what: Manifest, /) -> Manifest: ...
 
     def create(
         self,
         what: Any,
         name: str = "",
+        /,
         *,
         namespace: str = "",
         labels: Mapping[str, str] = {},
@@ -192,8 +194,9 @@ class ClusterUnderTest(ABC):
         """Create an object as a user would, and return the created object.
 
         `what` is a manifest, an `Object`, or a `Resource`; for a Resource, `name` names the object and `spec` are the
-        fields of its spec. If the namespace does not exist, it is created first. Raises the OperatorErrors of
-        `KubeApi.create`, such as Invalid with all causes.
+        fields of its spec. Fields that are called `namespace`, `labels` or `annotations` need an Object, such as
+        `SHOP.new("corner", ShopSpec(…))`. If the namespace does not exist, it is created first. Raises the
+        OperatorErrors of `KubeApi.create`, such as Invalid with all causes.
         """
         if isinstance(what, Resource):
             self._names.add_resource(what)
@@ -213,13 +216,13 @@ class ClusterUnderTest(ABC):
 
     @overload
     def change(
-        self, what: Object[Spec, Status], patch: Mapping[str, Any] | None = None, **spec: Any
+        self, what: Object[Spec, Status], patch: Mapping[str, Any] | None = None, /, **spec: Any
     ) -> Object[Spec, Status]: ...
 
     @overload
-    def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, **spec: Any) -> Manifest: ...
+    def change(self, what: Manifest, patch: Mapping[str, Any] | None = None, /, **spec: Any) -> Manifest: ...
 
-    def change(self, what: Any, patch: Mapping[str, Any] | None = None, **spec: Any) -> Any:
+    def change(self, what: Any, patch: Mapping[str, Any] | None = None, /, **spec: Any) -> Any:
         """Change the live object as a user would, by a merge patch or by fields of its spec. Return the new object.
 
         `what` is an earlier state of the object, which identifies it.

@@ -43,6 +43,30 @@ def test_kit_runs_a_box_until_it_is_ready_and_writes_nothing_more(cluster: FakeC
     assert [event.reason for event in cluster.events if event.type == "Warning"] == []
 
 
+@attrs.frozen
+class RecordSpec:
+    """A record, whose fields have the names of arguments."""
+
+    name: str
+    what: str = ""
+    patch: str = ""
+
+
+@attrs.frozen
+class RecordStatus:
+    """Nothing except the conditions."""
+
+
+def test_kit_sets_fields_that_have_the_names_of_its_arguments() -> None:
+    records = resource("tests.example", "v1", "Record", RecordSpec, RecordStatus)
+    with FakeCluster(records) as cluster:
+        made = cluster.create(records, "a", name="a.example.com", what="A")
+        changed = cluster.change(made, name="b.example.com", what="B", patch="C")
+
+    assert (made.metadata.name, made.spec) == ("a", RecordSpec("a.example.com", "A"))
+    assert changed.spec == RecordSpec("b.example.com", "B", "C")
+
+
 def test_kit_deletes_with_all_that_was_made(cluster: FakeCluster) -> None:
     shop = cluster.until(cluster.create(app()))
 
