@@ -38,7 +38,7 @@ def objects_of(
 
 
 def objects_of(
-    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+    definition: Any, *, version: Any = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
     """Return a strategy for objects of a `Resource`, or for manifests of a CRD's stored version or of `version`.
 
@@ -65,7 +65,7 @@ def changes_of(
 
 
 def changes_of(
-    definition: Any, *, version: str = "", namespace: str = "default", wide: bool = False, **spec: Any
+    definition: Any, *, version: Any = "", namespace: str = "default", wide: bool = False, **spec: Any
 ) -> Any:
     """Return a strategy for pairs: an object, and the same object after a change that rules with `oldSelf` permit.
 
@@ -106,13 +106,15 @@ class _Drawing:
     def of(
         cls,
         definition: Manifest | Resource[Any, Any],
-        version: str,
+        version: Any,
         namespace: str,
         wide: bool,
         spec: Mapping[str, Any],
     ) -> "_Drawing":
-        if isinstance(definition, Resource):
-            return cls(definition.kind, definition.schema, namespace, wide, {camel(name): spec[name] for name in spec})
+        if isinstance(definition, Resource):  # it has one version: the keyword is a field of its spec
+            given = spec if version == "" else {"version": version, **spec}
+            fixed = {camel(name): value for name, value in given.items()}
+            return cls(definition.kind, definition.schema, namespace, wide, fixed)
         versions = CrdVersions.of(definition)
         known = versions.kinds.get(version or versions.storage)
         if known is None:

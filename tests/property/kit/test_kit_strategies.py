@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from kubelab import ApiServer, InProcessKube, ManualClock, run_sync
 from purekube import CUSTOM_RESOURCE_DEFINITION, Manifest
 from purekube.apimachinery.manifest import ref_of
 from purekube.boxes.schemas import CrdVersions
+from purekube.reconcilers import resource
 from purekube.schema import apply_defaults, compile_schema, validate
 from purekube_kit import changes_of, objects_of
 from purekube_run.examples.examples import NoExample
@@ -140,6 +142,28 @@ def test_kit_draws_changes_of_every_field_that_may_change(field: str) -> None:
     pair = find(changes_of(FIXED), lambda pair: pair[0]["spec"].get(field) != pair[1]["spec"].get(field), settings=ONE)
 
     assert pair[0]["metadata"] == pair[1]["metadata"]
+
+
+@attrs.frozen
+class DatabaseSpec:
+    """A database, whose spec has a field with the name of an argument."""
+
+    version: str
+
+
+@attrs.frozen
+class DatabaseStatus:
+    """Nothing except the conditions."""
+
+
+@pytest.mark.parametrize("version", ["17", st.sampled_from(["17", "18"])])
+def test_kit_fixes_a_field_that_is_called_version(version: Any) -> None:
+    databases = resource("tests.example", "v1", "Database", DatabaseSpec, DatabaseStatus)
+
+    drawn = find(objects_of(databases, version=version), lambda _: True, settings=ONE)
+    before, _ = find(changes_of(databases, version=version), lambda _: True, settings=ONE)
+
+    assert {drawn.spec.version, before.spec.version} <= {"17", "18"}
 
 
 def test_kit_says_which_rule_leaves_nothing() -> None:
