@@ -273,6 +273,23 @@ def test_the_pods_of_a_StatefulSet_mount_its_claims(place: Place) -> None:
     assert (answer.status, answer.json["spec"]["template"]["spec"].get("volumes")) == (201, None), answer.json
 
 
+@pytest.mark.parametrize(("kind", "plural"), [("Deployment", "deployments"), ("DaemonSet", "daemonsets")])
+def test_the_metadata_of_pods_has_no_empty_values(place: Place, kind: str, plural: str) -> None:
+    """Typed clients in Go send `creationTimestamp: null` with each template."""
+    sent = {"labels": LABELS, "annotations": {}, "creationTimestamp": None}
+    body = {"apiVersion": "apps/v1", "kind": kind, "spec": workload(template={**template(), "metadata": sent})}
+    url = place.url("apps/v1", plural, "applied")
+
+    made = place.create("apps/v1", kind, plural, spec=body["spec"])
+    applied = place.patch(f"{url}?fieldManager=x", {**body, "metadata": {"name": "applied"}}, APPLY)
+    changed = place.patch(url, {"spec": {"template": {"metadata": sent}}})
+
+    assert [answer.status for answer in (made, applied, changed)] == [201, 201, 200]
+    for answer in (made, applied, changed):
+        assert answer.json["spec"]["template"]["metadata"] == {"labels": LABELS}
+    assert changed.json["metadata"]["resourceVersion"] == applied.json["metadata"]["resourceVersion"]
+
+
 def test_a_wrong_label_of_the_pods_of_a_CronJob_is_refused(place: Place) -> None:
     pods = {**template(restartPolicy="Never"), "metadata": {"labels": {"tier": "-x-"}}}
     spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": pods}}}

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from kubelab.model.definition import Behaviour, ScalePaths, ServedKind
 from kubelab.model.go_fields import kinds
+from kubelab.writes.metadata import tidy
 from kubelab.writes.typed_values import declare
 from purekube.schema.builtin.schema_parts import MICRO_TIME, STRING, TIME, BuiltIn
 from purekube.schema.compile import Compiled, compile_schema
@@ -100,7 +101,8 @@ def pod_template(template: Fields, *, restart_policy: str | None = "Always") -> 
     `restart_policy` is the default policy, None if a user must choose one (Jobs).
     """
     return {
-        **filled(template, metadata={}),
+        **template,
+        "metadata": tidy(template.get("metadata") or {}),
         "spec": pod_spec(template.get("spec") or {}, restart_policy=restart_policy),
     }
 
