@@ -27,7 +27,7 @@ _MEANT: Final = {
     "undeclared reference to 'status'": "self.status",
     "undeclared reference to 'schema'": "self",
 }
-"""What people mean by variables that exist in gates and in kro, but not in expressions of a box."""
+"""The errors of variables that exist in gates or in kro but not in expressions of a box, and what to write instead."""
 SECRETS_ONLY: Final = (
     "data of a Secret may flow into data of a Secret only; of a Secret itself only its name, namespace, uid, labels, "
     "type and isReady() may be read elsewhere, and rollOn rolls pods when it changes"
