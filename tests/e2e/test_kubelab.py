@@ -200,6 +200,23 @@ def test_a_behaviour_that_is_wrong_is_named(text: str | None, message: str, tmp_
         pass
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "job"])
+def test_a_rule_for_a_kind_that_nothing_simulates_is_named(kind: str) -> None:
+    rules = [{"outcome": {"ending": "fail"}}, {"kind": kind, "outcome": {"ending": "fail"}}]
+    message = f"behaviour downstream.rules[1].kind: no simulated controller has the kind {kind}; there are: Job"
+
+    with pytest.raises(KubelabError, match=re.escape(message)):
+        kubelab.serve(simulate="job", behaviour={"downstream": {"rules": rules}}).__enter__()
+
+
+@pytest.mark.parametrize(
+    "given", [{"kind": "ConfigMap", "metadata": {"name": "a"}}, {"kind": "CustomResourceDefinition"}, {}]
+)
+def test_a_manifest_that_is_no_definition_is_named(given: dict[str, Any]) -> None:
+    with pytest.raises(KubelabError, match="crds a manifest: is no CustomResourceDefinition with a name, but "):
+        kubelab.serve(crds=[given]).__enter__()
+
+
 def test_over_tls_the_kubeconfig_has_a_token_without_which_kubectl_asks_for_a_user_name() -> None:
     with kubelab.serve(tls=True) as server:
         (user,) = server.kubeconfig_dict["users"]

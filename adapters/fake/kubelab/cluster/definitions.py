@@ -77,7 +77,7 @@ def install(server: ApiServer, crds: Iterable[Manifest]) -> None:
 
 def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
     if isinstance(definition, Mapping):
-        yield dict(definition)
+        yield _named(definition, "a manifest")
         return
     path = folder / definition
     # The order decides which of two files with one CRD is named in the error.
@@ -86,7 +86,17 @@ def _read(definition: Definition, folder: Path) -> Iterator[Manifest]:
         raise KubelabError(f"{definition}: the folder holds no .yaml file", option="crds")
     for file in files:
         for document in read_documents(file, "crds"):
-            yield from (item for item in _items(document) if get_path(item, "kind") == CUSTOM_RESOURCE_DEFINITION.kind)
+            found = (item for item in _items(document) if get_path(item, "kind") == CUSTOM_RESOURCE_DEFINITION.kind)
+            yield from (_named(crd, str(file)) for crd in found)
+
+
+def _named(crd: Mapping[str, Any], what: str) -> Manifest:
+    """Return `crd`. Raises KubelabError, which names `what`, if it is no CRD or has no name."""
+    kind, name = crd.get("kind"), get_path(crd, "metadata", "name")
+    if kind != CUSTOM_RESOURCE_DEFINITION.kind or not isinstance(name, str):
+        given = f"{kind or 'of no kind'} {name or 'without a name'}"
+        raise KubelabError(f"{what}: is no CustomResourceDefinition with a name, but {given}", option="crds")
+    return dict(crd)
 
 
 def read_documents(file: Path, option: str) -> list[Any]:

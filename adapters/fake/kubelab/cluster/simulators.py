@@ -13,7 +13,7 @@ import attrs
 
 from kubelab.cluster.definitions import KubelabError, read_documents
 from kubelab.downstream import CONTROLLERS, DownstreamSimulator
-from kubelab.downstream.behaviour import DownstreamBehaviour
+from kubelab.downstream.behaviour import DownstreamBehaviour, DownstreamRule
 from kubelab.downstream.crds import downstream_crds
 from kubelab.flux import FluxSimulator
 from kubelab.flux.behaviour import FluxBehaviour
@@ -115,12 +115,21 @@ def simulators(
         if value is not None and not is_simulated:
             text = f"sets {part}, which is not simulated; add it with --simulate"
             raise KubelabError(text, option="behaviour", is_misuse=True)
-    return (
-        FluxSimulator(_api_for(server, FluxSimulator), behaviour.flux) if _FLUX in names else None,
-        DownstreamSimulator(_api_for(server, DownstreamSimulator), behaviour.downstream, names=others)
-        if others
-        else None,
-    )
+    flux = FluxSimulator(_api_for(server, FluxSimulator), behaviour.flux) if _FLUX in names else None
+    if not others:
+        return flux, None
+    downstream = DownstreamSimulator(_api_for(server, DownstreamSimulator), behaviour.downstream, names=others)
+    if behaviour.downstream is not None:
+        _check_kinds(behaviour.downstream.rules, {kind.kind for kind, _ in downstream.watched})
+    return flux, downstream
+
+
+def _check_kinds(rules: Sequence[DownstreamRule], known: set[str]) -> None:
+    """Raise KubelabError for a rule that can never apply, since its kind is not one of `known`."""
+    for index, rule in enumerate(rules):
+        if rule.kind is not None and rule.kind not in known:
+            text = f"no simulated controller has the kind {rule.kind}; there are: {', '.join(sorted(known))}"
+            raise KubelabError(f"downstream.rules[{index}].kind: {text}", option=_OPTION, is_misuse=True)
 
 
 async def simulate(server: ApiServer, simulator: Simulator) -> None:
