@@ -318,6 +318,8 @@ def _check_namespaces(own: str, nodes: Sequence[Node]) -> None:
 
 def _kind_of(pure: AnyPureReconciler, node: Node, kinds: Mapping[tuple[Any, Any], Kind]) -> Kind:
     said = (node.manifest.get("apiVersion"), node.manifest.get("kind"))
+    if absent := next((key for key in ("apiVersion", "kind") if not node.manifest.get(key)), ""):
+        raise InvalidDesired(f"the manifest of node {node.id} has no {absent}")
     if said not in kinds:
         raise InvalidDesired(f"node {node.id} is a {said[1]} of {said[0]}: add {said[0]}/{said[1]} to owns=[…]")
     if any(read.id == node.id for read in pure.reads):

@@ -439,6 +439,10 @@ INVALID: list[tuple[Any, str]] = [
     (Desired([config()], ShopStatus()), "there is a dict among the nodes: write Node(id, manifest)"),  # type: ignore[list-item]
     (Desired([Node("x", Kind("a.b", "v1", "C", "cs").manifest("a"))], ShopStatus()),
      "node x is a C of a.b/v1: add a.b/v1/C to owns=[…]"),
+    (Desired([Node("x", {"kind": "ConfigMap", "metadata": {"name": "a"}})], ShopStatus()),
+     "the manifest of node x has no apiVersion"),
+    (Desired([Node("x", {"apiVersion": "v1", "metadata": {"name": "a"}})], ShopStatus()),
+     "the manifest of node x has no kind"),
     (Desired([Node("given", config())], ShopStatus()),
      "node given has the id of something that is read: give it another one"),
     (Desired([Node("x", CONFIG_MAP.manifest("a", "other"))], ShopStatus()),
