@@ -1,5 +1,6 @@
 """RUN-11: what is cut out of an object that is nested too deeply, where that is told, and what stays as it is."""
 
+import gc
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -75,3 +76,16 @@ def test_what_is_no_mark_names_no_path() -> None:
 def test_brackets_without_their_ends_are_no_json(raw: str) -> None:
     with pytest.raises(msgspec.DecodeError):
         decode_answer(raw.encode())
+
+
+@pytest.mark.parametrize(("size", "collects"), [(64 * 1024 - 1, True), (64 * 1024, False)])
+def test_a_large_text_is_decoded_without_the_garbage_collector(size: int, collects: bool) -> None:
+    """It would take most of the time."""
+    seen = []
+
+    def decode(raw: bytes) -> int:
+        seen.append(gc.isenabled())
+        return len(raw)
+
+    assert decode_with(decode, b" " * size) == size
+    assert (seen, gc.isenabled()) == ([collects], True)

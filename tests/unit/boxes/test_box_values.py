@@ -17,6 +17,7 @@ from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.templates import TextPart, compile_template, renders, text_parts, whole_expression
 from purekube.cel import BOOL, DYN, INT, STRING, CelSyntaxError, CelType, list_of, optional_of
 from purekube.cel.limits import Budget
+from purekube.cel.types import Field
 from purekube.cel.values import ABSENT
 from purekube.controller.decision import Snapshot
 from purekube.graph.node import Child, Hold, HoldCause, NodeChildren, NodeKnowledge, Scope
@@ -336,6 +337,18 @@ def test_a_type_of_which_no_value_fits_is_told(cel_type: CelType, name: str, mes
     problem = mismatch(cel_type, of(name))
     told = None if problem is None else f"{problem.path}: {problem.message}" if problem.path else problem.message
     assert told == message
+
+
+@pytest.mark.parametrize(("levels", "is_told"), [(12, True), (13, False)])
+def test_types_are_compared_down_to_a_depth_since_schemas_may_be_recursive(levels: int, is_told: bool) -> None:
+    cel_type, schema = INT, dict[str, Any](type="string")
+    for _ in range(levels):
+        cel_type = CelType("map", fields={"a": Field(cel_type)})
+        schema = {"type": "object", "properties": {"a": schema}}
+
+    problem = mismatch(cel_type, compile_schema(schema))
+
+    assert (problem is not None) is is_told
 
 
 def test_an_object_with_known_fields_fits_where_each_of_them_does() -> None:

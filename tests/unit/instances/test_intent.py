@@ -12,7 +12,7 @@ from vworkspace_core.api.application_instance import ApplicationInstance
 from vworkspace_core.api.codec import is_shared, read_application_instance
 from vworkspace_core.api.labels import RETRY
 from vworkspace_core.instances.context import InstanceObserved
-from vworkspace_core.instances.intent import CallKey, forget, intent_of
+from vworkspace_core.instances.intent import CallKey, forget, intent_of, recall
 from vworkspace_core.instances.reconcile import reconcile
 
 FIRST = instance_manifest()
@@ -52,6 +52,23 @@ def test_what_was_decided_before_changes_no_decision(other: str) -> None:
 
     assert decided(OTHERS[other]) == alone
     assert decided(OTHERS[other]) == alone
+
+
+def test_what_is_forgotten_is_decided_anew() -> None:
+    """A measurement of speed that begins with what is remembered measures nothing."""
+    source = read_application_instance(instance_manifest())
+    forget()
+    first = recall(named, source)
+    remembered = recall(named, source)
+    forget()
+
+    assert first is remembered
+    assert recall(named, source) is not first
+
+
+def named(intent: ApplicationInstance) -> list[str]:
+    """A new value for each call."""
+    return [intent.metadata.name]
 
 
 def test_a_status_of_flux_and_a_status_of_ours_are_no_new_intent() -> None:
