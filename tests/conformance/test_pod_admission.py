@@ -168,6 +168,17 @@ def test_a_quota_of_compute_resources_wants_them_of_each_container(place: Place)
     assert forbidden(pod(place, "b", container={"resources": more})) == why
 
 
+def test_a_quota_counts_what_the_containers_of_a_pod_need_at_one_time(place: Place) -> None:
+    """A container that runs before a sidecar does not run with it."""
+    quota(place, {"requests.cpu": "10", "hugepages-2Mi": "1Gi"})
+    pages = {"hugepages-2Mi": "4Mi"}
+    first = {"name": "i", "image": "i", "resources": {"requests": {"cpu": "5"}}}
+    sidecar = {"name": "s", "image": "i", "restartPolicy": "Always", "resources": {"requests": {"cpu": "3"}}}
+    container = {"resources": {"requests": {"cpu": "1", **pages}, "limits": {"cpu": "1", **pages}}}
+    assert pod(place, container=container, initContainers=[first, sidecar]).status == 201
+    assert used(place) == {"requests.cpu": "5", "hugepages-2Mi": "4Mi"}
+
+
 def test_a_quota_counts_objects_of_any_kind(place: Place) -> None:
     quota(place, {"count/configmaps": "1", "count/deployments.apps": "0", "services.loadbalancers": "0"})
     assert place.create("v1", "ConfigMap", "configmaps").status == 201

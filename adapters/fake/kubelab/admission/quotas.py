@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
+from kubelab.admission.amounts import ONE, Amount, Amounts, add, amount_of, amounts_in, amounts_of, total_of
 from kubelab.model.failure import ApiFailure, forbidden
 from kubelab.model.records import GroupResource
 from kubelab.storage.store import Store
-from purekube.apimachinery.formats import canonical_quantity, parse_quantity
 from purekube.apimachinery.manifest import Manifest, get_path
 from purekube.apimachinery.meta import selects_labels
 
@@ -24,16 +24,15 @@ _ALIASES: Final = ("configmaps", "replicationcontrollers", "resourcequotas", "se
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _REQUIRED: Final = {f"{kind}{name}" for kind in ("", "requests.", "limits.") for name in ("cpu", "memory")}
 
-Usage = Mapping[str, Decimal]
 Fields = Mapping[str, Any]
 
 
-def usage_of(where: GroupResource, manifest: Manifest) -> dict[str, Decimal]:
+def usage_of(where: GroupResource, manifest: Manifest) -> Amounts:
     """Return what an object of the resource `where` uses, by the names that quotas have for it."""
     group, plural = where
-    used = {f"count/{plural}.{group}" if group else f"count/{plural}": Decimal(1)}
+    used = {f"count/{plural}.{group}" if group else f"count/{plural}": ONE}
     if not group and plural in _ALIASES:
-        used[plural] = Decimal(1)
+        used[plural] = ONE
     if where == _PODS:
         used |= _of_pod(manifest)
     elif where == _CLAIMS:
@@ -43,68 +42,41 @@ def usage_of(where: GroupResource, manifest: Manifest) -> dict[str, Decimal]:
     return used
 
 
-def _of_pod(pod: Manifest) -> dict[str, Decimal]:
+def _of_pod(pod: Manifest) -> Amounts:
     # kubernetes: quota/v1/evaluator/core/pods.go, PodUsageFunc: a pod that has ended uses nothing but its count.
     if get_path(pod, "status", "phase") in ("Succeeded", "Failed"):
         return {}
-    requests, limits = (_total(pod["spec"], key) for key in ("requests", "limits"))
-    return {"pods": Decimal(1), **_computed(requests, limits)}
+    requests, limits = (total_of(pod["spec"], key) for key in ("requests", "limits"))
+    overhead = amounts_of(pod["spec"].get("overhead"))
+    add(requests, overhead)
+    # component-helpers: resource/helpers.go, PodLimits: what has no limit has none with its overhead either.
+    add(limits, {name: amount for name, amount in overhead.items() if name in limits and limits[name].number})
+    return {"pods": ONE, **_computed(requests, limits)}
 
 
-def _computed(requests: Usage, limits: Usage) -> dict[str, Decimal]:
+def _computed(requests: Amounts, limits: Amounts) -> Amounts:
     out = {f"requests.{name}": amount for name, amount in requests.items()}
-    out |= {name: requests[name] for name in _COMPUTE if name in requests}
+    out |= {name: amount for name, amount in requests.items() if name in _COMPUTE or name.startswith("hugepages-")}
     return out | {f"limits.{name}": limits[name] for name in _COMPUTE if name in limits}
 
 
-def _total(spec: Fields, key: str) -> dict[str, Decimal]:
-    """Return the requests or limits of a pod: of all containers, or of its largest init container if that is more."""
-    total: dict[str, Decimal] = {}
-    for container in spec.get("containers") or ():
-        for name, amount in _amounts(container, key).items():
-            total[name] = total.get(name, Decimal(0)) + amount
-    beside: dict[str, Decimal] = {}
-    for container in spec.get("initContainers") or ():
-        amounts = _amounts(container, key)
-        # An init container that restarts always is a sidecar: it runs with all that come after it.
-        for name, amount in amounts.items():
-            if container.get("restartPolicy") == "Always":
-                beside[name] = beside.get(name, Decimal(0)) + amount
-                total[name] = total.get(name, Decimal(0)) + amount
-            else:
-                total[name] = max(total.get(name, Decimal(0)), beside.get(name, Decimal(0)) + amount)
-    for name, amount in _amounts(spec, key).items():
-        total[name] = amount
-    for name, text in (spec.get("overhead") or {}).items():
-        total[name] = total.get(name, Decimal(0)) + _number(text)
-    return total
-
-
-def _amounts(part: Fields, key: str) -> dict[str, Decimal]:
-    amounts = (part.get("resources") or {}).get(key) or {}
-    return {name: _number(text) for name, text in amounts.items()}
-
-
-def _number(text: Any) -> Decimal:
-    return parse_quantity(str(text)) or Decimal(0)
-
-
-def _of_claim(claim: Manifest) -> dict[str, Decimal]:
-    used = {"persistentvolumeclaims": Decimal(1)}
+def _of_claim(claim: Manifest) -> Amounts:
+    used = {"persistentvolumeclaims": ONE}
     if storage := get_path(claim, "spec", "resources", "requests", "storage"):
-        used["requests.storage"] = _number(storage)
+        used["requests.storage"] = amount_of(storage)
     if kind := get_path(claim, "spec", "storageClassName"):
         prefix = f"{kind}.storageclass.storage.k8s.io/"
         used |= {f"{prefix}{name}": amount for name, amount in used.items()}
     return used
 
 
-def _of_service(spec: Fields) -> dict[str, Decimal]:
+def _of_service(spec: Fields) -> Amounts:
     nodes = sum(1 for port in spec.get("ports") or () if port.get("nodePort"))
     balanced = spec.get("type") == "LoadBalancer"
     if spec.get("type") in ("NodePort", "LoadBalancer") and spec.get("allocateLoadBalancerNodePorts") is not False:
         nodes = max(nodes, len(spec.get("ports") or ()))
-    return {"services": Decimal(1), "services.nodeports": Decimal(nodes), "services.loadbalancers": Decimal(balanced)}
+    counts = {"services": 1, "services.nodeports": nodes, "services.loadbalancers": balanced}
+    return {name: Amount(Decimal(count)) for name, count in counts.items()}
 
 
 # --- scopes ----------------------------------------------------------------------------------------------------------
@@ -147,8 +119,8 @@ def charged(
     """
     used, name = usage_of(where, manifest), manifest["metadata"].get("name", "")
     was = {} if before is None else usage_of(where, before)
-    more = {key: amount - was.get(key, Decimal(0)) for key, amount in used.items()}
-    more = {key: amount for key, amount in more.items() if amount > 0}
+    more = {key: amount - was.get(key, Amount()) for key, amount in used.items()}
+    more = {key: amount for key, amount in more.items() if amount.number > 0}
     for quota in quotas:
         status = quota.get("status") or {}
         hard, counted = status.get("hard") or {}, status.get("used") or {}
@@ -161,15 +133,11 @@ def charged(
         if unknown := sorted(asked.keys() - counted.keys()):
             why = f"status unknown for quota: {quota['metadata']['name']}, resources: {','.join(unknown)}"
             raise _refused(where, name, why)
-        new = {key: _number(counted[key]) + amount for key, amount in asked.items()}
-        if exceeded := sorted(key for key, amount in new.items() if amount > _number(hard[key])):
-            raise _refused(
-                where, name, _exceeded(quota, {key: _text(asked[key], _like(manifest, key)) for key in exceeded})
-            )
+        new = {key: amount_of(counted[key]) + amount for key, amount in asked.items()}
+        if exceeded := sorted(key for key, amount in new.items() if amount.number > amount_of(hard[key]).number):
+            raise _refused(where, name, _exceeded(quota, {key: asked[key] for key in exceeded}))
         if new:
-            # apimachinery: api/resource/quantity.go, Add: a sum has the notation of its first amount above zero.
-            texts = {key: counted[key] if _number(counted[key]) else _like(manifest, key) for key in new}
-            yield quota, {**counted, **{key: _text(amount, texts[key]) for key, amount in new.items()}}
+            yield quota, {**counted, **{key: str(amount) for key, amount in new.items()}}
 
 
 def _missing(pod: Manifest, hard: Fields) -> str:
@@ -179,38 +147,19 @@ def _missing(pod: Manifest, hard: Fields) -> str:
     wanted = _REQUIRED & hard.keys()
     lacking: dict[str, set[str]] = {}
     for container in (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ())):
-        present = _computed(_amounts(container, "requests"), _amounts(container, "limits"))
+        present = _computed(amounts_in(container, "requests"), amounts_in(container, "limits"))
         for key in wanted - present.keys():
             lacking.setdefault(key, set()).add(container.get("name", ""))
     return "; ".join(f"{key} for: {','.join(sorted(lacking[key]))}" for key in sorted(lacking))
 
 
-def _exceeded(quota: Fields, requested: Mapping[str, str]) -> str:
+def _exceeded(quota: Fields, requested: Amounts) -> str:
     status = quota["status"]
     asked, used, limited = (
         ",".join(f"{key}={amounts[key]}" for key in requested)
         for amounts in (requested, status["used"], status["hard"])
     )
     return f"exceeded quota: {quota['metadata']['name']}, requested: {asked}, used: {used}, limited: {limited}"
-
-
-def _like(manifest: Manifest, key: str) -> str:
-    """Return an amount of the object that the quota's `key` counts, for its notation."""
-    if key.endswith("requests.storage"):
-        return str(get_path(manifest, "spec", "resources", "requests", "storage"))
-    kind, name = ("limits", key.removeprefix("limits.")) if key.startswith("limits.") else ("requests", key)
-    name, spec = name.removeprefix("requests."), manifest.get("spec") or {}
-    parts = [spec, *(spec.get("containers") or ()), *(spec.get("initContainers") or ())] if "containers" in spec else []
-    texts = (((part.get("resources") or {}).get(kind) or {}).get(name) for part in parts)
-    return next((str(text) for text in texts if text), "1")
-
-
-def _text(amount: Decimal, like: str) -> str:
-    """Return an amount as Kubernetes writes it, in powers of two if the amount `like` has them."""
-    plain = f"{amount.normalize():f}"
-    if like.endswith("i") and amount % 1024 == 0:
-        return canonical_quantity(f"{int(amount) // 1024}Ki") or plain
-    return canonical_quantity(plain) or plain
 
 
 def _refused(where: GroupResource, name: str, why: str) -> ApiFailure:
@@ -231,7 +180,7 @@ class QuotaAdmission:
         `before` is the object before an update, None for a create. A `dry_run` changes no quota.
         """
         namespace = manifest["metadata"].get("namespace")
-        if not namespace or not self._store.count(QUOTAS):
+        if not namespace:
             return
         records = {record.key[1]: record for record in self._store.scan(QUOTAS, namespace)}
         quotas = [record.shared() for record in records.values()]
