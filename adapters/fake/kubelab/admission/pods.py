@@ -1,4 +1,4 @@
-"""The admission of new pods by other objects: their PriorityClass, RuntimeClass and ServiceAccount.
+"""The admission of new pods by other objects: LimitRanges, and their PriorityClass, RuntimeClass and ServiceAccount.
 
 These are admission plugins of kube-apiserver, which see a pod after its defaults and before its validation.
 """
@@ -6,6 +6,7 @@ These are admission plugins of kube-apiserver, which see a pod after its default
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from kubelab.admission.limit_ranges import LimitRanges
 from kubelab.model.failure import ApiFailure, forbidden
 from kubelab.model.records import GroupResource
 from kubelab.storage.store import Store
@@ -37,11 +38,16 @@ class PodAdmission:
 
     def __init__(self, store: Store, name: Callable[[str], str], *, accounts: bool) -> None:
         self._store = store
+        self._limits = LimitRanges(store)
         self._name = name
         self._accounts = accounts
 
     def admit(self, pod: Manifest) -> Manifest:
-        """Return a new pod with what its classes and its account add. Raises ApiFailure 403 if one is not there."""
+        """Return a new pod with what LimitRanges, its classes and its account add.
+
+        Raises ApiFailure 403 if a class or the account is not there.
+        """
+        pod = self._limits.complete(pod)
         spec = dict(pod["spec"])
         self._check_runtime(pod, spec)
         if self._accounts and _MIRROR not in (pod["metadata"].get("annotations") or {}):

@@ -1,12 +1,10 @@
-"""The definitions of the built-in kinds HorizontalPodAutoscaler, ResourceQuota, LimitRange and PriorityClass.
-
-A quota or limit is not enforced.
-"""
+"""The definitions of the built-in kinds HorizontalPodAutoscaler, ResourceQuota, LimitRange and PriorityClass."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.limit_checks import limit_range_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -112,7 +110,15 @@ CAPACITY: Final = (
         ),
         short_names=("quota",),
     ),
-    built_in(schemas.LIMIT_RANGE, Behaviour(skeleton={"spec": {}}, read=_read_limits), short_names=("limits",)),
+    built_in(
+        schemas.LIMIT_RANGE,
+        Behaviour(
+            skeleton={"spec": {}},
+            read=_read_limits,
+            check=lambda manifest: limit_range_causes(manifest.get("spec") or {}),
+        ),
+        short_names=("limits",),
+    ),
     built_in(
         schemas.PRIORITY_CLASS,
         Behaviour(

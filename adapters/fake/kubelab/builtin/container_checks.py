@@ -25,8 +25,22 @@ _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MOST: Final = 2**31 - 1
 _NO_VARIABLE: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
-# kubernetes: apis/core/helper/helpers.go, standardResources and those of quotas.
-_STANDARD: Final = ("storage", "pods", "services", "secrets", "configmaps", "persistentvolumeclaims", "resourcequotas")
+# kubernetes: apis/core/helper/helpers.go, standardResources: those of containers, and those that only quotas have.
+_STANDARD: Final = (
+    *_RESOURCES,
+    *(f"{key}.{name}" for key in ("requests", "limits") for name in _RESOURCES),
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+)
 _POD_FIELDS: Final = (
     "metadata.annotations",
     "metadata.labels",
@@ -255,35 +269,40 @@ def _resources(resources: Fields, path: str) -> Causes:
     for key, amounts in (("limits", limits), ("requests", requests)):
         for name, amount in amounts.items():
             where, number = f"{path}.{key}[{name}]", parse_quantity(str(amount)) or 0
-            yield from (invalid_value(where, name, text) for text in _resource_problems(name))
+            yield from resource_name_causes(name, where)
             if number < 0:
                 yield invalid_value(where, str(amount), "must be greater than or equal to 0")
-            if _is_whole(name) and number % 1:
+            if is_whole(name) and number % 1:
                 yield invalid_value(where, str(amount), "must be an integer")
     for name in sorted(requests.keys()):
         if name not in limits:
-            if _is_whole(name):
+            if is_whole(name):
                 yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
             continue
         least, most = (parse_quantity(str(amounts[name])) for amounts in (requests, limits))
-        if least is None or most is None or least == most or (least < most and not _is_whole(name)):
+        if least is None or most is None or least == most or (least < most and not is_whole(name)):
             continue
-        what = "equal to" if _is_whole(name) else "less than or equal to"
+        what = "equal to" if is_whole(name) else "less than or equal to"
         text = f"must be {what} {name} limit of {limits[name]}"
         yield invalid_value(f"{path}.requests", str(requests[name]), text)
 
 
-def _is_whole(name: str) -> bool:
+def is_whole(name: str) -> bool:
     """Report whether a resource is counted in whole pieces, which no two pods share, as GPUs and huge pages are."""
     return name.startswith("hugepages-") or ("/" in name and "kubernetes.io/" not in name)
 
 
-def _resource_problems(name: str) -> list[str]:
-    # kubernetes: apis/core/validation/validation.go, validateContainerResourceName.
+def resource_name_causes(name: str, path: str, *, of_container: bool = True) -> Causes:
+    """Yield the problems of the name of a resource, whose amount has the place `path`.
+
+    A name `of_container` is one that a container may ask for; other resources, such as storage, only quotas and claims
+    have.
+    """
+    # kubernetes: apis/core/validation/validation.go, validateResourceName and validateContainerResourceName.
     if problems := qualified_problems(name):
-        return problems
-    if "/" in name or name in _RESOURCES or name.startswith("hugepages-"):
-        return []
-    standard = name in _STANDARD or name.startswith(("requests.", "limits."))
-    first = [] if standard else ["must be a standard resource type or fully qualified"]
-    return [*first, "must be a standard resource for containers"]
+        yield from (invalid_value(path, name, text) for text in problems)
+    elif "/" not in name:
+        if name not in _STANDARD and not name.removeprefix("requests.").startswith("hugepages-"):
+            yield invalid_value(path, name, "must be a standard resource type or fully qualified")
+        if of_container and name not in _RESOURCES and not name.startswith("hugepages-"):
+            yield invalid_value(path, name, "must be a standard resource for containers")

@@ -37,7 +37,7 @@ class WriteRequest:
     `defers`, an object that violates its schema is not refused immediately, because mutating webhooks are called before
     validation. `settled` means that the live object was written and validated under the present schema. Only what the
     write changes has to be validated then. `admit` completes a new object from other objects in the store, or refuses
-    it.
+    it. `exceeds` returns the refusal of a valid object that exceeds a limit of its namespace.
     """
 
     manager: str
@@ -52,6 +52,7 @@ class WriteRequest:
     defers: bool = False
     settled: bool = False
     admit: Callable[[Manifest], Manifest] | None = None
+    exceeds: Callable[[Manifest], ApiFailure | None] | None = None
 
 
 @attrs.frozen
@@ -63,8 +64,8 @@ class WriteOutcome:
     managedFields and times included, and the store writes nothing (S-65). `created` distinguishes 201 from 200.
     `warnings` are the texts for `Warning: 299` headers. `lacks_status` means that the status in `object` is a default
     that readers see although no write has stored it. The next write stores it, even if that write changes nothing else.
-    `refusal` is the error of an invalid object, in a write that defers validation. `schema` is the schema by which the
-    object was found valid; None if the object was not validated.
+    `refusal` is the error of an invalid object, or of one that exceeds a limit, in a write that defers validation.
+    `schema` is the schema by which the object was found valid; None if the object was not validated.
     """
 
     object: Mapping[str, Any]

@@ -69,7 +69,7 @@ def finalize_create(
     causes += validate(definition.schema, manifest, list_types=not definition.built_in)
     # The kind's own rules may rely on a valid schema.
     causes += [] if causes else behaviour.check(manifest)
-    refusal = _refused(definition, meta.get("name", ""), causes, write)
+    refusal = _refused(definition, manifest, causes, write)
     stored = storage_form(definition, manifest, read=read)
     shown = _with_default_status(definition, stored)
     warnings = (*warnings, *(_warned(definition, stored, None) if refusal is None else ()))
@@ -103,7 +103,7 @@ def finalize_update(
     """
     _check_version(definition, live, manifest, write)
     manifest = _prepared(definition, live, manifest, write)
-    refusal = _refused(definition, write.name, _causes(definition, live, manifest, write), write)
+    refusal = _refused(definition, manifest, _causes(definition, live, manifest, write), write)
     stored = storage_form(definition, _with_old_times(live, manifest), live if write.settled else None, read)
     if refusal is None and not write.subresource:
         warnings = (*warnings, *_warned(definition, stored, live))
@@ -247,14 +247,19 @@ def _timeless(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 
-def _refused(definition: ServedKind, name: str, causes: list[StatusCause], write: WriteRequest) -> ApiFailure | None:
-    """Raise the 422 failure of an object with the problems `causes`. Return None if there are no problems.
+def _refused(
+    definition: ServedKind, manifest: Manifest, causes: list[StatusCause], write: WriteRequest
+) -> ApiFailure | None:
+    """Raise the 422 failure of an object with the problems `causes`, or the failure of one that exceeds a limit.
 
-    If the write defers validation, return the failure instead of raising it.
+    If the write defers validation, return the failure instead of raising it. Return None if there is no failure.
     """
-    if not causes:
-        return None
-    failure = invalid(definition.kind.group, definition.kind.kind, name, causes)
-    if not write.defers:
+    failure = None
+    if causes:
+        name = write.name or manifest["metadata"].get("name", "")
+        failure = invalid(definition.kind.group, definition.kind.kind, name, causes)
+    elif write.exceeds is not None:
+        failure = write.exceeds(manifest)
+    if failure is not None and not write.defers:
         raise failure
     return failure

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from kubelab.admission.admission_request import AdmissionAttributes
+from kubelab.admission.limit_ranges import LimitRanges
 from kubelab.admission.pods import PODS, PodAdmission
 from kubelab.admission.quotas import QUOTAS, QuotaAdmission
 from kubelab.admission.webhooks import denial, patch_of
@@ -107,6 +108,7 @@ class ObjectWriter:
         self._identities = identities
         self._now = now
         self._pods = pods
+        self._limits = LimitRanges(store)
         self._quotas = QuotaAdmission(store)
 
     def prepare(self, call: WriteCall) -> Prepared:
@@ -269,6 +271,7 @@ class ObjectWriter:
             generated_name=name,
             defers=call.defers,
             admit=self._pods.admit if record is None and target.resource.storage == PODS else None,
+            exceeds=None if target.subresource else self._limits.check_of(target.resource.storage, record),
             settled=record is not None and record.schema is target.resource.definition.schema,
         )
 
