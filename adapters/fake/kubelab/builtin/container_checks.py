@@ -16,7 +16,7 @@ from purekube.schema.causes import duplicate, forbidden_value, invalid_value, no
 Fields = Mapping[str, Any]
 Causes = Iterator[StatusCause]
 
-PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
+_PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 # RFC 6335, section 5.1.
 _LONGEST_PORT_NAME: Final = 15
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
@@ -152,37 +152,40 @@ def _probe(probe: Fields, path: str, *, only_one: bool) -> Causes:
     for second in handlers[1:]:
         yield forbidden_value(f"{path}.{second}", "may not specify more than 1 handler type")
     for handler in handlers[:1]:
-        port = probe[handler].get("port")
-        if isinstance(port, int) and not _is_port(port):
-            yield invalid_value(f"{path}.{handler}.port", port, PORT_RANGE)
+        if (port := probe[handler].get("port")) is not None:
+            yield from port_causes(port, f"{path}.{handler}.port")
     if only_one and probe.get("successThreshold", 1) != 1:
         yield invalid_value(f"{path}.successThreshold", probe["successThreshold"], "must be 1")
-
-
-def _is_port(number: int) -> bool:
-    return 1 <= number <= 65535
 
 
 def _ports(ports: Sequence[Fields], path: str) -> Causes:
     names: set[str] = set()
     for index, port in enumerate(ports):
         where, name = f"{path}[{index}]", port.get("name")
-        problems = port_name_problems(name) if name else []
-        yield from (invalid_value(f"{where}.name", name, text) for text in problems)
+        problems = list(port_causes(name, f"{where}.name")) if name else []
+        yield from problems
         if name in names and not problems:
             yield duplicate(f"{where}.name", name)
         names |= {name} if name else set()
         for key in ("containerPort", "hostPort"):
-            if port.get(key) and not _is_port(port[key]):
-                yield invalid_value(f"{where}.{key}", port[key], PORT_RANGE)
+            if port.get(key):
+                yield from port_causes(port[key], f"{where}.{key}")
         if not port.get("containerPort"):
             yield required(f"{where}.containerPort")
         if port.get("protocol") not in _PROTOCOLS:
             yield not_supported(f"{where}.protocol", port.get("protocol", ""), _PROTOCOLS)
 
 
-def port_name_problems(name: str) -> list[str]:
-    """Return the problems of the name of a port (IANA_SVC_NAME), each as the text of an error message."""
+def port_causes(port: int | str, path: str) -> Causes:
+    """Yield the problems of the number or the name of a port."""
+    if isinstance(port, str):
+        yield from (invalid_value(path, port, text) for text in _port_name_problems(port))
+    elif not 1 <= port <= 65535:
+        yield invalid_value(path, port, _PORT_RANGE)
+
+
+def _port_name_problems(name: str) -> list[str]:
+    # The format IANA_SVC_NAME.
     if len(name) > _LONGEST_PORT_NAME:
         return [f"must be no more than {_LONGEST_PORT_NAME} characters"]
     rules = {
@@ -224,10 +227,8 @@ def _reference(source: Fields, path: str) -> Causes:
             yield invalid_value(where, field, f"error converting fieldPath: field label not supported: {field}")
     for kind in ("configMapKeyRef", "secretKeyRef"):
         if isinstance(source.get(kind), Mapping):
-            name = source[kind].get("name", "")
-            yield from (
-                invalid_value(f"{path}.{kind}.name", name, text) for text in name_problems(name, NameRule.SUBDOMAIN)
-            )
+            name, where = source[kind].get("name", ""), f"{path}.{kind}.name"
+            yield from (invalid_value(where, name, text) for text in name_problems(name, NameRule.SUBDOMAIN))
             if not source[kind].get("key"):
                 yield required(f"{path}.{kind}.key")
 

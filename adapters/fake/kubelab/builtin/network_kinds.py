@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_network
 from typing import Any, Final
 
-from kubelab.builtin.container_checks import PORT_RANGE, port_name_problems
+from kubelab.builtin.container_checks import name_causes, named_causes, port_causes
 from kubelab.builtin.definition_builder import built_in, filled, filled_at
 from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
@@ -52,9 +52,7 @@ def _check_ingress(manifest: Manifest) -> Iterator[StatusCause]:
         yield from _backend(default, "spec.defaultBackend")
     for at, rule in enumerate(spec.get("rules") or ()):
         yield from _ingress_rule(rule, f"spec.rules[{at}]")
-    if name := spec.get("ingressClassName"):
-        texts = name_problems(name, NameRule.SUBDOMAIN)
-        yield from (invalid_value("spec.ingressClassName", name, text) for text in texts)
+    yield from named_causes(spec.get("ingressClassName"), "spec.ingressClassName", NameRule.SUBDOMAIN)
 
 
 def _ingress_rule(rule: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
@@ -100,17 +98,13 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
         yield invalid_value(where, "", "cannot set both resource and service backends")
     if service is not None:
         port = service.get("port") or {}
-        if not service.get("name"):
-            yield required(f"{where}.service.name")
-        for text in name_problems(service["name"], NameRule.LABEL) if service.get("name") else ():
-            yield invalid_value(f"{where}.service.name", service["name"], text)
+        yield from name_causes(service, f"{where}.service")
         if port.get("name") and port.get("number"):
             yield invalid_value(where, "", "cannot set both port name & port number")
         elif name := port.get("name"):
-            yield from (invalid_value(f"{where}.service.port.name", name, text) for text in port_name_problems(name))
+            yield from port_causes(name, f"{where}.service.port.name")
         elif number := port.get("number"):
-            if not 1 <= number <= 65535:
-                yield invalid_value(f"{where}.service.port.number", number, PORT_RANGE)
+            yield from port_causes(number, f"{where}.service.port.number")
         else:
             yield required(where, "port name or number is required")
 
@@ -134,10 +128,8 @@ def _policy_port(port: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
     number, end = port.get("port"), port.get("endPort")
     if port.get("protocol") not in _PROTOCOLS:
         yield not_supported(f"{where}.protocol", port.get("protocol", ""), _PROTOCOLS)
-    if isinstance(number, int) and not 1 <= number <= 65535:
-        yield invalid_value(f"{where}.port", number, PORT_RANGE)
-    if isinstance(number, str):
-        yield from (invalid_value(f"{where}.port", number, text) for text in port_name_problems(number))
+    if number is not None:
+        yield from port_causes(number, f"{where}.port")
     if end is None:
         return
     if not isinstance(number, int):
@@ -145,8 +137,7 @@ def _policy_port(port: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
         yield invalid_value(f"{where}.endPort", end, f"may not be specified when `port` is {state}")
     elif end < number:
         yield invalid_value(f"{where}.endPort", end, "must be greater than or equal to `port`")
-    if not 1 <= end <= 65535:
-        yield invalid_value(f"{where}.endPort", end, PORT_RANGE)
+    yield from port_causes(end, f"{where}.endPort")
 
 
 def _peer(peer: Mapping[str, Any], where: str) -> Iterator[StatusCause]:

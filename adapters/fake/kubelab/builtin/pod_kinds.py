@@ -57,7 +57,7 @@ def _requested(resources: Mapping[str, Any]) -> dict[str, Any]:
 def _create(pod: Manifest) -> Manifest:
     """Return a new pod with its initial status, and with what admission adds to every pod."""
     spec = pod["spec"]
-    spec = {**filled(spec, priority=0, preemptionPolicy="PreemptLowerPriority"), "tolerations": _tolerations(spec)}
+    spec = {**spec, "tolerations": _tolerations(spec)}
     status: dict[str, Any] = {"phase": "Pending"}
     if spec.get("schedulingGates"):
         why = "Scheduling is blocked due to non-empty scheduling gates"

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, Final
 
-from kubelab.builtin.container_checks import PORT_RANGE, port_name_problems, repeated
+from kubelab.builtin.container_checks import named_causes, port_causes, repeated
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, NameRule, ServedKind
-from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
@@ -146,11 +145,9 @@ def _of_type(spec: Spec) -> Iterator[StatusCause]:
 
 
 def _external(spec: Spec) -> Iterator[StatusCause]:
-    name = spec.get("externalName")
-    if not name:
+    if not spec.get("externalName"):
         yield required("spec.externalName")
-    for text in name_problems(name, NameRule.SUBDOMAIN) if name else ():
-        yield invalid_value("spec.externalName", name, text)
+    yield from named_causes(spec.get("externalName"), "spec.externalName", NameRule.SUBDOMAIN)
     if spec.get("clusterIP") or spec.get("clusterIPs"):
         yield forbidden_value("spec.clusterIPs", "may not be set for ExternalName services")
 
@@ -163,8 +160,7 @@ def _of_ports(spec: Spec) -> Iterator[StatusCause]:
         where, name = f"spec.ports[{index}]", port.get("name")
         if not name and len(ports) > 1:
             yield required(f"{where}.name")
-        for text in name_problems(name, NameRule.LABEL) if name else ():
-            yield invalid_value(f"{where}.name", name, text)
+        yield from named_causes(name, f"{where}.name", NameRule.LABEL)
         if name in names:
             yield duplicate(f"{where}.name", name)
         names |= {name} if name else set()
@@ -180,12 +176,8 @@ def _of_ports(spec: Spec) -> Iterator[StatusCause]:
 
 def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusCause]:
     number, target, node = port.get("port", 0), port["targetPort"], port.get("nodePort")
-    if not 1 <= number <= 65535:
-        yield invalid_value(f"{where}.port", number, PORT_RANGE)
-    if isinstance(target, str):
-        yield from (invalid_value(f"{where}.targetPort", target, text) for text in port_name_problems(target))
-    elif not 1 <= target <= 65535:
-        yield invalid_value(f"{where}.targetPort", target, PORT_RANGE)
+    yield from port_causes(number, f"{where}.port")
+    yield from port_causes(target, f"{where}.targetPort")
     if node and kind not in _NODE_PORTS:
         yield forbidden_value(f"{where}.nodePort", f"may not be used when `type` is '{kind}'")
     elif node and not 30000 <= node <= 32767:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from kubelab.builtin.container_checks import named_causes
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
 from kubelab.model.definition import Behaviour, Generation, NameRule
-from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
 from purekube.apimachinery.manifest import Manifest
@@ -49,9 +49,7 @@ def claim_causes(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
         yield invalid_value(f"{path}.resources[storage]", str(size), "must be greater than zero")
     if spec.get("volumeMode", "Block") not in _VOLUME_MODES:
         yield not_supported(f"{path}.volumeMode", spec["volumeMode"], _VOLUME_MODES)
-    name = spec.get("storageClassName")
-    for text in name_problems(name, NameRule.SUBDOMAIN) if name else ():
-        yield invalid_value(f"{path}.storageClassName", name, text)
+    yield from named_causes(spec.get("storageClassName"), f"{path}.storageClassName", NameRule.SUBDOMAIN)
 
 
 def _check_claim(manifest: Manifest) -> Iterator[StatusCause]:
