@@ -10,11 +10,10 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-import attrs
 import msgspec
 
 from kubelab.model.failure import bad_request, unsupported_media_type
-from kubelab.model.go_fields import kinds, messages
+from kubelab.model.go_fields import GoField, fields, kinds
 from purekube.apimachinery.timestamps import format_time
 
 Field = tuple[int, int | bytes]
@@ -148,48 +147,35 @@ _SCALARS: Final[Mapping[str, Read]] = {
 }
 
 
-@attrs.frozen
-class WireField:
-    """One field of a protobuf message: its JSON name, the decoder `read` of its values, and the end of its type."""
-
-    name: str
-    read: Read
-    many: bool
-    keyed: bool
-    omits: bool
-
-
-def _field(declared: str) -> tuple[int, WireField]:
-    number, name, *given = declared.split()
-    kind = given[0] if given else "text?"
-    plain = kind.rstrip("*{}?")
-    read = _SCALARS.get(plain) or (lambda value: _read_members(_raw(value), plain))
-    return int(number), WireField(name, read, kind.endswith("*"), kind.endswith("{}"), kind.endswith("?"))
-
-
 @cache
-def _fields(name: str) -> Mapping[int, WireField]:
-    return dict(map(_field, messages()[name].split(", ")))
+def _readers(message: str) -> Mapping[int, tuple[GoField, Read]]:
+    """Return the fields of a message by their numbers, each with the decoder of its values."""
+    return {field.number: (field, _reader(field.type)) for field in fields(message)}
+
+
+def _reader(kind: str) -> Read:
+    return _SCALARS.get(kind) or (lambda value: _read_members(_raw(value), kind))
 
 
 def _read_members(raw: bytes, name: str) -> dict[str, Any]:
     """Return the members, in JSON, of the message `name`. Fields that Kubernetes does not have are left out."""
     message: dict[str, Any] = {}
+    readers = _readers(name)
     for number, value in fields_of(raw):
-        member = _fields(name).get(number)
-        if member is None:
+        if number not in readers:
             continue
-        if member.keyed:
+        field, read = readers[number]
+        if field.is_map:
             parts = dict(fields_of(_raw(value)))
-            message.setdefault(member.name, {})[_text(parts.get(1, b""))] = member.read(parts.get(2, b""))
+            message.setdefault(field.name, {})[_text(parts.get(1, b""))] = read(parts.get(2, b""))
             continue
-        read = member.read(value)
-        if member.many:
-            message.setdefault(member.name, []).append(read)
-        elif member.name == "-":
-            message |= read
-        elif read is not None and (read or not member.omits):
-            message[member.name] = read
+        member = read(value)
+        if field.is_list:
+            message.setdefault(field.name, []).append(member)
+        elif field.name == "-":
+            message |= member
+        elif member is not None and (member or not field.left_out):
+            message[field.name] = member
     return message
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
-from kubelab.model.go_fields import left_out, members
+from kubelab.model.go_fields import members
 from purekube.apimachinery.formats import canonical_quantity
 from purekube.schema.node import MISSING, JsonType, Schema
 from purekube.schema.structure import parts_of
@@ -63,11 +63,11 @@ def declare(schema: Schema, message: str) -> None:
     """Record that `schema` is that of the Go type `message`, whose empty fields are then left out as in Go."""
     if schema in _OMITTED or not (fields := members(message)):
         return
-    _OMITTED[schema] = left_out(message)
+    _OMITTED[schema] = frozenset(name for name, field in fields.items() if field.left_out)
     for key, child in schema.properties.items():
         value = child.items if child.items is not None else child.additional if child.additional is not None else child
         if key in fields:
-            declare(value, fields[key].rstrip("*{}?"))
+            declare(value, fields[key].type)
 
 
 _OMITTED: Final[dict[Schema, frozenset[str]]] = {}
