@@ -148,3 +148,16 @@ def test_the_paths_of_a_definition_lead_to_fields(place: Place) -> None:
             assert answer.status == 201
         else:
             assert fields(answer) == [f"spec.{at}"], more
+
+
+def test_the_port_of_a_probe_has_the_rules_of_ports(place: Place) -> None:
+    for handler, port in (("httpGet", "-http"), ("tcpSocket", "a--b"), ("httpGet", 0), ("grpc", 70000)):
+        answer = workload(place, "ReplicaSet", {"livenessProbe": {handler: {"port": port}}})
+        assert fields(answer) == [f"spec.template.spec.containers[0].livenessProbe.{handler}.port"], port
+
+
+def test_a_number_in_a_query_is_written_as_one(place: Place) -> None:
+    for number in ("1_0", " 1", "1.0", "x"):
+        answer = place.wire.send("GET", f"{place.url('v1', 'configmaps')}?limit={number.replace(' ', '%20')}")
+        assert answer.status == 400, number
+        assert f'strconv.ParseInt: parsing "{number}": invalid syntax' in answer.json["message"]

@@ -1,5 +1,6 @@
 """The rules of list requests (W-01 to W-06): which resourceVersion a list shows, and how its pages continue."""
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
@@ -272,18 +273,21 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         label_selector=query.get("labelSelector", ""),
         field_selector=query.get("fieldSelector", ""),
         # No validation refuses a negative limit, and etcd3/store.go takes only a positive one (measured: all objects).
-        limit=max(0, _integer(query.get("limit") or "0")),
+        limit=max(0, integer(query.get("limit") or "0")),
         continue_token=query.get("continue", ""),
         resource_version=query.get("resourceVersion", ""),
         resource_version_match=query.get("resourceVersionMatch", ""),
         send_initial_events=flag(query, "sendInitialEvents") if "sendInitialEvents" in query else None,
         allow_bookmarks=flag(query, "allowWatchBookmarks"),
-        timeout_seconds=_integer(timeout or "0") or None,
+        timeout_seconds=integer(timeout or "0") or None,
     )
 
 
-def _integer(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError as error:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from error
+_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+
+
+def integer(text: str) -> int:
+    """Return the number in a query parameter. Raises ApiFailure 400 if it is none."""
+    if not _INTEGER.fullmatch(text):
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    return int(text)

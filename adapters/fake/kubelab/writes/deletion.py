@@ -5,7 +5,6 @@ garbage collector removes after it has dealt with the dependents (W-31, W-32).
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -13,12 +12,11 @@ from typing import Any, Final
 from kubelab.model.calls import FOREGROUND, ORPHAN, DeleteOptions
 from kubelab.model.failure import ApiFailure, bad_request, invalid, stale
 from kubelab.model.resources import ServedResource
-from kubelab.storage.listing import flag
+from kubelab.storage.listing import flag, integer
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.timestamps import format_time, parse_time
 
 _POLICIES: Final = ("Background", "Foreground", "Orphan")
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 _OWN_DELETE: Final = frozenset({("", "namespaces"), ("apiextensions.k8s.io", "customresourcedefinitions")})
 
 
@@ -33,14 +31,8 @@ def query_options(query: Mapping[str, str]) -> dict[str, Any]:
     # Convert_url_Values_To_v1_DeleteOptions.
     given["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
     if grace := query.get("gracePeriodSeconds"):
-        given["gracePeriodSeconds"] = _seconds(grace)
+        given["gracePeriodSeconds"] = integer(grace)
     return given
-
-
-def _seconds(text: str) -> int:
-    if not _INTEGER.fullmatch(text):
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return int(text)
 
 
 def delete_options(given: Mapping[str, Any]) -> DeleteOptions:

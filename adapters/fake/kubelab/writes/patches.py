@@ -82,7 +82,7 @@ def _added(patch: Any) -> Any:
         members = {key: _added(value) for key, value in patch.items() if not key.startswith("$")}
         return {key: value for key, value in members.items() if value is not None}
     if isinstance(patch, list):
-        return [_added(item) for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)]
+        return [_added(item) for item in patch if not _is_directive(item)]
     return patch
 
 
@@ -93,20 +93,21 @@ def _merge_key(schema: Schema) -> str:
     return schema.list_keys[0] if schema.list_type is ListType.MAP else ""
 
 
-def _is_delete(item: Any) -> bool:
-    return isinstance(item, Mapping) and item.get(DIRECTIVE) == "delete"
+def _is_directive(item: Any, *kinds: str) -> bool:
+    """Report whether an item of a list is a directive: one of `kinds`, or any if there are none."""
+    return isinstance(item, Mapping) and DIRECTIVE in item and (not kinds or item[DIRECTIVE] in kinds)
 
 
 def _merge_items(schema: Schema, key: str, value: list[Any], patch: list[Any]) -> list[Any]:
-    if any(isinstance(item, Mapping) and item.get(DIRECTIVE) == "replace" for item in patch):
-        return [item for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)]
+    if any(_is_directive(item, "replace") for item in patch):
+        return [item for item in patch if not _is_directive(item)]
     inner = schema.items or ANYTHING
     named: list[Mapping[str, Any]] = []
     gone: list[Mapping[str, Any]] = []
     for item in patch:
         if not isinstance(item, Mapping) or key not in item:
             raise internal(f"map: {go_plain(item)} does not contain declared merge key: {key}")
-        (gone if _is_delete(item) else named).append(item)
+        (gone if _is_directive(item, "delete") else named).append(item)
     kept = [candidate for candidate in value if not any(equal(candidate.get(key), item[key]) for item in gone)]
     out = list(kept)
     for item in named:
@@ -125,7 +126,7 @@ def _arranged(items: list[Any], wanted: list[Any], before: list[Any], key: str) 
     # apimachinery: util/strategicpatch/patch.go, normalizeElementOrder and mergeSortedSlice.
     named, others = [], []
     for item in items:
-        name = item.get(key) if key and isinstance(item, Mapping) else item
+        name = _name_of(item, key)
         was, place = _place(before, name), _place(wanted, name)
         if place < 0:
             others.append((was, was, item))
@@ -155,10 +156,10 @@ def _ordered(schema: Schema, items: Any, order: Any, before: Any, patch: Any) ->
     if not before and not patch:
         raise internal("no elements in any of the given slices")
     key = _merge_key(schema)
-    wanted, old = (_names(entries, key) for entries in (order, before))
+    wanted, old = ([_name_of(entry, key) for entry in entries] for entries in (order, before))
     if isinstance(patch, list) and patch:
-        gone = _names([item for item in patch if _is_delete(item)], key)
-        named = _names([item for item in patch if not (isinstance(item, Mapping) and DIRECTIVE in item)], key)
+        gone = [_name_of(item, key) for item in patch if _is_directive(item, "delete")]
+        named = [_name_of(item, key) for item in patch if not _is_directive(item)]
         _check_order(named, wanted, patch, order)
         kept = [name for name in old if _place(gone, name) < 0]
         # strategicpatch: mergeSlice deletes and appends in place, so the new items take the places of deleted ones.
@@ -166,8 +167,9 @@ def _ordered(schema: Schema, items: Any, order: Any, before: Any, patch: Any) ->
     return _arranged(items, wanted, old, key)
 
 
-def _names(items: list[Any], key: str) -> list[Any]:
-    return [item.get(key) if key and isinstance(item, Mapping) else item for item in items]
+def _name_of(item: Any, key: str) -> Any:
+    """Return what tells an item of a list from others: its field `key`, or the item itself if the key is empty."""
+    return item.get(key) if key and isinstance(item, Mapping) else item
 
 
 def _check_order(named: list[Any], wanted: list[Any], patch: list[Any], order: list[Any]) -> None:
