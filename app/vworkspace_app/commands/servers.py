@@ -55,6 +55,7 @@ def serve_cluster(
     token: Annotated[str, Parameter(help=_help("token"), env_var="VWORKSPACE_CLUSTER_TOKEN")] = "",
     tokens: Annotated[Path | None, Parameter(help=_help("tokens"))] = None,
     rbac: Annotated[bool, Parameter(help=_help("rbac"), negative="")] = False,
+    service_accounts: Annotated[bool, Parameter(help=_help("service_accounts"), negative="")] = False,
     audit_log: Annotated[Path | None, Parameter(help=_help("audit_log"))] = None,
 ) -> None:
     """Serve the embedded Kubernetes API server; prints `ready <url>` when it serves.
@@ -71,7 +72,19 @@ def serve_cluster(
     try:
         known, definitions = callers(token, tokens), list(_definitions(crds or [], bare=bare))
         serve_until_signal(
-            ServeOptions(host, port, kubeconfig_out, definitions, simulate, behaviour, tls, known, rbac, audit_log)
+            ServeOptions(
+                host=host,
+                port=port,
+                kubeconfig_out=kubeconfig_out,
+                crds=definitions,
+                simulate=simulate,
+                behaviour=behaviour,
+                tls=tls,
+                tokens=known,
+                rbac=rbac,
+                audit_log=audit_log,
+                service_accounts=service_accounts,
+            )
         )
     except KubelabError as error:
         raise CommandError(error.as_flag, status=USAGE if error.is_misuse else FAILURE) from error
