@@ -45,7 +45,7 @@ class Remover:
         if refusal is not None:
             raise refusal
         # An object that cannot be converted cannot be deleted either, as on kube-apiserver.
-        stored = resource.to_stored(resource.live(record)) if resource.converts else record.object()
+        stored = resource.to_stored(resource.live(record)) if resource.converts else record.shared()
         check_preconditions(stored, options, resource)
         # A deleted CRD stays until its objects are gone: kube-apiserver gives it a finalizer at this moment.
         if resource.storage == DEFINITIONS and not record.deleting:
@@ -103,7 +103,7 @@ class Remover:
         self, target: RequestTarget, record: Record, manifest: Mapping[str, Any], options: DeleteOptions
     ) -> Reply:
         resource = target.resource
-        if manifest == record.object():
+        if manifest == record.shared():
             return Reply(200, resource.render(record))
         shown = resource.to_served(manifest)
         if options.dry_run:
