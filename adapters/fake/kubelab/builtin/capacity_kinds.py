@@ -9,8 +9,9 @@ from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
-from purekube.schema.causes import invalid_value, required
+from purekube.schema.causes import invalid_value, not_supported, required
 
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _BY_CPU: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
@@ -59,6 +60,11 @@ def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause
         if metric.get("type") == "Resource" and not target.get("averageUtilization") and not target.get("averageValue"):
             text = "must set either a target raw value or a target utilization"
             yield required(f"spec.metrics[{index}].resource.target.averageUtilization", text)
+
+
+def _check_class(manifest: Manifest) -> Iterator[StatusCause]:
+    if (policy := manifest["preemptionPolicy"]) not in _PREEMPTION:
+        yield not_supported("preemptionPolicy", policy, _PREEMPTION)
 
 
 def _check_value(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
@@ -123,8 +129,9 @@ CAPACITY: Final = (
         schemas.PRIORITY_CLASS,
         Behaviour(
             generation=Generation.CONTENT,
-            read=lambda manifest: filled(manifest, preemptionPolicy="PreemptLowerPriority"),
-            check_update=_check_value,
+            read=lambda manifest: filled(manifest, value=0, preemptionPolicy="PreemptLowerPriority"),
+            check=_check_class,
+            check_update=lambda new, old: [*_check_class(new), *_check_value(new, old)],
         ),
         short_names=("pc",),
     ),

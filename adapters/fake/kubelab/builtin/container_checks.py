@@ -5,6 +5,7 @@ Fields and messages are kube-apiserver's (`pkg/apis/core/validation`). Rules of 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
 from kubelab.model.definition import NameRule
@@ -21,7 +22,7 @@ _PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
 _LONGEST_PORT_NAME: Final = 15
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MOST: Final = 2**31 - 1
 _NO_VARIABLE: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
@@ -172,8 +173,8 @@ def _ports(ports: Sequence[Fields], path: str) -> Causes:
                 yield from port_causes(port[key], f"{where}.{key}")
         if not port.get("containerPort"):
             yield required(f"{where}.containerPort")
-        if port.get("protocol") not in _PROTOCOLS:
-            yield not_supported(f"{where}.protocol", port.get("protocol", ""), _PROTOCOLS)
+        if port.get("protocol") not in PROTOCOLS:
+            yield not_supported(f"{where}.protocol", port.get("protocol", ""), PROTOCOLS)
 
 
 def port_causes(port: int | str, path: str) -> Causes:
@@ -182,6 +183,24 @@ def port_causes(port: int | str, path: str) -> Causes:
         yield from (invalid_value(path, port, text) for text in _port_name_problems(port))
     elif not 1 <= port <= 65535:
         yield invalid_value(path, port, _PORT_RANGE)
+
+
+def address_causes(text: str, path: str) -> Causes:
+    """Yield the problem of a text that is no IP address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        yield invalid_value(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+
+
+def network_causes(text: str, path: str) -> Causes:
+    """Yield the problem of a text that is no network of IP addresses, such as 10.0.0.0/8."""
+    try:
+        is_network = "/" in text and ip_network(text, strict=False) is not None
+    except ValueError:
+        is_network = False
+    if not is_network:
+        yield invalid_value(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
 
 
 def _port_name_problems(name: str) -> list[str]:

@@ -114,8 +114,9 @@ def _create_job(manifest: Manifest) -> Manifest:
     template = spec.get("template") or {}
     inner = template.get("metadata") or {}
     labelled = {**inner, "labels": {**(inner.get("labels") or {}), **labels}}
-    # A job without labels gets those of its template.
-    own = labelled["labels"] if not meta.get("labels") or meta["labels"] == inner.get("labels") else meta["labels"]
+    # kubernetes: apis/batch/v1/defaults.go, SetDefaults_Job: a Job without labels shares the map of its template.
+    is_shared = not meta.get("labels") or meta["labels"] is inner.get("labels")
+    own = labelled["labels"] if is_shared else meta["labels"]
     return {
         **manifest,
         "metadata": {**meta, "labels": own},

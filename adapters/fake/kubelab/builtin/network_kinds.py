@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from ipaddress import ip_network
 from typing import Any, Final
 
-from kubelab.builtin.container_checks import name_causes, named_causes, port_causes
+from kubelab.builtin.container_checks import name_causes, named_causes, network_causes, port_causes
 from kubelab.builtin.definition_builder import built_in, filled, filled_at
+from kubelab.builtin.selector_checks import selector_causes
 from kubelab.builtin.service_kind import SERVICE
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import name_problems
@@ -112,6 +112,7 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
 def _check_policy(manifest: Manifest) -> Iterator[StatusCause]:
     """Yield the problems of a NetworkPolicy: peers that say nothing or too much, ports out of range."""
     spec = manifest.get("spec") or {}
+    yield from selector_causes(spec.get("podSelector"), "spec.podSelector")
     for way, side in (("ingress", "from"), ("egress", "to")):
         for at, rule in enumerate(spec.get(way) or ()):
             where = f"spec.{way}[{at}]"
@@ -146,16 +147,12 @@ def _peer(peer: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
         yield required(where, "must specify a peer")
     elif peer.get("ipBlock") is not None and selects:
         yield forbidden_value(where, "may not specify both ipBlock and another peer")
-    if peer.get("ipBlock") is not None and not _is_network(str(peer["ipBlock"].get("cidr") or "")):
-        text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-        yield invalid_value(f"{where}.ipBlock.cidr", peer["ipBlock"].get("cidr"), text)
-
-
-def _is_network(text: str) -> bool:
-    try:
-        return "/" in text and ip_network(text, strict=False) is not None
-    except ValueError:
-        return False
+    for key in ("podSelector", "namespaceSelector"):
+        yield from selector_causes(peer.get(key), f"{where}.{key}")
+    if (block := peer.get("ipBlock")) is not None:
+        yield from network_causes(block.get("cidr", ""), f"{where}.ipBlock.cidr")
+        for index, text in enumerate(block.get("except") or ()):
+            yield from network_causes(text, f"{where}.ipBlock.except[{index}]")
 
 
 NETWORKING: Final = (

@@ -5,10 +5,10 @@ Fields and messages are kube-apiserver's (`pkg/apis/core/validation`). Rules of 
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_address
 from typing import Any, Final
 
 from kubelab.builtin.container_checks import (
+    address_causes,
     container_causes,
     host_port_causes,
     identity_causes,
@@ -17,10 +17,11 @@ from kubelab.builtin.container_checks import (
     named_causes,
     repeated,
 )
+from kubelab.builtin.selector_checks import node_selector_causes, node_term_causes, selector_causes
 from kubelab.model.definition import NameRule
 from kubelab.writes.metadata import annotation_causes, label_causes, label_value_problems, qualified_problems
 from purekube.apimachinery.errors import StatusCause
-from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
+from purekube.schema.causes import duplicate, forbidden_value, invalid_value, not_supported, required
 
 Fields = Mapping[str, Any]
 Causes = Iterator[StatusCause]
@@ -41,6 +42,7 @@ _SOURCES: Final = {
     "hostPath": "path",
 }
 """The sources of volumes that have to name an object or a path, each with that field."""
+_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _ORDER: Final = (
     "emptyDir",
     "hostPath",
@@ -97,10 +99,65 @@ def _places(spec: Fields, path: str) -> Causes:
         for text in label_value_problems(value):
             yield invalid_value(f"{path}.nodeSelector", value, text)
     for index, toleration in enumerate(spec.get("tolerations") or ()):
-        if toleration.get("operator") == "Exists" and toleration.get("value"):
-            where, text = f"{path}.tolerations[{index}].operator", "value must be empty when `operator` is 'Exists'"
-            yield invalid_value(where, toleration["value"], text)
+        yield from _toleration(toleration, f"{path}.tolerations[{index}]")
+    yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    for index, spread in enumerate(spec.get("topologySpreadConstraints") or ()):
+        where = f"{path}.topologySpreadConstraints[{index}].labelSelector"
+        yield from selector_causes(spread.get("labelSelector"), where)
     yield from _duplicates(spec, path)
+
+
+def _toleration(toleration: Fields, path: str) -> Causes:
+    operator, value, where = toleration.get("operator", ""), toleration.get("value", ""), f"{path}.operator"
+    if not toleration.get("key") and operator != "Exists":
+        text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid_value(where, operator, text)
+    if toleration.get("tolerationSeconds") is not None and toleration.get("effect") != "NoExecute":
+        text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid_value(f"{path}.effect", toleration.get("effect", ""), text)
+    match operator:
+        case "" | "Equal":
+            if problems := label_value_problems(value):
+                yield invalid_value(where, value, ";".join(problems))
+        case "Exists":
+            if value:
+                yield invalid_value(where, value, "value must be empty when `operator` is 'Exists'")
+        case "Lt" | "Gt":
+            pass
+        case _:
+            yield not_supported(where, operator, ("Equal", "Exists"))
+    if (effect := toleration.get("effect")) and effect not in _EFFECTS:
+        yield not_supported(f"{path}.effect", effect, _EFFECTS)
+
+
+def _affinity(affinity: Fields, path: str) -> Causes:
+    hard, soft = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
+    nodes, where = affinity.get("nodeAffinity") or {}, f"{path}.nodeAffinity"
+    yield from node_selector_causes(nodes.get(hard), f"{where}.{hard}")
+    for index, each in enumerate(nodes.get(soft) or ()):
+        yield from _weight(each, f"{where}.{soft}[{index}]")
+        yield from node_term_causes(each.get("preference") or {}, f"{where}.{soft}[{index}].preference")
+    for key in ("podAffinity", "podAntiAffinity"):
+        pods, where = affinity.get(key) or {}, f"{path}.{key}"
+        for index, term in enumerate(pods.get(hard) or ()):
+            yield from _pod_term(term, f"{where}.{hard}[{index}]")
+        for index, each in enumerate(pods.get(soft) or ()):
+            yield from _weight(each, f"{where}.{soft}[{index}]")
+            yield from _pod_term(each.get("podAffinityTerm") or {}, f"{where}.{soft}[{index}].podAffinityTerm")
+
+
+def _weight(term: Fields, path: str) -> Causes:
+    if not 1 <= (weight := term.get("weight", 0)) <= 100:
+        yield invalid_value(f"{path}.weight", weight, "must be in the range 1-100")
+
+
+def _pod_term(term: Fields, path: str) -> Causes:
+    for key in ("labelSelector", "namespaceSelector"):
+        yield from selector_causes(term.get(key), f"{path}.{key}")
+    topology = term.get("topologyKey", "")
+    if not topology:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    yield from (invalid_value(f"{path}.topologyKey", topology, text) for text in qualified_problems(topology))
 
 
 def _duplicates(spec: Fields, path: str) -> Causes:
@@ -121,22 +178,15 @@ def _addresses(spec: Fields, path: str) -> Causes:
     """Yield the problems of the addresses that a pod's hosts file and its DNS have."""
     for index, alias in enumerate(spec.get("hostAliases") or ()):
         where = f"{path}.hostAliases[{index}]"
-        yield from _address(alias.get("ip", ""), f"{where}.ip")
+        yield from address_causes(alias.get("ip", ""), f"{where}.ip")
         for number, name in enumerate(alias.get("hostnames") or ()):
             yield from named_causes(name, f"{where}.hostnames[{number}]", NameRule.SUBDOMAIN)
     dns = spec.get("dnsConfig") or {}
     for index, server in enumerate(dns.get("nameservers") or ()):
-        yield from _address(server, f"{path}.dnsConfig.nameservers[{index}]")
+        yield from address_causes(server, f"{path}.dnsConfig.nameservers[{index}]")
     for index, option in enumerate(dns.get("options") or ()):
         if not option.get("name"):
             yield required(f"{path}.dnsConfig.options[{index}]", "must not be empty")
-
-
-def _address(text: str, path: str) -> Causes:
-    try:
-        ip_address(text)
-    except ValueError:
-        yield invalid_value(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
 # --- volumes ---------------------------------------------------------------------------------------------------------

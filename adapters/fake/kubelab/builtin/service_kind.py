@@ -7,13 +7,22 @@ from collections.abc import Iterator, Mapping
 from itertools import count
 from typing import Any, Final
 
-from kubelab.builtin.container_checks import named_causes, port_causes, repeated
+from kubelab.builtin.container_checks import (
+    PROTOCOLS,
+    address_causes,
+    named_causes,
+    network_causes,
+    port_causes,
+    repeated,
+)
 from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.selector_checks import label_causes
 from kubelab.model.definition import Behaviour, NameRule, ServedKind
+from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
-from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
+from purekube.schema.causes import duplicate, forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
 
 Spec = Mapping[str, Any]
@@ -24,6 +33,15 @@ _ADDRESSES: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 _OF_LOAD_BALANCERS: Final = ("allocateLoadBalancerNodePorts", "loadBalancerClass", "loadBalancerSourceRanges")
 _NODE_PORTS: Final = ("NodePort", "LoadBalancer")
 """The types of Services that have node ports."""
+_FAMILIES: Final = ("IPv4", "IPv6")
+_KNOWN: Final = {
+    "type": ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort"),
+    "sessionAffinity": ("ClientIP", "None"),
+    "ipFamilyPolicy": ("PreferDualStack", "RequireDualStack", "SingleStack"),
+    "externalTrafficPolicy": ("Cluster", "Local"),
+    "internalTrafficPolicy": ("Cluster", "Local"),
+}
+"""The fields of a Service that have few values, with these."""
 
 
 def _read(manifest: Manifest) -> Manifest:
@@ -124,8 +142,31 @@ def _number(uid: str) -> int:
 
 
 def _check(manifest: Manifest) -> Iterator[StatusCause]:
-    yield from _of_type(manifest["spec"])
-    yield from _of_ports(manifest["spec"])
+    spec = manifest["spec"]
+    yield from _of_type(spec)
+    yield from _of_ports(spec)
+    yield from label_causes(spec.get("selector"), "spec.selector")
+    for key, known in _KNOWN.items():
+        if key in spec and spec[key] not in known and (key != "externalTrafficPolicy" or _is_reached(spec)):
+            yield not_supported(f"spec.{key}", spec[key], known)
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family not in _FAMILIES:
+            yield not_supported(f"spec.ipFamilies[{index}]", family, _FAMILIES)
+    for index, address in enumerate(spec.get("externalIPs") or ()):
+        yield from address_causes(address, f"spec.externalIPs[{index}]")
+    for index, network in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        yield from network_causes(network.strip(), f"spec.LoadBalancerSourceRanges[{index}]")
+    yield from _qualified(spec.get("loadBalancerClass"), "spec.loadBalancerClass")
+
+
+def _is_reached(spec: Spec) -> bool:
+    """Report whether a Service can be reached from outside of the cluster."""
+    return spec["type"] in _NODE_PORTS or bool(spec.get("externalIPs"))
+
+
+def _qualified(name: str | None, path: str) -> Iterator[StatusCause]:
+    for text in qualified_problems(name) if name is not None else ():
+        yield invalid_value(path, name, text)
 
 
 def _of_type(spec: Spec) -> Iterator[StatusCause]:
@@ -139,15 +180,17 @@ def _of_type(spec: Spec) -> Iterator[StatusCause]:
         # The capital letter is the API server's (pkg/apis/core/validation, ValidateService).
         named = {"loadBalancerClass": "loadBalancerClass", "loadBalancerSourceRanges": "LoadBalancerSourceRanges"}
         yield from (forbidden_value(f"spec.{shown}", text) for key, shown in named.items() if spec.get(key))
-    if spec.get("externalTrafficPolicy") and kind not in _NODE_PORTS and not spec.get("externalIPs"):
+    if spec.get("externalTrafficPolicy") and not _is_reached(spec):
         text = "may only be set for externally-accessible services"
         yield invalid_value("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], text)
 
 
 def _external(spec: Spec) -> Iterator[StatusCause]:
-    if not spec.get("externalName"):
+    # A dot at the end marks a name that is complete.
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
         yield required("spec.externalName")
-    yield from named_causes(spec.get("externalName"), "spec.externalName", NameRule.SUBDOMAIN)
+    yield from named_causes(name, "spec.externalName", NameRule.SUBDOMAIN)
     if spec.get("clusterIP") or spec.get("clusterIPs"):
         yield forbidden_value("spec.clusterIPs", "may not be set for ExternalName services")
 
@@ -177,6 +220,9 @@ def _of_ports(spec: Spec) -> Iterator[StatusCause]:
 def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusCause]:
     number, target, node = port.get("port", 0), port["targetPort"], port.get("nodePort")
     yield from port_causes(number, f"{where}.port")
+    if port["protocol"] not in PROTOCOLS:
+        yield not_supported(f"{where}.protocol", port["protocol"], PROTOCOLS)
+    yield from _qualified(port.get("appProtocol"), f"{where}.appProtocol")
     yield from port_causes(target, f"{where}.targetPort")
     if node and kind not in _NODE_PORTS:
         yield forbidden_value(f"{where}.nodePort", f"may not be used when `type` is '{kind}'")

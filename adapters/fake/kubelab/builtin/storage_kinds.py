@@ -6,6 +6,7 @@ from typing import Any, Final
 from kubelab.builtin.container_checks import named_causes
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
+from kubelab.builtin.selector_checks import selector_causes
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
@@ -50,6 +51,7 @@ def claim_causes(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
     if spec.get("volumeMode", "Block") not in _VOLUME_MODES:
         yield not_supported(f"{path}.volumeMode", spec["volumeMode"], _VOLUME_MODES)
     yield from named_causes(spec.get("storageClassName"), f"{path}.storageClassName", NameRule.SUBDOMAIN)
+    yield from selector_causes(spec.get("selector"), f"{path}.selector")
 
 
 def _check_claim(manifest: Manifest) -> Iterator[StatusCause]:
@@ -79,6 +81,7 @@ def _check_budget(manifest: Manifest) -> Iterator[StatusCause]:
         yield invalid_value("spec", spec, "minAvailable and maxUnavailable cannot be both set")
     for key in given:
         yield from share_causes(spec[key], f"spec.{key}", most=100)
+    yield from selector_causes(spec.get("selector"), "spec.selector")
 
 
 STORAGE: Final = (

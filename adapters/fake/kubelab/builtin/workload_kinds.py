@@ -3,13 +3,17 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
 from kubelab.builtin.definition_builder import REPLICAS, built_in, filled, pod_template
 from kubelab.builtin.pod_checks import share_causes, template_causes
 from kubelab.builtin.pod_warnings import warnings_of_template
+from kubelab.builtin.selector_checks import selector_causes
 from kubelab.builtin.storage_kinds import claim_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
-from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.manifest import Manifest, get_path
+from purekube.apimachinery.meta import selects_labels
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import forbidden_value, invalid_value, not_supported, required
 from purekube.schema.structure import equal
@@ -87,11 +91,13 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest.get("spec") or {}
     template = spec.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels") or {}
-    match_labels = (spec.get("selector") or {}).get("matchLabels") or {}
-    if not (spec.get("selector") or {}).keys() & _SELECTORS:
+    selector = spec.get("selector") or {}
+    if not selector.keys() & _SELECTORS:
         yield _selects_all(manifest)
-    if any(labels.get(key) != value for key, value in match_labels.items()):
-        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from selector_causes(selector, "spec.selector")
+    if not selects_labels(selector, labels):
+        shown = labels or None
+        yield invalid_value("spec.template.metadata.labels", shown, "`selector` does not match template `labels`")
     for key in _COUNTS:
         if (spec.get(key) or 0) < 0:
             yield invalid_value(f"spec.{key}", spec[key], "must be greater than or equal to 0")
@@ -127,7 +133,7 @@ def _template(kind: str, template: Mapping[str, Any]) -> Iterator[StatusCause]:
     path, owner = "spec.template.spec", "ReplicaSet" if kind == "Deployment" else kind
     yield from template_causes(template, "spec.template")
     spec = template.get("spec") or {}
-    if spec.get("restartPolicy") != "Always":
+    if spec.get("restartPolicy", "Always") != "Always":
         yield not_supported(f"{path}.restartPolicy", spec["restartPolicy"], ("Always",))
     if spec.get("activeDeadlineSeconds") is not None:
         text = f"activeDeadlineSeconds in {owner} is not Supported"
@@ -244,6 +250,35 @@ def _behaviour(
     )
 
 
+# kubernetes: apis/apps/v1/conversion.go: a field of extensions/v1beta1, of which apps/v1 shows what is left.
+_COUNT: Final = "deprecated.daemonset.template.generation"
+
+
+def _with_count(behaviour: Behaviour) -> Behaviour:
+    """Return the behaviour of DaemonSets, which have the number of their template in an annotation."""
+    return attrs.evolve(
+        behaviour,
+        # Who creates an object owns it, but not its value.
+        read=lambda manifest: _counted(behaviour.read(manifest), "0", kept=True),
+        on_create=lambda manifest: _counted(behaviour.on_create(manifest), "1"),
+        on_update=_count_template,
+    )
+
+
+def _count_template(new: Manifest, old: Manifest) -> Manifest:
+    """Return the updated DaemonSet with the number of its template, which changes with it."""
+    count = get_path(old, "metadata", "annotations", _COUNT) or "1"
+    is_same = equal(new["spec"].get("template"), old["spec"].get("template"))
+    return _counted(new, count if is_same else str(int(count) + 1))
+
+
+def _counted(manifest: Manifest, count: str, *, kept: bool = False) -> Manifest:
+    meta = manifest["metadata"]
+    annotations = meta.get("annotations") or {}
+    shown = annotations.get(_COUNT, count) if kept else count
+    return {**manifest, "metadata": {**meta, "annotations": {**annotations, _COUNT: shown}}}
+
+
 _DAEMON_STATUS: Final = {
     "currentNumberScheduled": 0,
     "numberMisscheduled": 0,
@@ -302,7 +337,7 @@ WORKLOADS: Final = (
     ),
     built_in(
         schemas.DAEMON_SET,
-        _behaviour(_daemon_set, _check_daemons, status=_DAEMON_STATUS, updateStrategy={}),
+        _with_count(_behaviour(_daemon_set, _check_daemons, status=_DAEMON_STATUS, updateStrategy={})),
         short_names=("ds",),
         categories=("all",),
     ),

@@ -20,7 +20,10 @@ from purekube.schema.builtin.schema_parts import (
 _PORT: Final = obj(
     "port!:int32 appProtocol name nodePort:int32 targetPort:int-or-string", protocol=defaulted(parts.STRING, "TCP")
 )
-_BACKEND: Final = obj(resource=obj("kind! name! apiGroup"), service=obj("name!", port=obj("name number:int32")))
+_BACKEND: Final = obj(
+    resource=atomic_object(obj("kind! name! apiGroup")),
+    service=obj("name!", port=atomic_object(obj("name number:int32"))),
+)
 _PATH: Final = obj(
     "backend! pathType! path", backend=_BACKEND, pathType=choice("Exact", "ImplementationSpecific", "Prefix")
 )
