@@ -163,3 +163,197 @@ def test_a_template_without_pods_is_refused(place: Place) -> None:
 def test_values_of_a_service_that_mean_nothing_are_refused(place: Place, spec: dict[str, Any], at: str) -> None:
     answer = place.create("v1", "Service", "services", spec={"ports": [{"port": 80}], **spec})
     assert f"spec.{at}" in fields(answer)
+
+
+# --- what a kube-apiserver takes -------------------------------------------------------------------------------------
+
+STRATEGIC: Final = "application/strategic-merge-patch+json"
+
+
+def test_a_strategic_patch_replaces_the_pull_secrets_of_an_account(place: Place) -> None:
+    """Those of a pod are merged by their names."""
+    made = place.create("v1", "ServiceAccount", "serviceaccounts", imagePullSecrets=[{"name": "p"}])
+    assert made.status == 201
+    url = place.url("v1", "serviceaccounts", "a")
+    other = [{"name": "q"}]
+    assert place.patch(url, {"imagePullSecrets": other}, STRATEGIC).json["imagePullSecrets"] == other
+    assert "imagePullSecrets" not in place.patch(url, {"imagePullSecrets": []}, STRATEGIC).json
+
+
+def test_the_source_of_a_claim_has_both_of_its_fields(place: Place) -> None:
+    source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    for name, key in (("a", "dataSource"), ("b", "dataSourceRef")):
+        spec = {**claim, key: source}
+        made = place.create("v1", "PersistentVolumeClaim", "persistentvolumeclaims", metadata={"name": name}, spec=spec)
+        assert (made.json["spec"]["dataSource"], made.json["spec"]["dataSourceRef"]) == (source, source)
+    far = {**claim, "dataSourceRef": {**source, "namespace": "other"}}
+    made = place.create("v1", "PersistentVolumeClaim", "persistentvolumeclaims", metadata={"name": "c"}, spec=far)
+    assert "dataSource" not in made.json["spec"]
+
+
+def test_fields_that_may_be_left_out(place: Place) -> None:
+    assert place.create("v1", "LimitRange", "limitranges", spec={}).status == 201
+    event = {"reason": "R", "type": "Normal", "note": "n", "action": "a", "eventTime": "2026-01-01T00:00:00.000000Z",
+             "reportingController": "a.b/c", "reportingInstance": "i",
+             "regarding": {"kind": "Pod", "name": "p", "namespace": place.namespace}}  # fmt: skip
+    url = place.url("events.k8s.io/v1", "events")
+    assert place.wire.send("POST", url, {"metadata": {"name": "e"}, **event}).status == 201
+    put = place.wire.send("PUT", f"{url}/e", {"metadata": {"name": "e", "labels": LABELS}, **event})
+    assert (put.status, put.json["metadata"]["labels"]) == (200, LABELS)
+
+
+def test_a_stateful_set_cannot_yet_lose_several_pods_at_one_time(place: Place) -> None:
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
+    made = workload(place, "StatefulSet", updateStrategy=strategy)
+    assert made.json["spec"]["updateStrategy"]["rollingUpdate"] == {"partition": 0}
+
+
+def test_what_a_pod_may_not_change(place: Place) -> None:
+    assert place.create("v1", "Pod", "pods", spec=PODS).status == 201
+    answer = place.patch(place.url("v1", "pods", "a"), {"spec": {"hostname": "h"}})
+    ((field, text),) = refused(answer)
+    listed = (
+        "`spec.containers[*].image`,`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
+        "(only additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it "
+        "was previously negative)"
+    )
+    assert field == "spec"
+    assert text.startswith(f"Forbidden: pod updates may not change fields other than {listed}")
+
+
+# --- webhooks --------------------------------------------------------------------------------------------------------
+
+RULE: Final = {"operations": ["CREATE"], "apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "at"),
+    [
+        ({"rules": [{**RULE, "operations": []}]}, "rules[0].operations"),
+        ({"rules": [{**RULE, "operations": ["Create"]}]}, "rules[0].operations[0]"),
+        ({"rules": [{**RULE, "operations": ["*", "CREATE"]}]}, "rules[0].operations"),
+        ({"rules": [{**RULE, "apiGroups": []}]}, "rules[0].apiGroups"),
+        ({"rules": [{**RULE, "apiGroups": ["*", "apps"]}]}, "rules[0].apiGroups"),
+        ({"rules": [{**RULE, "apiVersions": []}]}, "rules[0].apiVersions"),
+        ({"rules": [{**RULE, "apiVersions": [""]}]}, "rules[0].apiVersions[0]"),
+        ({"rules": [{**RULE, "resources": []}]}, "rules[0].resources"),
+        ({"rules": [{**RULE, "resources": [""]}]}, "rules[0].resources[0]"),
+        ({"rules": [{**RULE, "resources": ["*/*", "pods"]}]}, "rules[0].resources"),
+        ({"rules": [{**RULE, "resources": ["*", "pods"]}]}, "rules[0].resources"),
+        ({"rules": [{**RULE, "scope": "x"}]}, "rules[0].scope"),
+        ({"failurePolicy": "x"}, "failurePolicy"),
+        ({"matchPolicy": "x"}, "matchPolicy"),
+        ({"sideEffects": "Some"}, "sideEffects"),
+        ({"timeoutSeconds": 31}, "timeoutSeconds"),
+        ({"admissionReviewVersions": []}, "admissionReviewVersions"),
+        ({"admissionReviewVersions": ["v1", "v1"]}, "admissionReviewVersions[1]"),
+        ({"admissionReviewVersions": ["v2"]}, "admissionReviewVersions"),
+        ({"namespaceSelector": {"matchLabels": {"a": "b c"}}}, "namespaceSelector.matchLabels"),
+        ({"clientConfig": {"url": "http://a.b"}}, "clientConfig.url"),
+        ({"clientConfig": {"service": {"name": "s", "namespace": "n", "path": "x"}}}, "clientConfig.service.path"),
+    ],
+)
+def test_a_webhook_that_is_never_called_is_refused(place: Place, changes: dict[str, Any], at: str) -> None:
+    whole = {"name": "a.b.c", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [RULE],
+             "clientConfig": {"url": "https://a.b/c"}, **changes}  # fmt: skip
+    for kind in ("Validating", "Mutating"):
+        url = f"/apis/admissionregistration.k8s.io/v1/{kind.lower()}webhookconfigurations?dryRun=All"
+        answer = place.wire.send("POST", url, {"metadata": {"name": "drawn"}, "webhooks": [whole]})
+        assert f"webhooks[0].{at}" in fields(answer)
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+
+def test_the_labels_of_a_template_are_labels(place: Place) -> None:
+    wrong = {"a": "b", "x": "y z"}
+    for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"):
+        assert "spec.template.labels" in fields(workload(place, kind, template=template(wrong)))
+    pods = template(wrong, restartPolicy="Never")
+    answer = place.create("batch/v1", "Job", "jobs", spec={"template": pods})
+    assert "spec.template.labels" in fields(answer)
+    cron = {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": pods}}}
+    answer = place.create("batch/v1", "CronJob", "cronjobs", spec=cron)
+    assert "spec.jobTemplate.spec.template.labels" in fields(answer)
+
+
+@pytest.mark.parametrize(
+    ("pods", "at"),
+    [
+        ({"containers": [{"name": "c", "image": "i", "envFrom": [{"configMapRef": {}}]}]},
+         "containers[0].envFrom[0].configMapRef.name"),
+        ({"containers": [{"name": "c", "image": "i", "envFrom": [{"secretRef": {"name": "a b"}}]}]},
+         "containers[0].envFrom[0].secretRef.name"),
+        ({"containers": [{"name": "c", "image": "i", "envFrom": [{}]}]}, "containers[0].envFrom"),
+        ({"containers": [{"name": "c", "image": "i", "livenessProbe": {"exec": {"command": []}}}]},
+         "containers[0].livenessProbe.exec.command"),
+        ({"volumes": [{"name": "v", "nfs": {"server": "s", "path": "p"}}]}, "volumes[0].nfs.path"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/p", "type": "x"}}]}, "volumes[0].hostPath.type"),
+        ({"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}]}, "volumes[0].hostPath.path"),
+        ({"tolerations": [{"key": "a", "operator": "x"}]}, "tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "effect": "x"}]}, "tolerations[0].effect"),
+        ({"tolerations": [{"value": "x"}]}, "tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "tolerationSeconds": 5}]}, "tolerations[0].effect"),
+        ({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}}},
+         "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"),
+    ],
+)  # fmt: skip
+def test_further_parts_of_pods_that_mean_nothing_are_refused(place: Place, pods: dict[str, Any], at: str) -> None:
+    assert f"spec.template.spec.{at}" in fields(workload(place, "Deployment", template=template(**pods)))
+
+
+# --- further kinds ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "plural", "body", "at"),
+    [
+        ("v1", "ResourceQuota", "resourcequotas", {"spec": {"scopes": ["x"]}}, "spec.scopes"),
+        ("v1", "ResourceQuota", "resourcequotas", {"spec": {"hard": {"x": "1"}}}, "spec.hard[x]"),
+        ("v1", "ResourceQuota", "resourcequotas", {"spec": {"hard": {"pods": "-1"}}}, "spec.hard[pods]"),
+        ("v1", "ResourceQuota", "resourcequotas", {"spec": {"hard": {"pods": "500m"}}}, "spec.hard[pods]"),
+        ("storage.k8s.io/v1", "StorageClass", "storageclasses", {"provisioner": "a b"}, "provisioner"),
+        ("storage.k8s.io/v1", "StorageClass", "storageclasses", {"provisioner": "a", "reclaimPolicy": "x"},
+         "reclaimPolicy"),
+        ("storage.k8s.io/v1", "StorageClass", "storageclasses", {"provisioner": "a", "volumeBindingMode": "x"},
+         "volumeBindingMode"),
+        ("networking.k8s.io/v1", "IngressClass", "ingressclasses", {"spec": {}}, "spec.controller"),
+        ("networking.k8s.io/v1", "IngressClass", "ingressclasses", {"spec": {"controller": "a"}}, "spec.controller"),
+        ("networking.k8s.io/v1", "Ingress", "ingresses",
+         {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}},
+                   "tls": [{"hosts": ["a b"]}]}}, "spec.tls[0].hosts[0]"),
+        ("networking.k8s.io/v1", "Ingress", "ingresses",
+         {"spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}},
+                   "tls": [{"secretName": "a b"}]}}, "spec.tls[0].secretName"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings",
+         {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+          "subjects": [{"kind": "ServiceAccount", "name": "A_b", "namespace": "n"}]}, "subjects[0].name"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings",
+         {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "r"},
+          "subjects": [{"kind": "User", "name": "u", "apiGroup": "x"}]}, "subjects[0].apiGroup"),
+        ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", {"aggregationRule": {}},
+         "aggregationRule.clusterRoleSelectors"),
+        ("apps/v1", "StatefulSet", "statefulsets",
+         {"spec": {"selector": {"matchLabels": LABELS}, "template": template(), "podManagementPolicy": "x"}},
+         "spec.podManagementPolicy"),
+        ("apps/v1", "StatefulSet", "statefulsets",
+         {"spec": {"selector": {"matchLabels": LABELS}, "template": template(),
+                   "persistentVolumeClaimRetentionPolicy": {"whenScaled": "x"}}},
+         "spec.persistentVolumeClaimRetentionPolicy.whenScaled"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
+         {"spec": {"maxReplicas": 1, "scaleTargetRef": {"kind": "a%", "name": "b"}}}, "spec.scaleTargetRef.kind"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
+         {"spec": {"maxReplicas": 1, "scaleTargetRef": {"kind": "a", "name": "b"}, "metrics": [{"type": "x"}]}},
+         "spec.metrics[0].type"),
+        ("batch/v1", "Job", "jobs", {"spec": {"template": template(restartPolicy="Never"), "maxFailedIndexes": -1}},
+         "spec.maxFailedIndexes"),
+    ],
+)  # fmt: skip
+def test_further_values_that_mean_nothing_are_refused(
+    place: Place, group: str, kind: str, plural: str, body: dict[str, Any], at: str
+) -> None:
+    is_namespaced = kind not in ("StorageClass", "IngressClass", "ClusterRole")
+    url = place.url(group, plural) if is_namespaced else f"/apis/{group}/{plural}"
+    answer = place.wire.send("POST", f"{url}?dryRun=All", {"metadata": {"name": "drawn"}, **body})
+    assert at in fields(answer)

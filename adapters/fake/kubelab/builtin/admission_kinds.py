@@ -7,6 +7,7 @@ from typing import Any, Final
 from kubelab.admission.matching import GROUP, compile_condition
 from kubelab.builtin.container_checks import repeated
 from kubelab.builtin.definition_builder import built_in, filled_at
+from kubelab.builtin.webhook_checks import webhook_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Kind, Manifest
@@ -45,18 +46,8 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     for index, name in repeated(webhook.get("name") for webhook in manifest.get("webhooks") or ()):
         yield duplicate(f"webhooks[{index}].name", name)
     for index, webhook in enumerate(manifest.get("webhooks") or ()):
-        where = f"webhooks[{index}]"
-        # apimachinery: util/validation/validation.go: the name of a webhook is a domain, unlike that of its
-        # configuration.
-        if len(webhook.get("name", "").split(".")) < 3:
-            text = "should be a domain with at least three segments separated by dots"
-            yield invalid_value(f"{where}.name", webhook.get("name", ""), text)
-        client = webhook.get("clientConfig") or {}
-        if ("url" in client) == ("service" in client):
-            yield required(f"{where}.clientConfig", "exactly one of url or service is required")
-        yield from _uncompiled(webhook, where, "matchConditions")
-        if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-            yield required(f"{where}.sideEffects", "must specify one of None, NoneOnDryRun")
+        yield from webhook_causes(webhook, f"webhooks[{index}]")
+        yield from _uncompiled(webhook, f"webhooks[{index}]", "matchConditions")
 
 
 def _definition(kind: str, plural: str, *, mutating: bool) -> Any:

@@ -4,14 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.builtin.limit_checks import limit_range_causes
-from kubelab.model.definition import Behaviour, Generation
+from kubelab.builtin.limit_checks import limit_range_causes, quota_causes
+from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
 
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
+_METRICS: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
 _BY_CPU: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
@@ -50,12 +52,21 @@ def _check_autoscaler(manifest: Manifest) -> Iterator[StatusCause]:
         yield required("spec.maxReplicas", "must be set and greater than 0")
     if most < least:
         yield invalid_value("spec.maxReplicas", most, "must be greater than or equal to `minReplicas`")
+    yield from _scaled(spec["scaleTargetRef"], "spec.scaleTargetRef")
     yield from _check_metrics(spec["metrics"])
+
+
+def _scaled(reference: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
+    for key in ("kind", "name"):
+        for text in name_problems(reference.get(key, ""), NameRule.SEGMENT):
+            yield invalid_value(f"{path}.{key}", reference[key], text)
 
 
 def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause]:
     """Yield the problems of metrics of resources: each needs a share or an amount as its target."""
     for index, metric in enumerate(metrics):
+        if metric.get("type") not in _METRICS:
+            yield not_supported(f"spec.metrics[{index}].type", metric.get("type", ""), _METRICS)
         target = (metric.get("resource") or {}).get("target") or {}
         if metric.get("type") == "Resource" and not target.get("averageUtilization") and not target.get("averageValue"):
             text = "must set either a target raw value or a target utilization"
@@ -113,6 +124,7 @@ CAPACITY: Final = (
             read=lambda manifest: filled(manifest, spec={}, status={}),
             # A struct without the tag omitempty is shown even if it is empty.
             on_create=lambda manifest: {**manifest, "status": {}},
+            check=lambda manifest: quota_causes(manifest["spec"]),
         ),
         short_names=("quota",),
     ),

@@ -26,10 +26,8 @@ PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MOST: Final = 2**31 - 1
 _NO_VARIABLE: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
-# kubernetes: apis/core/helper/helpers.go, standardResources: those of containers, and those that only quotas have.
-_STANDARD: Final = (
-    *_RESOURCES,
-    *(f"{key}.{name}" for key in ("requests", "limits") for name in _RESOURCES),
+# kubernetes: apis/core/helper/helpers.go, integerResources and standardResources.
+COUNTED: Final = (
     "pods",
     "resourcequotas",
     "services",
@@ -37,10 +35,16 @@ _STANDARD: Final = (
     "secrets",
     "configmaps",
     "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
     "services.nodeports",
     "services.loadbalancers",
+)
+"""The kinds of objects that a quota counts by a name of their own."""
+_STANDARD: Final = (
+    *_RESOURCES,
+    *(f"{key}.{name}" for key in ("requests", "limits") for name in _RESOURCES),
+    *COUNTED,
+    "storage",
+    "requests.storage",
 )
 _POD_FIELDS: Final = (
     "metadata.annotations",
@@ -114,6 +118,7 @@ def container_causes(
                 yield from _probe(container[probe], f"{where}.{probe}", only_one=probe != "readinessProbe")
         yield from _ports(container.get("ports") or (), f"{where}.ports")
         yield from _variables(container.get("env") or (), f"{where}.env")
+        yield from _imported(container.get("envFrom") or (), f"{where}.envFrom")
         yield from _mounts(container.get("volumeMounts") or (), f"{where}.volumeMounts", volumes)
         yield from _resources(container.get("resources") or {}, f"{where}.resources")
         if isinstance(container.get("securityContext"), Mapping):
@@ -153,6 +158,8 @@ def _probe(probe: Fields, path: str, *, only_one: bool) -> Causes:
     for second in handlers[1:]:
         yield forbidden_value(f"{path}.{second}", "may not specify more than 1 handler type")
     for handler in handlers[:1]:
+        if handler == "exec" and not probe[handler].get("command"):
+            yield required(f"{path}.exec.command")
         if (port := probe[handler].get("port")) is not None:
             yield from port_causes(port, f"{path}.{handler}.port")
     if only_one and probe.get("successThreshold", 1) != 1:
@@ -234,6 +241,22 @@ def _variables(variables: Sequence[Fields], path: str) -> Causes:
             yield invalid_value(where, "", "may not be specified when `value` is not empty")
         elif len(given) > 1:
             yield invalid_value(where, "", "may not have more than one field specified at a time")
+
+
+def _imported(sources: Sequence[Fields], path: str) -> Causes:
+    """Yield the problems of the objects that a container has all variables of."""
+    for index, source in enumerate(sources):
+        given = [key for key in ("configMapRef", "secretRef") if source.get(key) is not None]
+        for key in given:
+            name, where = source[key].get("name"), f"{path}[{index}].{key}.name"
+            if not name:
+                yield required(where)
+            yield from named_causes(name, where, NameRule.SUBDOMAIN)
+        # kube-apiserver leaves the index out of these.
+        if not given:
+            yield invalid_value(path, "", "must specify one of: `configMapRef` or `secretRef`")
+        elif len(given) > 1:
+            yield invalid_value(path, "", "may not have more than one field specified at a time")
 
 
 def _reference(source: Fields, path: str) -> Causes:

@@ -101,7 +101,6 @@ EVENTS: Final = (
     built_in(
         schemas.CORE_EVENT,
         Behaviour(
-            unconditional_update=False,
             skeleton={"involvedObject": {}, "source": {}},
             check=lambda manifest: _check_place(manifest, "involvedObject"),
             check_update=lambda new, old: (),
@@ -120,7 +119,6 @@ EVENTS: Final = (
     built_in(
         schemas.EVENT,
         Behaviour(
-            unconditional_update=False,
             skeleton={"regarding": {}, "deprecatedSource": {}},
             check=_check_new,
             check_update=_check_new_update,

@@ -148,9 +148,19 @@ def _check_job_spec(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]
         yield required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
     elif policy not in ("OnFailure", "Never"):
         yield not_supported(f"{path}.template.spec.restartPolicy", policy, ("OnFailure", "Never"))
-    counts = ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "activeDeadlineSeconds")
-    yield from _negative(spec, path, counts)
+    yield from _negative(spec, path, _COUNTS)
     yield from template_causes(spec.get("template") or {}, f"{path}.template")
+
+
+_COUNTS: Final = (
+    "parallelism",
+    "completions",
+    "backoffLimit",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+    "ttlSecondsAfterFinished",
+    "activeDeadlineSeconds",
+)
 
 
 def _negative(spec: Mapping[str, Any], path: str, counts: Iterable[str]) -> Iterator[StatusCause]:

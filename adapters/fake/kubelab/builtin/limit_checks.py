@@ -1,14 +1,14 @@
-"""The rules of LimitRanges that no schema expresses.
+"""The rules of LimitRanges and ResourceQuotas that no schema expresses.
 
-Fields and messages are kube-apiserver's (`pkg/apis/core/validation`, ValidateLimitRange). The problems of amounts are
-in the order of their names, which a Go map does not have.
+Fields and messages are kube-apiserver's (`pkg/apis/core/validation`, ValidateLimitRange and ValidateResourceQuota). The
+problems of amounts are in the order of their names, which a Go map does not have.
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from kubelab.admission.amounts import ONE, Amount, Amounts, amounts_of
-from kubelab.builtin.container_checks import is_whole, repeated, resource_name_causes
+from kubelab.builtin.container_checks import COUNTED, is_whole, repeated, resource_name_causes
 from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import duplicate, forbidden_value, invalid_value, required
@@ -106,3 +106,34 @@ def _ratio_causes(given: Mapping[str, Amount], path: str) -> Causes:
     least, most = given.get("min"), given.get("max")
     if least is not None and most is not None and least.number and ratio.number > (top := most.number / least.number):
         yield invalid_value(path, str(ratio), f"ratio {ratio} is greater than max/min = {float(top):f}")
+
+
+# --- quotas ----------------------------------------------------------------------------------------------------------
+
+_SCOPES: Final = (
+    "Terminating",
+    "NotTerminating",
+    "BestEffort",
+    "NotBestEffort",
+    "PriorityClass",
+    "CrossNamespacePodAffinity",
+    "VolumeAttributesClass",
+)
+_OPPOSITES: Final = ({"Terminating", "NotTerminating"}, {"BestEffort", "NotBestEffort"})
+
+
+def quota_causes(spec: Fields) -> Causes:
+    """Yield the problems of the `spec` of a ResourceQuota."""
+    for name, amount in sorted(amounts_of(spec.get("hard")).items(), key=lambda item: item[0]):
+        where = f"spec.hard[{name}]"
+        yield from resource_name_causes(name, where, of_container=False)
+        if amount.number < 0:
+            yield invalid_value(where, str(amount), "must be greater than or equal to 0")
+        if name in COUNTED and amount.number % 1:
+            yield invalid_value(where, str(amount), "must be an integer")
+    scopes = spec.get("scopes") or ()
+    for scope in scopes:
+        if scope not in _SCOPES:
+            yield invalid_value("spec.scopes", scopes, "unsupported scope")
+    if any(pair <= set(scopes) for pair in _OPPOSITES):
+        yield invalid_value("spec.scopes", scopes, "conflicting scopes")

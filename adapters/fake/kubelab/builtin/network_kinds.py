@@ -18,6 +18,7 @@ from purekube.schema.causes import forbidden_value, invalid_value, not_supported
 # pkg/apis/networking/validation: invalidPathSequences and invalidPathSuffixes.
 _BAD: Final = ("//", "/./", "/../", "%2f", "%2F")
 _BAD_ENDS: Final = ("/..", "/.")
+_SCOPES: Final = ("Cluster", "Namespace")
 _POLICY_TYPES: Final = ("Ingress", "Egress")
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _WILDCARD: Final = (
@@ -52,6 +53,11 @@ def _check_ingress(manifest: Manifest) -> Iterator[StatusCause]:
         yield from _backend(default, "spec.defaultBackend")
     for at, rule in enumerate(spec.get("rules") or ()):
         yield from _ingress_rule(rule, f"spec.rules[{at}]")
+    for at, tls in enumerate(spec.get("tls") or ()):
+        for index, host in enumerate(tls.get("hosts") or ()):
+            where = f"spec.tls[{at}].hosts[{index}]"
+            yield from (invalid_value(where, host, text) for text in _name_problems(host))
+        yield from named_causes(tls.get("secretName"), f"spec.tls[{at}].secretName", NameRule.SUBDOMAIN)
     yield from named_causes(spec.get("ingressClassName"), "spec.ingressClassName", NameRule.SUBDOMAIN)
 
 
@@ -83,6 +89,10 @@ def _host_problems(host: str) -> list[str]:
     """Return the problems of the host of a rule: a DNS name, whose first label may be `*`."""
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", host, re.ASCII) or ":" in host:
         return ["must be a DNS name, not an IP address"]
+    return _name_problems(host)
+
+
+def _name_problems(host: str) -> list[str]:
     if "*" in host:
         rest = host.removeprefix("*.")
         return [] if rest != host and not name_problems(rest, NameRule.SUBDOMAIN) else [_WILDCARD]
@@ -107,6 +117,34 @@ def _backend(backend: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
             yield from port_causes(number, f"{where}.service.port.number")
         else:
             yield required(where, "port name or number is required")
+
+
+def _check_class(manifest: Manifest) -> Iterator[StatusCause]:
+    spec = manifest.get("spec") or {}
+    controller, given = spec.get("controller", ""), spec.get("parameters")
+    domain, slash, path = controller.partition("/")
+    if not controller:
+        yield required("spec.controller")
+    elif not (slash and path):
+        text = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        yield invalid_value("spec.controller", controller, text)
+    yield from named_causes(domain if path else None, "spec.controller", NameRule.SUBDOMAIN)
+    if given is not None:
+        yield from _parameters(given, "spec.parameters")
+
+
+def _parameters(given: Mapping[str, Any], where: str) -> Iterator[StatusCause]:
+    """Yield the problems of the reference to an object with the parameters of an IngressClass."""
+    scope, space = given["scope"], given.get("namespace")
+    yield from named_causes(given.get("apiGroup"), f"{where}.apiGroup", NameRule.SUBDOMAIN)
+    if scope not in _SCOPES:
+        yield not_supported(f"{where}.scope", scope, _SCOPES)
+    elif scope == "Namespace" and space is None:
+        yield required(f"{where}.namespace", "`parameters.scope` is set to 'Namespace'")
+    elif scope == "Namespace":
+        yield from named_causes(space, f"{where}.namespace", NameRule.LABEL)
+    elif space is not None:
+        yield forbidden_value(f"{where}.namespace", "`parameters.scope` is set to 'Cluster'")
 
 
 def _check_policy(manifest: Manifest) -> Iterator[StatusCause]:
@@ -178,5 +216,13 @@ NETWORKING: Final = (
         ),
         short_names=("ing",),
     ),
-    built_in(schemas.INGRESS_CLASS, Behaviour(skeleton={"spec": {}}, generation=Generation.SPEC)),
+    built_in(
+        schemas.INGRESS_CLASS,
+        Behaviour(
+            skeleton={"spec": {}},
+            generation=Generation.SPEC,
+            read=lambda manifest: filled_at(manifest, "spec.parameters", scope="Cluster"),
+            check=_check_class,
+        ),
+    ),
 )

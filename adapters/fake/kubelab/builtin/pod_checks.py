@@ -42,6 +42,16 @@ _SOURCES: Final = {
     "hostPath": "path",
 }
 """The sources of volumes that have to name an object or a path, each with that field."""
+_HOST_PATHS: Final = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
 _EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _ORDER: Final = (
     "emptyDir",
@@ -205,6 +215,16 @@ def _volumes(volumes: Sequence[Fields], path: str) -> Causes:
         for key, field in _SOURCES.items():
             if isinstance(volume.get(key), Mapping) and not volume[key].get(field):
                 yield required(f"{where}.{key}.{field}")
+        yield from _host_path(volume.get("hostPath") or {}, f"{where}.hostPath")
+        if "nfs" in volume and not (path_there := volume["nfs"].get("path", "")).startswith("/"):
+            yield invalid_value(f"{where}.nfs.path", path_there, "must be an absolute path")
+
+
+def _host_path(source: Fields, path: str) -> Causes:
+    if ".." in source.get("path", "").split("/"):
+        yield invalid_value(f"{path}.path", source["path"], "must not contain '..'")
+    if (kind := source.get("type", "")) not in _HOST_PATHS:
+        yield not_supported(f"{path}.type", kind, _HOST_PATHS)
 
 
 def _order(source: str) -> int:

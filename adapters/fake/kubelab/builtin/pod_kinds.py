@@ -15,11 +15,11 @@ from purekube.schema.structure import equal
 
 # The text of pkg/apis/core/validation, ValidatePodUpdate.
 _CHANGEABLE: Final = (
-    "spec.containers[*].image",
-    "spec.initContainers[*].image",
-    "spec.activeDeadlineSeconds",
-    "spec.tolerations (only additions to existing tolerations)",
-    "spec.terminationGracePeriodSeconds (allow it to be set to 1 if it was previously negative)",
+    "`spec.containers[*].image`",
+    "`spec.initContainers[*].image`",
+    "`spec.activeDeadlineSeconds`",
+    "`spec.tolerations` (only additions to existing tolerations)",
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
 )
 
 
@@ -94,8 +94,7 @@ def _tolerates(toleration: Mapping[str, Any], taint: str) -> bool:
 
 def _check_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
     if not equal(_fixed(new["spec"]), _fixed(old["spec"])):
-        listed = ",".join(f"`{field}`" for field in _CHANGEABLE)
-        yield forbidden_value("spec", f"pod updates may not change fields other than {listed}")
+        yield forbidden_value("spec", f"pod updates may not change fields other than {','.join(_CHANGEABLE)}")
 
 
 def _fixed(spec: Mapping[str, Any]) -> dict[str, Any]:

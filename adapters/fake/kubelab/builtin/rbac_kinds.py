@@ -3,7 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+import attrs
+
+from kubelab.builtin.container_checks import named_causes
 from kubelab.builtin.definition_builder import built_in, filled
+from kubelab.builtin.selector_checks import selector_causes
 from kubelab.model.definition import Behaviour, NameRule
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -29,6 +33,16 @@ def _check_role(manifest: Manifest) -> Iterator[StatusCause]:
             yield required(f"{where}.apiGroups", "resource rules must supply at least one api group")
         if not urls and not rule.get("resources"):
             yield required(f"{where}.resources", "resource rules must supply at least one resource")
+
+
+def _check_cluster_role(manifest: Manifest) -> Iterator[StatusCause]:
+    yield from _check_role(manifest)
+    if (rule := manifest.get("aggregationRule")) is not None:
+        where = "aggregationRule.clusterRoleSelectors"
+        if not rule.get("clusterRoleSelectors"):
+            yield required(where, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+        for index, selector in enumerate(rule.get("clusterRoleSelectors") or ()):
+            yield from selector_causes(selector, f"{where}[{index}]")
 
 
 def _read_binding(manifest: Manifest) -> Manifest:
@@ -57,13 +71,23 @@ def _check_binding(manifest: Manifest) -> Iterator[StatusCause]:
     if reference.get("apiGroup") != RBAC_GROUP:
         yield not_supported("roleRef.apiGroup", reference.get("apiGroup", ""), (RBAC_GROUP,))
     for index, subject in enumerate(manifest.get("subjects") or ()):
-        if subject.get("kind") not in _SUBJECTS:
-            yield not_supported(f"subjects[{index}].kind", subject.get("kind", ""), _SUBJECTS)
-        elif not subject.get("name"):
-            yield required(f"subjects[{index}].name")
+        yield from _subject_causes(subject, f"subjects[{index}]", is_namespaced=bool(space))
+
+
+def _subject_causes(subject: Mapping[str, Any], path: str, *, is_namespaced: bool) -> Iterator[StatusCause]:
+    if not subject.get("name"):
+        yield required(f"{path}.name")
+    if (kind := subject.get("kind", "")) not in _SUBJECTS:
+        yield not_supported(f"{path}.kind", kind, _SUBJECTS)
+        return
+    group = "" if kind == "ServiceAccount" else RBAC_GROUP
+    if subject.get("apiGroup", "") != group:
+        yield not_supported(f"{path}.apiGroup", subject.get("apiGroup", ""), (group,))
+    if kind == "ServiceAccount":
+        yield from named_causes(subject.get("name"), f"{path}.name", NameRule.SUBDOMAIN)
         # In a RoleBinding, an account without a namespace is one of the binding's own.
-        elif subject["kind"] == "ServiceAccount" and not (space or subject.get("namespace")):
-            yield required(f"subjects[{index}].namespace")
+        if not (is_namespaced or subject.get("namespace")):
+            yield required(f"{path}.namespace")
 
 
 def _check_binding_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
@@ -83,7 +107,7 @@ _BINDING: Final = Behaviour(
 
 RBAC: Final = (
     built_in(schemas.ROLE, _ROLE),
-    built_in(schemas.CLUSTER_ROLE, _ROLE),
+    built_in(schemas.CLUSTER_ROLE, attrs.evolve(_ROLE, check=_check_cluster_role)),
     built_in(schemas.ROLE_BINDING, _BINDING),
     built_in(schemas.CLUSTER_ROLE_BINDING, _BINDING),
 )

@@ -8,6 +8,7 @@ from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
 from kubelab.builtin.selector_checks import selector_causes
 from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
 from purekube.apimachinery.manifest import Manifest
@@ -17,6 +18,8 @@ from purekube.schema.structure import equal
 
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
+_RECLAIM: Final = ("Delete", "Retain")
+_BINDING: Final = ("Immediate", "WaitForFirstConsumer")
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 # kubernetes: plugin/pkg/admission/storage/storageobjectinuseprotection adds it at creation.
 _PROTECTION: Final = "kubernetes.io/pvc-protection"
@@ -30,10 +33,20 @@ def _read_volume(manifest: Manifest, **defaults: str) -> Manifest:
 
 def _create_claim(manifest: Manifest) -> Manifest:
     """Return a new claim with the phase Pending and the finalizer that protects it while a pod uses it."""
-    meta = manifest["metadata"]
+    manifest, meta = _with_sources(manifest), manifest["metadata"]
     finalizers = meta.get("finalizers") or []
     held = finalizers if _PROTECTION in finalizers else [*finalizers, _PROTECTION]
     return {**manifest, "metadata": {**meta, "finalizers": held}, "status": {"phase": "Pending"}}
+
+
+def _with_sources(manifest: Manifest, _old: Manifest | None = None) -> Manifest:
+    """Return a claim whose source has both of its fields, unless it is in another namespace."""
+    # kubernetes: api/persistentvolumeclaim/util.go, NormalizeDataSources: dataSource is the older field.
+    spec = manifest.get("spec") or {}
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if (old is None) == (new is None) or (old is None and new.get("namespace")):
+        return manifest
+    return {**manifest, "spec": {**spec, "dataSource": old or new, "dataSourceRef": new or old}}
 
 
 def claim_causes(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
@@ -72,6 +85,17 @@ def _check_claim_update(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
         yield forbidden_value("spec", text)
 
 
+def _check_class(manifest: Manifest) -> Iterator[StatusCause]:
+    provisioner = manifest["provisioner"]
+    if not provisioner:
+        yield required("provisioner")
+    for text in qualified_problems(provisioner.lower()) if provisioner else ():
+        yield invalid_value("provisioner", provisioner.lower(), text)
+    for key, known in (("reclaimPolicy", _RECLAIM), ("volumeBindingMode", _BINDING)):
+        if manifest[key] not in known:
+            yield not_supported(key, manifest[key], known)
+
+
 def _check_budget(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
     given = [key for key in ("minAvailable", "maxUnavailable") if spec.get(key) is not None]
@@ -91,6 +115,7 @@ STORAGE: Final = (
             skeleton={"spec": {"resources": {}}, "status": {}},
             read=_read_volume,
             on_create=_create_claim,
+            on_update=_with_sources,
             check=_check_claim,
             check_update=_check_claim_update,
         ),
@@ -107,7 +132,10 @@ STORAGE: Final = (
     ),
     built_in(
         schemas.STORAGE_CLASS,
-        Behaviour(read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate")),
+        Behaviour(
+            read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+            check=_check_class,
+        ),
         short_names=("sc",),
     ),
     built_in(

@@ -22,6 +22,7 @@ Defaults = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _COUNTS: Final = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 _NOTHING: Final = (0, "0%")
+_RETENTION: Final = ("Retain", "Delete")
 _SELECTORS: Final = frozenset({"matchLabels", "matchExpressions"})
 _PODS: Final = {"metadata": {}, "spec": {"containers": None}}
 
@@ -63,6 +64,10 @@ def _stateful_set(spec: Mapping[str, Any]) -> dict[str, Any]:
     retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
     out["persistentVolumeClaimRetentionPolicy"] = filled(out["persistentVolumeClaimRetentionPolicy"], **retention)
     out["updateStrategy"] = _rolling(out["updateStrategy"], partition=0)
+    # kubernetes: features/kube_features.go, MaxUnavailableStatefulSet is off: the field is dropped.
+    if "maxUnavailable" in (rolling := out["updateStrategy"].get("rollingUpdate") or {}):
+        kept = {key: value for key, value in rolling.items() if key != "maxUnavailable"}
+        out["updateStrategy"] = {**out["updateStrategy"], "rollingUpdate": kept}
     if isinstance(out.get("volumeClaimTemplates"), list):
         out["volumeClaimTemplates"] = [_claim(claim) for claim in out["volumeClaimTemplates"]]
     return out
@@ -180,6 +185,11 @@ def _check_set(manifest: Manifest) -> Iterator[StatusCause]:
         yield invalid_value("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
+    if (policy := manifest["spec"]["podManagementPolicy"]) not in ("OrderedReady", "Parallel"):
+        yield invalid_value("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
+    for key, what in manifest["spec"]["persistentVolumeClaimRetentionPolicy"].items():
+        if what not in _RETENTION:
+            yield not_supported(f"spec.persistentVolumeClaimRetentionPolicy.{key}", what, _RETENTION)
     for index, claim in enumerate(manifest["spec"].get("volumeClaimTemplates") or ()):
         yield from claim_causes(claim["spec"], f"spec.volumeClaimTemplates[{index}].spec")
     if strategy["type"] not in ("RollingUpdate", "OnDelete"):

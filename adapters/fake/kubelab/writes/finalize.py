@@ -5,11 +5,11 @@ that change nothing. For custom resources they follow apiextensions-apiserver's
 `pkg/registry/customresource/strategy.go` and `status_strategy.go`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.model.calls import WriteOutcome, WriteRequest
-from kubelab.model.definition import Generation, ServedKind
+from kubelab.model.definition import Behaviour, Generation, ServedKind
 from kubelab.model.failure import ApiFailure, invalid, stale
 from kubelab.writes.body_decoding import storage_form
 from kubelab.writes.metadata import (
@@ -66,9 +66,8 @@ def finalize_create(
     manifest = behaviour.on_create(manifest)
     causes = check_metadata(manifest["metadata"], behaviour.name_rule, namespaced=definition.kind.namespaced)
     causes += _kube_finalizers(definition, meta)
-    causes += validate(definition.schema, manifest, list_types=not definition.built_in)
     # The kind's own rules may rely on a valid schema.
-    causes += [] if causes else behaviour.check(manifest)
+    causes += validate(definition.schema, manifest, list_types=not definition.built_in) or behaviour.check(manifest)
     refusal = _refused(definition, manifest, causes, write)
     stored = storage_form(definition, manifest, read=read)
     shown = _with_default_status(definition, stored)
@@ -206,13 +205,14 @@ def _causes(definition: ServedKind, live: Manifest, manifest: Manifest, write: W
     if meta != old:
         causes += [*check_common(meta, old if write.settled else {}), *_kube_finalizers(definition, meta)]
     list_types = not definition.built_in
-    causes += validate(definition.schema, manifest, live, settled=write.settled, list_types=list_types)
-    if causes:
-        return causes
+    problems = validate(definition.schema, manifest, live, settled=write.settled, list_types=list_types)
+    return [*causes, *(problems or _own_causes(definition.behaviour, live, manifest, write))]
+
+
+def _own_causes(behaviour: Behaviour, live: Manifest, manifest: Manifest, write: WriteRequest) -> Iterable[StatusCause]:
     if write.subresource:
-        return list(definition.behaviour.check_status(manifest, live) if write.subresource == "status" else ())
-    check_update = definition.behaviour.check_update
-    return list(definition.behaviour.check(manifest) if check_update is None else check_update(manifest, live))
+        return behaviour.check_status(manifest, live) if write.subresource == "status" else ()
+    return behaviour.check(manifest) if behaviour.check_update is None else behaviour.check_update(manifest, live)
 
 
 def _kube_finalizers(definition: ServedKind, meta: Mapping[str, Any]) -> list[StatusCause]:

@@ -16,7 +16,7 @@ SERVICE_ACCOUNT: Final = BuiltIn(
     Kind("", "v1", "ServiceAccount", "serviceaccounts"),
     obj(
         "automountServiceAccountToken:bool",
-        imagePullSecrets={"type": "array", "items": atomic_object(obj("name")), "x-kubernetes-patch-merge-key": "name"},
+        imagePullSecrets=items(atomic_object(obj("name"))),
         secrets=keyed({**parts.OBJECT_REFERENCE, "required": ["name"]}, "name"),
     ),
 )

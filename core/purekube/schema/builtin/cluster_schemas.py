@@ -172,10 +172,9 @@ LIMIT_RANGE: Final = BuiltIn(
     Kind("", "v1", "LimitRange", "limitranges"),
     obj(
         spec=obj(
-            "limits!",
             limits=items(
                 obj(
-                    "type! default:quantities defaultRequest:quantities max:quantities "
+                    "type default:quantities defaultRequest:quantities max:quantities "
                     "maxLimitRequestRatio:quantities min:quantities"
                 )
             ),
