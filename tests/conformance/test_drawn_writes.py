@@ -5,6 +5,7 @@ from typing import Any, Final
 import pytest
 
 from tests.conformance.test_builtin_rules import Place, place, refused
+from tests.support.effort import unused_name
 from tests.support.server_thread import Answer
 
 __all__ = ["place"]
@@ -167,6 +168,7 @@ def test_values_of_a_service_that_mean_nothing_are_refused(place: Place, spec: d
 
 # --- what a kube-apiserver takes -------------------------------------------------------------------------------------
 
+VOLUME: Final = {"accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/p"}}
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
@@ -346,6 +348,39 @@ def test_further_parts_of_pods_that_mean_nothing_are_refused(place: Place, pods:
         ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
          {"spec": {"maxReplicas": 1, "scaleTargetRef": {"kind": "a", "name": "b"}, "metrics": [{"type": "x"}]}},
          "spec.metrics[0].type"),
+        ("v1", "ResourceQuota", "resourcequotas",
+         {"spec": {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "x"}]}}},
+         "spec.scopeSelector.matchExpressions.operator"),
+        ("v1", "ResourceQuota", "resourcequotas",
+         {"spec": {"scopeSelector": {"matchExpressions": [{"scopeName": "PriorityClass", "operator": "In"}]}}},
+         "spec.scopeSelector.matchExpressions.values"),
+        ("v1", "PersistentVolume", "persistentvolumes",
+         {"spec": {**VOLUME, "accessModes": ["x"]}}, "spec.accessModes"),
+        ("v1", "PersistentVolume", "persistentvolumes", {"spec": {**VOLUME, "capacity": None}}, "spec.capacity"),
+        ("v1", "PersistentVolume", "persistentvolumes",
+         {"spec": {**VOLUME, "volumeMode": "x"}}, "spec.volumeMode"),
+        ("v1", "PersistentVolume", "persistentvolumes",
+         {"spec": {**VOLUME, "persistentVolumeReclaimPolicy": "x"}}, "spec.persistentVolumeReclaimPolicy"),
+        ("v1", "PersistentVolume", "persistentvolumes",
+         {"spec": {**VOLUME, "nodeAffinity": {}}}, "spec.nodeAffinity.required"),
+        ("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings",
+         {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "a/b"}}, "roleRef.name"),
+        ("apps/v1", "DaemonSet", "daemonsets",
+         {"spec": {"selector": {"matchLabels": LABELS}, "template": template(),
+                   "updateStrategy": {"rollingUpdate": {"maxUnavailable": "x"}}}},
+         "spec.updateStrategy.rollingUpdate.maxUnavailable"),
+        ("apps/v1", "DaemonSet", "daemonsets",
+         {"spec": {"selector": {"matchLabels": LABELS}, "template": template(),
+                   "updateStrategy": {"rollingUpdate": {"maxUnavailable": 1, "maxSurge": 1}}}},
+         "spec.updateStrategy.rollingUpdate.maxSurge"),
+        ("apps/v1", "DaemonSet", "daemonsets",
+         {"spec": {"selector": {"matchLabels": LABELS},
+                   "template": template(tolerations=[{"key": "a b", "operator": "Exists"}])}},
+         "spec.template.spec.tolerations[0].key"),
+        ("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers",
+         {"spec": {"maxReplicas": 1, "scaleTargetRef": {"kind": "a", "name": "b"}, "metrics": [
+             {"type": "Pods", "pods": {"metric": {"name": "m"}, "target": {"type": "x", "averageValue": "1"}}}]}},
+         "spec.metrics[0].pods.target.type"),
         ("batch/v1", "Job", "jobs", {"spec": {"template": template(restartPolicy="Never"), "maxFailedIndexes": -1}},
          "spec.maxFailedIndexes"),
     ],
@@ -353,7 +388,69 @@ def test_further_parts_of_pods_that_mean_nothing_are_refused(place: Place, pods:
 def test_further_values_that_mean_nothing_are_refused(
     place: Place, group: str, kind: str, plural: str, body: dict[str, Any], at: str
 ) -> None:
-    is_namespaced = kind not in ("StorageClass", "IngressClass", "ClusterRole")
-    url = place.url(group, plural) if is_namespaced else f"/apis/{group}/{plural}"
+    is_namespaced = kind not in ("StorageClass", "IngressClass", "ClusterRole", "PersistentVolume")
+    root = "api" if group == "v1" else "apis"
+    url = place.url(group, plural) if is_namespaced else f"/{root}/{group}/{plural}"
     answer = place.wire.send("POST", f"{url}?dryRun=All", {"metadata": {"name": "drawn"}, **body})
     assert at in fields(answer)
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_some_kinds_are_changed_only_by_who_names_their_version(place: Place) -> None:
+    whole = {"name": "a.b.c", "admissionReviewVersions": ["v1"], "sideEffects": "None", "rules": [RULE],
+             "namespaceSelector": {"matchLabels": {"no": "one"}}, "clientConfig": {"url": "https://a.b/c"}}  # fmt: skip
+    for group, plural, body in (
+        ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations", {"webhooks": [whole]}),
+        ("node.k8s.io/v1", "runtimeclasses", {"handler": "h"}),
+    ):
+        name = unused_name("drawn")
+        url = f"/apis/{group}/{plural}"
+        made = place.wire.send("POST", url, {"metadata": {"name": name}, **body})
+        assert made.status == 201, made.json["message"]
+        put = place.wire.send("PUT", f"{url}/{name}", {"metadata": {"name": name}, **body})
+        text = "Invalid value: 0: must be specified for an update"
+        assert refused(put) == [("metadata.resourceVersion", text)]
+        place.wire.send("DELETE", f"{url}/{name}")
+
+
+def test_a_class_of_storage_says_for_ever_what_its_volumes_are(place: Place) -> None:
+    name, url = unused_name("drawn"), "/apis/storage.k8s.io/v1/storageclasses"
+    assert place.wire.send("POST", url, {"metadata": {"name": name}, "provisioner": "a"}).status == 201
+    changes = {"provisioner": "b", "parameters": {"a": "b"}, "reclaimPolicy": "Retain"}
+    answer = place.patch(f"{url}/{name}", changes)
+    assert set(fields(answer)) == changes.keys()
+    place.wire.send("DELETE", f"{url}/{name}")
+
+
+def test_nothing_counts_the_changes_of_a_class_of_priority(place: Place) -> None:
+    name, url = unused_name("drawn"), "/apis/scheduling.k8s.io/v1/priorityclasses"
+    assert place.wire.send("POST", url, {"metadata": {"name": name}, "value": 1}).json["metadata"]["generation"] == 1
+    changed = place.patch(f"{url}/{name}", {"description": "d"})
+    assert changed.json["metadata"]["generation"] == 1
+    place.wire.send("DELETE", f"{url}/{name}")
+
+
+def test_a_put_of_a_job_names_its_selector(place: Place) -> None:
+    spec = {"template": template(restartPolicy="Never")}
+    assert place.create("batch/v1", "Job", "jobs", spec=spec).status == 201
+    body = {"metadata": {"name": "a"}, "spec": spec}
+    answer = place.wire.send("PUT", place.url("batch/v1", "jobs", "a"), body)
+    assert {"spec.selector", "spec.template.metadata"} <= {field.removesuffix(".labels") for field in fields(answer)}
+    manual = place.create("batch/v1", "Job", "jobs", metadata={"name": "b"}, spec={**spec, "manualSelector": True})
+    assert "spec.selector" in fields(manual)
+
+
+def test_the_scopes_of_a_quota_stay(place: Place) -> None:
+    made = place.create("v1", "ResourceQuota", "resourcequotas", spec={"hard": {"pods": "1"}, "scopes": ["BestEffort"]})
+    assert made.status == 201
+    answer = place.patch(place.url("v1", "resourcequotas", "a"), {"spec": {"scopes": None}})
+    assert refused(answer) == [("spec.scopes", "Invalid value: null: field is immutable")]
+
+
+def test_a_service_gives_its_ports_of_nodes_back(place: Place) -> None:
+    service = {"type": "LoadBalancer", "ports": [{"port": 80}]}
+    assert "nodePort" in place.create("v1", "Service", "services", spec=service).json["spec"]["ports"][0]
+    changed = {"spec": {"allocateLoadBalancerNodePorts": False, "ports": [{"port": 80}]}}
+    assert "nodePort" not in place.patch(place.url("v1", "services", "a"), changed).json["spec"]["ports"][0]

@@ -65,7 +65,7 @@ def _kind(
 ) -> Any:
     return built_in(
         BuiltIn(Kind(GROUP, "v1", kind, plural, namespaced=False), schema),
-        Behaviour(generation=Generation.CONTENT, read=read, check=check),
+        Behaviour(unconditional_update=False, generation=Generation.CONTENT, read=read, check=check),
         categories=("api-extensions",),
     )
 

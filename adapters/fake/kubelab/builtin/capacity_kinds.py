@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.builtin.limit_checks import limit_range_causes, quota_causes
-from kubelab.model.definition import Behaviour, Generation, NameRule
+from kubelab.builtin.limit_checks import limit_range_causes, quota_causes, quota_update_causes
+from kubelab.model.definition import Behaviour, NameRule
 from kubelab.writes.metadata import name_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
@@ -14,6 +14,7 @@ from purekube.schema.causes import invalid_value, not_supported, required
 
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _METRICS: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
+_TARGETS: Final = ("Utilization", "Value", "AverageValue")
 _BY_CPU: Final = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
@@ -67,6 +68,10 @@ def _check_metrics(metrics: Sequence[Mapping[str, Any]]) -> Iterator[StatusCause
     for index, metric in enumerate(metrics):
         if metric.get("type") not in _METRICS:
             yield not_supported(f"spec.metrics[{index}].type", metric.get("type", ""), _METRICS)
+        for source, part in metric.items():
+            if source != "type" and (kind := part["target"]["type"]) not in _TARGETS:
+                text = "must be either Utilization, Value, or AverageValue"
+                yield invalid_value(f"spec.metrics[{index}].{source}.target.type", kind, text)
         target = (metric.get("resource") or {}).get("target") or {}
         if metric.get("type") == "Resource" and not target.get("averageUtilization") and not target.get("averageValue"):
             text = "must set either a target raw value or a target utilization"
@@ -125,6 +130,7 @@ CAPACITY: Final = (
             # A struct without the tag omitempty is shown even if it is empty.
             on_create=lambda manifest: {**manifest, "status": {}},
             check=lambda manifest: quota_causes(manifest["spec"]),
+            check_update=lambda new, old: quota_update_causes(new["spec"], old["spec"]),
         ),
         short_names=("quota",),
     ),
@@ -140,7 +146,8 @@ CAPACITY: Final = (
     built_in(
         schemas.PRIORITY_CLASS,
         Behaviour(
-            generation=Generation.CONTENT,
+            # kubernetes: registry/scheduling/priorityclass/strategy.go counts no changes.
+            on_create=lambda manifest: {**manifest, "metadata": {**manifest["metadata"], "generation": 1}},
             read=lambda manifest: filled(manifest, value=0, preemptionPolicy="PreemptLowerPriority"),
             check=_check_class,
             check_update=lambda new, old: [*_check_class(new), *_check_value(new, old)],

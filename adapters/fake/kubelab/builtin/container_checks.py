@@ -23,6 +23,7 @@ _LONGEST_PORT_NAME: Final = 15
 _HANDLERS: Final = ("exec", "httpGet", "tcpSocket", "grpc")
 _PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_MESSAGES: Final = ("File", "FallbackToLogsOnError")
 _MOST: Final = 2**31 - 1
 _NO_VARIABLE: Final = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
@@ -116,6 +117,8 @@ def container_causes(
         for probe in _PROBES:
             if isinstance(container.get(probe), Mapping):
                 yield from _probe(container[probe], f"{where}.{probe}", only_one=probe != "readinessProbe")
+        if (policy := container["terminationMessagePolicy"]) not in _MESSAGES:
+            yield not_supported(f"{where}.terminationMessagePolicy", policy, _MESSAGES)
         yield from _ports(container.get("ports") or (), f"{where}.ports")
         yield from _variables(container.get("env") or (), f"{where}.env")
         yield from _imported(container.get("envFrom") or (), f"{where}.envFrom")
@@ -130,6 +133,8 @@ def _hooks(lifecycle: Fields, path: str) -> Causes:
         hook = lifecycle.get(key)
         if isinstance(hook, Mapping) and not any(hook.get(handler) is not None for handler in (*_HANDLERS, "sleep")):
             yield required(f"{path}.{key}", "must specify a handler type")
+        elif isinstance(hook, Mapping) and "exec" in hook and not hook["exec"].get("command"):
+            yield required(f"{path}.{key}.exec.command")
 
 
 def _security(context: Fields, path: str) -> Causes:

@@ -7,9 +7,11 @@ from kubelab.builtin.cron import schedule_causes
 from kubelab.builtin.definition_builder import built_in, filled, pod_template
 from kubelab.builtin.pod_checks import template_causes
 from kubelab.builtin.pod_warnings import warnings_of_template
+from kubelab.builtin.selector_checks import selector_causes
 from kubelab.model.definition import Behaviour, Generation
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
+from purekube.apimachinery.meta import selects_labels
 from purekube.schema.builtin import workload_schemas as schemas
 from purekube.schema.causes import invalid_value, not_supported, required
 from purekube.schema.structure import equal
@@ -129,16 +131,15 @@ def _create_job(manifest: Manifest) -> Manifest:
     }
 
 
-def _update_job(new: Manifest, old: Manifest) -> Manifest:
-    """Return the updated Job. The Job keeps its generated selector if a PUT leaves the selector out."""
-    spec, before = dict(new["spec"]), old["spec"]
-    if "selector" not in spec and "selector" in before:
-        spec["selector"] = before["selector"]
-    return {**new, "spec": spec}
-
-
 def _check_job(manifest: Manifest) -> Iterator[StatusCause]:
-    return _check_job_spec(manifest["spec"], "spec")
+    spec = manifest["spec"]
+    labels = ((spec.get("template") or {}).get("metadata") or {}).get("labels")
+    if (selector := spec.get("selector")) is None:
+        yield required("spec.selector")
+    elif not selects_labels(selector, labels or {}):
+        yield invalid_value("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
+    yield from selector_causes(selector, "spec.selector")
+    yield from _check_job_spec(spec, "spec")
 
 
 def _check_job_spec(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
@@ -259,7 +260,6 @@ JOBS: Final = (
             orphans=True,
             read=_read_job,
             on_create=_create_job,
-            on_update=_update_job,
             check=_check_job,
             check_update=_check_job_update,
             check_status=check_job_status,

@@ -137,3 +137,30 @@ def quota_causes(spec: Fields) -> Causes:
             yield invalid_value("spec.scopes", scopes, "unsupported scope")
     if any(pair <= set(scopes) for pair in _OPPOSITES):
         yield invalid_value("spec.scopes", scopes, "conflicting scopes")
+    for asked in (spec.get("scopeSelector") or {}).get("matchExpressions") or ():
+        yield from _scope_causes(asked, "spec.scopeSelector.matchExpressions")
+
+
+def _scope_causes(asked: Fields, path: str) -> Causes:
+    # kube-apiserver leaves the index out of these.
+    scope, operator, values = asked["scopeName"], asked["operator"], asked.get("values") or ()
+    if scope not in _SCOPES:
+        yield invalid_value(f"{path}.scopeName", scope, "unsupported scope")
+    match operator:
+        case "In" | "NotIn":
+            if not values:
+                text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                yield required(f"{path}.values", text)
+        case "Exists" | "DoesNotExist":
+            if values:
+                text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                yield invalid_value(f"{path}.values", values, text)
+        case _:
+            yield invalid_value(f"{path}.operator", operator, "not a valid selector operator")
+
+
+def quota_update_causes(new: Fields, old: Fields) -> Causes:
+    """Yield the problems of the changed `spec` of a ResourceQuota, whose scopes are immutable."""
+    yield from quota_causes(new)
+    if set(new.get("scopes") or ()) != set(old.get("scopes") or ()):
+        yield invalid_value("spec.scopes", new.get("scopes"), "field is immutable")

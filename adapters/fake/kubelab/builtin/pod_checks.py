@@ -119,6 +119,8 @@ def _places(spec: Fields, path: str) -> Causes:
 
 def _toleration(toleration: Fields, path: str) -> Causes:
     operator, value, where = toleration.get("operator", ""), toleration.get("value", ""), f"{path}.operator"
+    for text in qualified_problems(toleration["key"]) if toleration.get("key") else ():
+        yield invalid_value(f"{path}.key", toleration["key"], text)
     if not toleration.get("key") and operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid_value(where, operator, text)

@@ -68,6 +68,7 @@ def _check_binding(manifest: Manifest) -> Iterator[StatusCause]:
         yield not_supported("roleRef.kind", reference.get("kind", ""), kinds)
     if not reference.get("name"):
         yield required("roleRef.name")
+    yield from named_causes(reference.get("name"), "roleRef.name", NameRule.SEGMENT)
     if reference.get("apiGroup") != RBAC_GROUP:
         yield not_supported("roleRef.apiGroup", reference.get("apiGroup", ""), (RBAC_GROUP,))
     for index, subject in enumerate(manifest.get("subjects") or ()):

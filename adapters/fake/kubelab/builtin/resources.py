@@ -33,9 +33,15 @@ from purekube.schema.builtin.schema_parts import ANY, BuiltIn, obj
 _ELSEWHERE: Final = ("admissionregistration.k8s.io", "autoscaling")
 """The API groups that are left out here, since other modules serve their kinds (of `autoscaling` only version v2)."""
 _WITH_STATUS: Final = frozenset(("CertificateSigningRequest", "Node", "ReplicationController", "ResourceClaim"))
+# kubernetes: pkg/registry/*/*/strategy.go, AllowUnconditionalUpdate.
+_LOCKED: Final = frozenset(("RuntimeClass", "CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"))
+"""The kinds whose updates have to name the version that they change."""
 
 STORED: Final = tuple(
-    built_in(BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}), Behaviour())
+    built_in(
+        BuiltIn(kind, {**ANY, **obj(**({"status": ANY} if kind.kind in _WITH_STATUS else {}))}),
+        Behaviour(unconditional_update=kind.kind not in _LOCKED),
+    )
     for kind in UNTYPED.values()
     if kind.group not in _ELSEWHERE
 )

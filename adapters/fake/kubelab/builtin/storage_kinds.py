@@ -6,7 +6,7 @@ from typing import Any, Final
 from kubelab.builtin.container_checks import named_causes
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
-from kubelab.builtin.selector_checks import selector_causes
+from kubelab.builtin.selector_checks import node_selector_causes, selector_causes
 from kubelab.model.definition import Behaviour, Generation, NameRule
 from kubelab.writes.metadata import qualified_problems
 from purekube.apimachinery.errors import StatusCause
@@ -19,6 +19,7 @@ from purekube.schema.structure import equal
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Block", "Filesystem")
 _RECLAIM: Final = ("Delete", "Retain")
+_VOLUME_POLICIES: Final = ("Delete", "Recycle", "Retain")
 _BINDING: Final = ("Immediate", "WaitForFirstConsumer")
 _EVICTIONS: Final = ("AlwaysAllow", "IfHealthyBudget")
 # kubernetes: plugin/pkg/admission/storage/storageobjectinuseprotection adds it at creation.
@@ -44,9 +45,11 @@ def _with_sources(manifest: Manifest, _old: Manifest | None = None) -> Manifest:
     # kubernetes: api/persistentvolumeclaim/util.go, NormalizeDataSources: dataSource is the older field.
     spec = manifest.get("spec") or {}
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
-    if (old is None) == (new is None) or (old is None and new.get("namespace")):
-        return manifest
-    return {**manifest, "spec": {**spec, "dataSource": old or new, "dataSourceRef": new or old}}
+    if old is not None and new is None:
+        return {**manifest, "spec": {**spec, "dataSourceRef": old}}
+    if new is not None and old is None and not new.get("namespace"):
+        return {**manifest, "spec": {**spec, "dataSource": new}}
+    return manifest
 
 
 def claim_causes(spec: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
@@ -96,6 +99,31 @@ def _check_class(manifest: Manifest) -> Iterator[StatusCause]:
             yield not_supported(key, manifest[key], known)
 
 
+def _changed(new: Manifest, old: Manifest) -> Iterator[StatusCause]:
+    for key in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+        if not equal(new.get(key), old.get(key)):
+            yield invalid_value(key, new.get(key), "field is immutable")
+
+
+def _check_volume(manifest: Manifest) -> Iterator[StatusCause]:
+    spec = manifest["spec"]
+    if not spec.get("accessModes"):
+        yield required("spec.accessModes")
+    for mode in spec.get("accessModes") or ():
+        if mode not in _ACCESS_MODES:
+            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
+    if "storage" not in (spec.get("capacity") or ()):
+        yield required("spec.capacity")
+    for key, known in (("volumeMode", _VOLUME_MODES), ("persistentVolumeReclaimPolicy", _VOLUME_POLICIES)):
+        if spec[key] not in known:
+            yield not_supported(f"spec.{key}", spec[key], known)
+    yield from named_causes(spec.get("storageClassName"), "spec.storageClassName", NameRule.SUBDOMAIN)
+    if (affinity := spec.get("nodeAffinity")) is not None and affinity.get("required") is None:
+        yield required("spec.nodeAffinity.required", "must specify required node constraints")
+    elif affinity is not None:
+        yield from node_selector_causes(affinity["required"], "spec.nodeAffinity.required")
+
+
 def _check_budget(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
     given = [key for key in ("minAvailable", "maxUnavailable") if spec.get(key) is not None]
@@ -127,6 +155,7 @@ STORAGE: Final = (
             skeleton={"spec": {}, "status": {}},
             read=lambda manifest: _read_volume(manifest, persistentVolumeReclaimPolicy="Retain"),
             on_create=lambda manifest: {**manifest, "status": {"phase": "Pending"}},
+            check=_check_volume,
         ),
         short_names=("pv",),
     ),
@@ -135,6 +164,7 @@ STORAGE: Final = (
         Behaviour(
             read=lambda manifest: filled(manifest, reclaimPolicy="Delete", volumeBindingMode="Immediate"),
             check=_check_class,
+            check_update=lambda new, old: [*_check_class(new), *_changed(new, old)],
         ),
         short_names=("sc",),
     ),

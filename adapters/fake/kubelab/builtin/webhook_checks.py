@@ -23,6 +23,7 @@ _KNOWN: Final = {
     "failurePolicy": ("Fail", "Ignore"),
     "matchPolicy": ("Equivalent", "Exact"),
     "sideEffects": ("None", "NoneOnDryRun"),
+    "reinvocationPolicy": ("IfNeeded", "Never"),
 }
 _OTHERS: Final = {"operations": "operations", "apiGroups": "API groups", "apiVersions": "API versions"}
 """The fields of a rule that must be alone if they are `*`, each with its name in the message."""

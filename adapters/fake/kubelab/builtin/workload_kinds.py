@@ -206,12 +206,15 @@ def _check_daemons(manifest: Manifest) -> Iterator[StatusCause]:
     rolling = strategy.get("rollingUpdate")
     if strategy["type"] not in ("RollingUpdate", "OnDelete"):
         yield not_supported("spec.updateStrategy", strategy["type"], ("RollingUpdate", "OnDelete"))
-    if (
-        strategy["type"] == "RollingUpdate"
-        and rolling["maxUnavailable"] in _NOTHING
-        and rolling["maxSurge"] in _NOTHING
-    ):
-        yield required("spec.updateStrategy.rollingUpdate.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    if strategy["type"] != "RollingUpdate":
+        return
+    path, most, surge = "spec.updateStrategy.rollingUpdate", rolling["maxUnavailable"], rolling["maxSurge"]
+    yield from share_causes(most, f"{path}.maxUnavailable", most=100)
+    yield from share_causes(surge, f"{path}.maxSurge", most=100)
+    if most in _NOTHING and surge in _NOTHING:
+        yield required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")
+    elif most not in _NOTHING and surge not in _NOTHING:
+        yield invalid_value(f"{path}.maxSurge", surge, "may not be set when maxUnavailable is non-zero")
 
 
 def _check_selector(new: Manifest, old: Manifest) -> Iterator[StatusCause]:

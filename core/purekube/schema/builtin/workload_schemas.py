@@ -90,7 +90,7 @@ JOB_SPEC: Final = obj(
     "completions:int32 maxFailedIndexes:int32 parallelism:int32 ttlSecondsAfterFinished:int32 "
     "activeDeadlineSeconds:int64 selector:selector",
     completionMode=choice("NonIndexed", "Indexed"),
-    podFailurePolicy=obj("rules!", rules=items(_POLICY_RULE)),
+    podFailurePolicy=obj(rules=items(_POLICY_RULE)),
     podReplacementPolicy=choice("TerminatingOrFailed", "Failed"),
     successPolicy=obj("rules!", rules=items(obj("succeededIndexes succeededCount:int32"))),
     template=POD_TEMPLATE,
