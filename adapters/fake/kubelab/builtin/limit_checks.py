@@ -85,7 +85,7 @@ _ORDER: Final = (
     ("min", "default", "default", "min", "min value {} is greater than default value {}"),
     ("default", "max", "default", "max", "default value {} is greater than max value {}"),
 )
-"""Which amount must not be above which other one, each with the field and the amount that its problem names."""
+"""Pairs of amounts of which the first must not exceed the second, with the field and amount that the problem names."""
 
 
 def _order_causes(given: Amounts, name: str, where: str) -> Causes:
