@@ -1,4 +1,4 @@
-"""The rules of labels, and of the selectors of labels and nodes, in the built-in kinds that have them.
+"""The rules of the selectors of labels and nodes in the built-in kinds that have them.
 
 Messages are those of apimachinery (`pkg/apis/meta/v1/validation`) and of kube-apiserver (`pkg/apis/core/validation`).
 """
@@ -6,7 +6,7 @@ Messages are those of apimachinery (`pkg/apis/meta/v1/validation`) and of kube-a
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubelab.writes.metadata import label_value_problems, qualified_problems
+from kubelab.writes.metadata import label_causes, label_value_problems, qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, invalid_value, required
 
@@ -14,19 +14,10 @@ Fields = Mapping[str, Any]
 Causes = Iterator[StatusCause]
 
 
-def label_causes(labels: Fields | None, path: str) -> Causes:
-    """Yield the problems of `labels`, whose keys and values have no paths of their own."""
-    for key, value in (labels or {}).items():
-        for text in qualified_problems(key):
-            yield invalid_value(path, key, text)
-        for text in label_value_problems(value):
-            yield invalid_value(path, value, text)
-
-
 def selector_causes(selector: Fields | None, path: str) -> Causes:
     """Yield the problems of a selector of labels that may be absent."""
     if selector:
-        yield from label_causes(selector.get("matchLabels"), f"{path}.matchLabels")
+        yield from label_causes(selector.get("matchLabels") or {}, f"{path}.matchLabels")
         for index, asked in enumerate(selector.get("matchExpressions") or ()):
             yield from requirement_causes(asked, f"{path}.matchExpressions[{index}]")
 

@@ -16,9 +16,8 @@ from kubelab.builtin.container_checks import (
     repeated,
 )
 from kubelab.builtin.definition_builder import built_in, filled
-from kubelab.builtin.selector_checks import label_causes
 from kubelab.model.definition import Behaviour, NameRule, ServedKind
-from kubelab.writes.metadata import qualified_problems
+from kubelab.writes.metadata import label_causes, qualified_problems
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
@@ -145,7 +144,7 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
     spec = manifest["spec"]
     yield from _of_type(spec)
     yield from _of_ports(spec)
-    yield from label_causes(spec.get("selector"), "spec.selector")
+    yield from label_causes(spec.get("selector") or {}, "spec.selector")
     for key, known in _KNOWN.items():
         if key in spec and spec[key] not in known and (key != "externalTrafficPolicy" or _is_reached(spec)):
             yield not_supported(f"spec.{key}", spec[key], known)
