@@ -67,10 +67,12 @@ def failure_status(arguments: Sequence[str]) -> int:
     """Return the exit status with which a command fails.
 
     It is 1, but 2 where 1 is a verdict: with `diff` and `--exit-code`, as with `kubectl diff`, 1 says that something
-    would change (SEE-2), and with `box rollout status` that the roll-out is not complete.
+    would change (SEE-2), with `simulate` that a law was broken (SIM-3), and with `box rollout status` that the roll-out
+    is not complete.
     """
     awaits_rollout = list(arguments[:2]) == ["box", "rollout"] and "status" in arguments
-    return 2 if "diff" in arguments[:1] or "--exit-code" in arguments or awaits_rollout else 1
+    is_verdict = not {"diff", "simulate"}.isdisjoint(arguments[:1]) or "--exit-code" in arguments
+    return 2 if is_verdict or awaits_rollout else 1
 
 
 def install_hint(error: BaseException | None) -> str | None:

@@ -13,6 +13,7 @@ from vworkspace_app.commands.shared.session import SITE, CommandContext
 EXAMPLE = "examples/application-oci.yaml"
 PLAN = ["plan", EXAMPLE, "-o", "diff"]
 ROLLOUT = ["box", "rollout", "status", "webapp"]
+COLLECT = ["simulate", "collect"]
 
 
 class Defective(CommandContext):
@@ -22,11 +23,13 @@ class Defective(CommandContext):
         raise RuntimeError("a defect")
 
 
-@pytest.mark.parametrize(("words", "status"), [(["diff", EXAMPLE], 2), (ROLLOUT, 2), (["status"], 1)])
-def test_an_unexpected_error_is_no_difference(
+@pytest.mark.parametrize(("words", "status"), [(["diff", EXAMPLE], 2), (ROLLOUT, 2), (COLLECT, 2), (["status"], 1)])
+def test_an_unexpected_error_is_no_verdict(
     words: list[str], status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python ended with 1, which said that something would change, and a pipeline went on to apply it."""
+    """Python ended with 1. It said that something would change, and a pipeline went on to apply it; or that a law was
+    broken, and an Indexed Job did not retry its pod (SIM-3).
+    """
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, getattr(sys, name))
     token = SITE.set(Defective())
