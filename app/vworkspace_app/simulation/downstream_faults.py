@@ -114,19 +114,27 @@ def _flux_lies(at: _Strike) -> None:
 
 
 def _flux_flaps(at: _Strike) -> None:
-    """Make a HelmRelease report Ready with changing statuses, in quick succession."""
+    """Make a HelmRelease report Ready with changing statuses, in quick succession.
+
+    What Flux reports meanwhile is kept: its other conditions, and the generation that it has observed.
+    """
     found = _chosen(at, (HELM_RELEASE,))
     if found is None:
         return
-    ref, live = found
-    generation = int(live["metadata"]["generation"])
+    ref, truth = found
 
     def flap(status: str) -> None:
-        _write_status(at.world, ref, {"conditions": _ready(live, status, generation, "injected flapping")})
+        nonlocal truth
+        now = at.world.get(ref)
+        if now is None or now["metadata"]["uid"] != truth["metadata"]["uid"]:
+            return
+        truth = truth if _is_injected(now) else now
+        generation = int(get_path(now, "status", "observedGeneration") or 0)
+        _write_status(at.world, ref, {"conditions": _ready(now, status, generation, "injected flapping")})
 
     for number, status in enumerate(_FLAPS):
         at.world.loop.call_later(at.seconds * number / len(_FLAPS), flap, status)
-    at.later(lambda: _tell_the_truth(at.world, ref, live))
+    at.later(lambda: _tell_the_truth(at.world, ref, truth))
     at.happened(f"{ref} for {at.seconds:g} s")
 
 

@@ -12,6 +12,8 @@ import attrs
 import pytest
 
 from kubelab.model.records import GroupResource, StoredChange
+from purekube.apimachinery.conditions import condition_of
+from purekube.apimachinery.manifest import get_path
 from purekube.apimachinery.resources import HELM_RELEASE
 from purekube_run.simulation.laws import Laws
 from purekube_run.simulation.run import SimulationOutcome
@@ -143,6 +145,31 @@ def test_people_retry_what_a_fault_stalled() -> None:
     assert outcome.broken == ()
     assert outcome.happened["flux-fails"] == 1
     assert any("retry app-0" in line for line in outcome.trace)
+
+
+def test_a_flux_that_flaps_keeps_what_it_has_reported() -> None:
+    """SIM-2: an upgrade between two flaps stays reported. No law is checked on a status that Flux never has."""
+    reported: dict[str, list[tuple[int, str]]] = {}
+
+    def watch(world: SimulatedWorld, laws: Laws) -> None:
+        def note(place: GroupResource, change: StoredChange) -> None:
+            if place == (HELM_RELEASE.group, HELM_RELEASE.plural) and change.after is not None:
+                live = change.after.shared()
+                status = int(get_path(live, "status", "observedGeneration") or 0)
+                released = str(condition_of(live, "Released").get("reason", ""))
+                reported.setdefault(change.after.uid, []).append((status, released))
+
+        world.server.store.observe(note)
+
+    outcome = perform(script(*LIFE, Incident(70.0, "flux-flaps", seconds=60.0, choice=0.5)), watch)
+    assert outcome.broken == ()
+    assert outcome.happened["flux-flaps"] == 1
+    first, *_ = reported.values()
+    assert first[-1][1] == "UninstallSucceeded"
+    generations = [generation for generation, _ in first]
+    assert generations == sorted(generations)
+    told = [reason for _, reason in first[:-1]]
+    assert "InstallSucceeded" not in told[told.index("UpgradeSucceeded") :]
 
 
 @pytest.mark.slow
