@@ -117,7 +117,7 @@ class Laws:
         world.on_write.append(self._wrote)
         world.on_end.append(self._ended)
         world.on_decision.append(self._decided)
-        world.server.store.observe(self._changed)
+        world.server.store.observe(partial(world.inform, self._changed))
 
     def check(self, clause: str, law: str, ref: object, holds: bool, told: str) -> None:
         """Count a check of a law (required property) about the object `ref`. `holds` is the result of the check.

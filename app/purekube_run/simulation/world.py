@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from random import Random
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, ParamSpec, Self
 
 import structlog
 
@@ -34,6 +34,7 @@ from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.controllers import do_nothing
 from purekube_run.simulation.replica import Replica
 
+P = ParamSpec("P")
 _MOST_ROUNDS: Final = 200_000
 """The maximum number of iterations of the event loop at one moment of virtual time; more are a hot loop."""
 _EPSILON: Final = 1e-6
@@ -210,6 +211,7 @@ class World(MemoryCluster):
         """
         if asyncio._get_running_loop() is not None:
             raise RuntimeError("a world has an event loop of its own: use it in a plain function, not in a coroutine")
+        self._raise_failure()
         if self._is_halted:
             return False
         limit, held = self.loop.time() + max(0.0, within), False
@@ -228,10 +230,13 @@ class World(MemoryCluster):
         finally:
             self._goal = None
             marker.cancel()
+        self._raise_failure()
+        return held
+
+    def _raise_failure(self) -> None:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        return held
 
     def halt(self) -> None:
         """Stop virtual time for good, so that the state in which a law (required property) was broken can be examined.
@@ -265,7 +270,7 @@ class World(MemoryCluster):
         """
         self.trace.append(f"{self.loop.time():12.6f}  {actor:14} {what}")
         for observe in self.on_note:
-            observe(actor, what)
+            self.inform(observe, actor, what)
 
     def digest(self) -> str:
         """Return a hash of the trace (the lines about what happened in the run) and of all stored objects.
@@ -288,7 +293,7 @@ class World(MemoryCluster):
             for ref in dict.fromkeys((str(event["object"]), *written, *job)):
                 line = self.decisions[ref] = f"{event['event']} {fields}"
                 for observe in self.on_decision:
-                    observe(ref, line)
+                    self.inform(observe, ref, line)
 
     # --- misfortune --------------------------------------------------------------------------------------------------
 
@@ -327,6 +332,19 @@ class World(MemoryCluster):
 
     # --- what replicas report ----------------------------------------------------------------------------------------
 
+    def inform(self, observe: Callable[P, object], *told: P.args, **named: P.kwargs) -> None:
+        """Call `observe`, a check of a law or another observer. If it raises an error, virtual time stops for good, and
+        `until` raises the error.
+
+        Most observers are called within a request of a process, which would take the error for its answer: a law that
+        fails would look like one that holds.
+        """
+        try:
+            observe(*told, **named)
+        except Exception as error:
+            self._failure = self._failure or error
+            self.halt()
+
     def written(self, write: ObservedWrite) -> None:
         """Record a replica's write that reached the API server: add a line to `trace`, and call each function in
         `on_write` with the write.
@@ -334,7 +352,7 @@ class World(MemoryCluster):
         outcome = f"{type(write.error).__name__}: {write.error.message}" if write.error else _version_of(write.answer)
         self.note(write.replica, f"{write.request} -> {outcome}")
         for observe in (*self.on_write,):  # a fault that waited for this write leaves them
-            observe(write)
+            self.inform(observe, write)
 
     def api_of(self, replica: Replica) -> KubeApi:
         """Return a client of the API server whose requests are made as the user of this replica."""
@@ -350,7 +368,7 @@ class World(MemoryCluster):
         `on_reconciled`.
         """
         for observe in self.on_reconciled:
-            observe(replica, controller, done)
+            self.inform(observe, replica, controller, done)
 
     def replica_ended(self, replica: Replica, error: BaseException | None) -> None:
         """Handle the end of a replica, which is one of the processes of the operator under test: call the functions in
@@ -368,7 +386,7 @@ class World(MemoryCluster):
                 self.loop.stop()
                 return
         for observe in self.on_end:
-            observe(replica, error)
+            self.inform(observe, replica, error)
         self.say("the process is killed, and starts again")
         delay = Random(f"{self.seed}/{replica.name}/{replica.starts}/restart").uniform(*self._restarts)
         self.loop.call_later(delay, self._start, replica)

@@ -3,7 +3,7 @@
 import json
 import weakref
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -341,6 +341,27 @@ def test_a_failing_run_is_shrunk_and_saved_and_breaks_the_same_law_again(tmp_pat
     assert json.loads(path.read_text())["broken"] == {"clause": "SIM-4"}
     again = perform(read_script(path), no_upgrade)
     assert (again.broken, again.digest) == (smaller.broken, smaller.digest)
+
+
+def _fails(*told: object) -> None:
+    raise KeyError("a defect of the law")
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        lambda world, laws: world.on_write.append(_fails),
+        lambda world, laws: world.on_note.append(_fails),
+        lambda world, laws: world.on_decision.append(_fails),
+        lambda world, laws: world.on_reconciled.append(_fails),
+        lambda world, laws: laws.observe(HELM_RELEASE, _fails),
+    ],
+    ids=["write", "note", "decision", "reconcile", "object"],
+)
+def test_a_law_that_fails_is_no_law_that_holds(prepare: Callable[[SimulatedWorld, Laws], None]) -> None:
+    """SIM-4: its error was taken for the answer of the API server, the run went on, and the law counted as kept."""
+    with pytest.raises(KeyError, match="a defect of the law"):
+        perform(script(*LIFE, seconds=90.0), prepare)
 
 
 def test_a_broken_law_names_clause_object_moment_write_and_decision(monkeypatch: pytest.MonkeyPatch) -> None:
