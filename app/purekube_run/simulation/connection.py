@@ -159,6 +159,7 @@ class Troubled(Protocol):
     """The interface of a simulated process whose requests and watches can have faults."""
 
     name: str
+    most_items: int
     disturbances: list[Disturbance]
     schedule: Schedule
     streams: WatchFaults
@@ -230,6 +231,7 @@ class Link:
     def heal(self) -> None:
         """End all faults of this network, and drop the faults that are scheduled for the process's requests."""
         self.process.disturbances.clear()
+        self.process.most_items = 0
         self.cut_until = self.paused_until = self.slow_until = 0.0
 
     async def suffer(self, fault: Fault) -> None:
@@ -349,6 +351,7 @@ class KubeConnection(KubeApi):
 
     async def _send(self, request: KubeRequest, proceed: Send) -> Manifest:
         link = self._link
+        request = _in_pages(request, link.process.most_items)
         await link.pass_pause()
         if request.writes:
             self._before_write()
@@ -400,6 +403,14 @@ class KubeConnection(KubeApi):
             await asyncio.sleep(delay)
         await self._link.pass_pause()
         return not (watch.silent or self._link.now() < self._link.cut_until)
+
+
+def _in_pages(request: KubeRequest, most: int) -> KubeRequest:
+    """Return the list request with a limit of at most `most` objects, if it is one in pages and `most` is not 0."""
+    limit = request.params.get("limit")
+    if not most or not limit:
+        return request
+    return attrs.evolve(request, params={**request.params, "limit": min(int(limit), most)})
 
 
 @attrs.define

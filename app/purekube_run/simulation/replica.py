@@ -98,6 +98,8 @@ class Replica(ABC):
         """The faults that are scheduled for its next requests, in this life or a later one."""
         self.schedule: Schedule = calm
         """The function that decides on further faults of its requests, in every life."""
+        self.most_items = 0
+        """The most objects that a page of a list has, in every life; 0 for as many as are requested."""
         self.streams = WatchFaults()
         """The faults of its watches, in every life."""
         self.task: asyncio.Task[None] | None = None

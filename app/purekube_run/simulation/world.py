@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from random import Random
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self
+from typing import Any, Final, Self
 
 import structlog
 
@@ -34,7 +34,6 @@ from purekube_run.simulation.connection import ObservedWrite
 from purekube_run.simulation.controllers import do_nothing
 from purekube_run.simulation.replica import Replica
 
-P = ParamSpec("P")
 _MOST_ROUNDS: Final = 200_000
 """The maximum number of iterations of the event loop at one moment of virtual time; more are a hot loop."""
 _EPSILON: Final = 1e-6
@@ -332,7 +331,7 @@ class World(MemoryCluster):
 
     # --- what replicas report ----------------------------------------------------------------------------------------
 
-    def inform(self, observe: Callable[P, object], *told: P.args, **named: P.kwargs) -> None:
+    def inform(self, observe: Callable[..., object], *told: object) -> None:
         """Call `observe`, a check of a law or another observer. If it raises an error, virtual time stops for good, and
         `until` raises the error.
 
@@ -340,7 +339,7 @@ class World(MemoryCluster):
         fails would look like one that holds.
         """
         try:
-            observe(*told, **named)
+            observe(*told)
         except Exception as error:
             self._failure = self._failure or error
             self.halt()

@@ -105,6 +105,22 @@ def _slow_network(at: Strike[World]) -> None:
     at.happened(f"{replica.name} for {at.seconds:g} s")
 
 
+_FEW: Final = 2
+"""The objects in a page of a list while pages are short."""
+
+
+def shorten_pages(at: Strike[World]) -> None:
+    """Let every list in pages have few objects in a page for a while, as where objects are too large for more."""
+
+    def set_most(items: int) -> None:
+        for replica in at.world.replicas:
+            replica.most_items = items
+
+    set_most(_FEW)
+    at.later(lambda: set_most(0))
+    at.happened(f"{_FEW} objects in a page for {at.seconds:g} s")
+
+
 def _partition(at: Strike[World]) -> None:
     replica = at.world.replicas[at.replica]
     replica.link.partition(at.seconds)

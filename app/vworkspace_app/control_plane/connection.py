@@ -16,6 +16,7 @@ from purekube.apimachinery.secret_material import redact
 from purekube.apimachinery.timestamps import Instant
 from purekube.ports import Clock
 from vworkspace_core.control_plane.connection import ConnectionState, Connectivity
+from vworkspace_core.control_plane.outbox import CAPACITY
 from vworkspace_core.jobs.payload_security import Signatures
 
 
@@ -26,6 +27,7 @@ class AgentSettings:
     A job agent pulls jobs from the control plane (a server) and reports on them. After an outage the queues of messages
     are released in order: snapshot (the state of all objects) and job statuses, job results, events. A queue is
     released when the queue before it is empty or fails, but at most `head_start_seconds` after that queue (PULL-5).
+    `most_events` limits the events that wait; a snapshot replaces those that were dropped.
     `signatures` determines which jobs must be signed; the Cluster object can require further signatures.
     """
 
@@ -36,6 +38,7 @@ class AgentSettings:
     idle_seconds: float = 1.0
     head_start_seconds: float = 5.0
     parallel: int = 8
+    most_events: int = CAPACITY
     signatures: Signatures = Signatures.AUTO
 
 

@@ -93,7 +93,7 @@ class EventSender:
         self._unreported_since: datetime | None = None
         self.outage_hold = OutageHold(self._wake)
         self._on_overflow = on_overflow
-        self.outbox = Outbox()
+        self.outbox = Outbox(capacity=settings.most_events)
 
     def object_changed(self, ref: ObjectRef, live: Manifest | None, *, belongs_to_job: bool) -> None:
         """Record the state of a changed object, and queue an event for each transition of its conditions and phase.

@@ -63,6 +63,8 @@ class Do(StrEnum):
     MISFIT = "Operation that may not start"
     OUTSIDE_JOB = "job that reaches beyond its scope"
     TAKEN = "create an instance whose HelmRelease others have made"
+    WITHDRAWN_JOB = "job that is withdrawn at once"
+    DELETE_RUN = "delete the engine's object of an Operation"
 
 
 _OPERATING: Final = (
@@ -114,6 +116,10 @@ _FOLLOWING: Final[Mapping[str, Sequence[Do]]] = {
     Do.APPROVE: (Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION),
 }
 """The actions by which users go on with what they have begun, by the action that began it."""
+_MEDDLING: Final[Mapping[str, Sequence[Do]]] = dict.fromkeys(
+    (Do.BACKUP, Do.OPERATE, Do.OPERATION_JOB, Do.APPROVED, Do.CONFLICT, Do.APPROVE), (Do.DELETE_RUN,)
+)
+"""The actions by which users interfere with what the operator has begun, by the action that began it."""
 _AT_ONCE: Final = 3.0
 _SOON: Final = 30.0
 """The mean seconds until users go on: while what they began is at work, or when it is done."""
@@ -134,12 +140,17 @@ def lives(random: Random, instances: int, seconds: float) -> Iterator[Act]:
     # Each has random numbers of its own, so that a seed keeps the other actions that it had.
     further, refused = Random(str(random.getstate())), Random(f"refused {random.getstate()}")
     going_on = Random(f"going on {random.getstate()}")
+    withdrawn, meddling = Random(f"withdrawn {random.getstate()}"), Random(f"meddling {random.getstate()}")
     acts = [act for number in range(instances) for act in _life(random, number, seconds)]
     names = sorted({act.name for act in acts if act.name.startswith("app")})
     acts += _further(further, names, seconds, _FURTHER, 1000)  # no other action on an instance has such a number
     acts += _further(refused, names, seconds, _REFUSED, 4000)
     yield from acts
-    yield from _going_on(going_on, acts, seconds, 20_000)  # beyond the retries of `SimulatedWorkload.help_out`, too
+    yield from _further(withdrawn, names, seconds, (Do.WITHDRAWN_JOB,), 8000)
+    # Their numbers are beyond those of the retries of `SimulatedWorkload.help_out`, too.
+    following = tuple(_going_on(going_on, acts, seconds, 20_000))
+    yield from following
+    yield from _going_on(meddling, (*acts, *following), seconds, 40_000, _MEDDLING, 0.15)
     if any(act.name.startswith("guest") for act in acts):
         yield from _life_of_namespace(random, seconds)
 
@@ -181,8 +192,16 @@ def _further(random: Random, names: Sequence[str], seconds: float, kinds: Sequen
         yield Act(round(at, 3), random.choice(kinds), random.choice(names), next(numbers))
 
 
-def _going_on(random: Random, acts: Sequence[Act], seconds: float, after: int) -> Iterator[Act]:
-    """Yield for every second of `acts` a random action by which users go on with it soon, if there is one, and so on.
+def _going_on(
+    random: Random,
+    acts: Sequence[Act],
+    seconds: float,
+    after: int,
+    ways: Mapping[str, Sequence[Do]] = _FOLLOWING,
+    share: float = 0.5,
+) -> Iterator[Act]:
+    """Yield for a `share` of `acts` a random action by which users go on with it soon, if there is one in `ways`, and
+    so on.
 
     What takes several actions, such as the cancellation of an Operation that is at work, would hardly ever happen among
     independent actions. Their numbers are greater than `after`.
@@ -190,8 +209,8 @@ def _going_on(random: Random, acts: Sequence[Act], seconds: float, after: int) -
     numbers, left = _numbers(random, after), deque(acts)
     while left:
         act = left.popleft()
-        following = _FOLLOWING.get(act.do)
-        if following is None or random.random() < 0.5:
+        following = ways.get(act.do)
+        if following is None or random.random() < 1.0 - share:
             continue
         at = round(act.at + 1.0 + random.expovariate(1 / random.choice((_AT_ONCE, _SOON))), 3)
         if at < seconds:

@@ -1,6 +1,7 @@
 """The base of all laws (required properties): the check for secrets, and the laws about a status (RES-4, RES-7)."""
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from purekube.apimachinery.conditions import conditions_by_type
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import LEASE
+from purekube.apimachinery.timestamps import parse_time
 from purekube.controller.lease.record import lease_name
 from purekube_run.simulation.laws import Laws
 from purekube_run.simulation.prompt_laws import PromptLaws
@@ -75,10 +77,14 @@ def course_of(live: Manifest) -> tuple[object, ...]:
     return meta["generation"], meta.get("deletionTimestamp"), *asked
 
 
-def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[Flaw]:
+_LONGEST_WAY: Final = timedelta(minutes=5)
+"""More time than passes between the decision on a status and its write, in a process that may be paused."""
+
+
+def succession_flaws(kind: str, before: Manifest, after: Manifest, at: datetime) -> Iterator[Flaw]:
     """Yield a flaw for each law (required property) that the change of an object from `before` to `after` violates.
 
-    `kind` is the object's kind.
+    `kind` is the object's kind, and `at` the time of the change.
     """
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:
@@ -91,7 +97,11 @@ def succession_flaws(kind: str, before: Manifest, after: Manifest) -> Iterator[F
         if condition is None or name not in own:
             continue
         moved = condition["lastTransitionTime"] != was["lastTransitionTime"]
-        if moved and condition["status"] == was["status"]:
+        is_same = condition["status"] == was["status"]
+        if moved and is_same:
             yield "RES-4", "lastTransitionTime moves with status", f"{name} stayed {condition['status']}"
+        if not moved and not is_same and at - parse_time(was["lastTransitionTime"]) > _LONGEST_WAY:
+            told = f"{name} is {condition['status']} since {was['lastTransitionTime']}, as it was {was['status']}"
+            yield "RES-4", "lastTransitionTime moves with status", told
         if condition.get("observedGeneration", 0) < was.get("observedGeneration", 0):
             yield "REC-7", "no condition goes back", f"{name}: {was['observedGeneration']}"

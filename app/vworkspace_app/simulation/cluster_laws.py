@@ -1,7 +1,9 @@
 """The laws (required properties) of the Cluster object, and of the credential for the control plane (RES-3, PULL-8)."""
 
+from functools import partial
 from typing import Final
 
+from kubelab.clock import START
 from kubelab.model.records import Record
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SECRET
@@ -9,11 +11,13 @@ from purekube.ports import KubeVerb
 from purekube_run.simulation.connection import ObservedWrite
 from vworkspace_app.simulation.checks import OperatorChecks
 from vworkspace_app.simulation.cluster_requests import REPLACED
-from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, TOKEN
+from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, TOKEN, TOKEN_LIFETIME
 from vworkspace_core.api.kinds import CLUSTER
 from vworkspace_core.credentials.secret import secret_ref, stored_credential
 
 _SECRET: Final = secret_ref(OWN_NAMESPACE)
+_AFTERMATH: Final = 300.0
+"""The seconds after a fault in which a refused renewal may still wait for its next try."""
 
 
 class ClusterLaws:
@@ -30,7 +34,7 @@ class ClusterLaws:
         laws.observe(SECRET, self._secret)
         laws.world.on_write.append(self._wrote)
         for replica in laws.operator_world.operators:
-            replica.on_token.append(self._used)
+            replica.on_token.append(partial(laws.world.inform, self._used))
 
     def _wrote(self, write: ObservedWrite) -> None:
         """Check that no process makes the Cluster object again after it has seen one: a user has deleted it."""
@@ -65,3 +69,9 @@ class ClusterLaws:
     def _used(self, token: str) -> None:
         told = "a token that the Secret never held is used"
         self._check("PULL-8", "a token is used once the Secret holds it", _SECRET, token in self._stored, told)
+        known, world = self._tokens.find(token), self._laws.operator_world
+        if known is not None and known.ends is not None and not world.was_restored:
+            # It is renewed when at least a quarter of its time is left, if nothing is in the way then.
+            due = (known.ends - TOKEN_LIFETIME / 4 - START).total_seconds()
+            holds = world.loop.now() < known.ends or world.troubled_until > due - _AFTERMATH
+            self._check("PULL-8", "a token is renewed before it ends", _SECRET, holds, f"it has ended at {known.ends}")

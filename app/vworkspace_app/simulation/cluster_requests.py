@@ -50,11 +50,9 @@ class ClusterActs:
         secret = self.world.get(secret_ref(OWN_NAMESPACE))
         if secret is None or not self.world.was_restored:
             return
-        tokens = self.world.control.tokens
-        token = tokens.find(stored_credential(secret).token)
-        if token is None or token.ends is not None:
+        if not self.world.accepts(stored_credential(secret).token):
             text = f"{REPLACED}{int(self.world.seconds)}"
-            tokens.add(CLUSTER_ID, text)
+            self.world.control.tokens.add(CLUSTER_ID, text)
             data = {CredentialKey.TOKEN: base64.b64encode(text.encode()).decode(), CredentialKey.PREVIOUS_TOKEN: None}
             self.world.change(secret_ref(OWN_NAMESPACE), {"data": data}, "admin")
 

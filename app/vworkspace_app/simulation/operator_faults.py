@@ -10,7 +10,7 @@ from kubelab.model.records import ObjectKey
 from purekube.ports import KubeRequest, KubeVerb
 from purekube_run.simulation.connection import Disturbance, ObservedWrite, Trouble, WatchTrouble
 from purekube_run.simulation.laws import place_of
-from purekube_run.simulation.world_faults import WORLD_FAULTS, SimulatedFault, Strike
+from purekube_run.simulation.world_faults import WORLD_FAULTS, SimulatedFault, Strike, shorten_pages
 from vworkspace_app.simulation.downstream_faults import DOWNSTREAM_FAULTS
 from vworkspace_app.simulation.operator_world import SimulatedWorld
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -203,5 +203,6 @@ FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "control-plane-reorders": SimulatedFault(_control_reorders, 1.0, (5.0, 120.0)),
     "control-plane-late": SimulatedFault(_control_late, 1.0, (5.0, 40.0)),
     "watch-reordered": SimulatedFault(_reorder_watches, 1.0, (5.0, 120.0)),
+    "short-pages": SimulatedFault(shorten_pages, 2.0, (60.0, 600.0)),
 }
 """All faults of a simulation of the operator, by name."""

@@ -22,7 +22,7 @@ from vworkspace_app.simulation.checks import OperatorChecks, leaks
 from vworkspace_app.simulation.cluster_laws import ClusterLaws
 from vworkspace_app.simulation.instance_laws import BY_US, InstanceLaws, JobLaws
 from vworkspace_app.simulation.operation_laws import OperationLaws
-from vworkspace_app.simulation.operator_world import SimulatedWorld
+from vworkspace_app.simulation.operator_world import OWN_NAMESPACE, SimulatedWorld
 from vworkspace_app.simulation.outcome_laws import OutcomeLaws
 from vworkspace_app.simulation.override_laws import OverrideLaws
 from vworkspace_app.simulation.release_laws import ReleaseLaws
@@ -31,8 +31,10 @@ from vworkspace_app.simulation.run_laws import RunLaws
 from vworkspace_app.simulation.settled_laws import SETTLED, differences, is_abandoned, is_ready, is_wanted, unsettled
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
+from vworkspace_core.credentials.secret import secret_ref
 
 _OURS: Final = (APPLICATION_INSTANCE, OPERATION)
+_CREDENTIALS: Final = secret_ref(OWN_NAMESPACE)
 
 
 class WriteLaws:
@@ -161,10 +163,11 @@ class OperatorLaws(OperatorChecks):
         """Report whether a write breaks the law (required property) that nothing is written at rest.
 
         After a restore of etcd, a write that is refused as stale does not: until then, a cache may have shown a later
-        version of the object than there is now.
+        version of the object than there is now. Nor does the renewal of a token that ends.
         """
         is_behind = isinstance(write.error, Stale) and self.world.was_restored
-        return not is_behind and super().breaks_silence(write)
+        is_renewal = write.request.ref == _CREDENTIALS and self.operator_world.control.token_lifetime is not None
+        return not (is_behind or is_renewal) and super().breaks_silence(write)
 
     def unsettled(self) -> Iterator[Unsettled]:
         """Yield each object for which a law (required property) that needs some time does not hold yet."""

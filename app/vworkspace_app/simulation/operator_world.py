@@ -43,6 +43,9 @@ NAMESPACES: Final = ("team-a", "team-b", "team-c")
 """The namespaces of the instances."""
 VELERO: Final = "velero"
 TOKEN: Final = "tok-first-5c1e"
+TOKEN_LIFETIME: Final = timedelta(minutes=20)
+"""The time after which a token of the control plane ends, in the runs of every third seed."""
+_EXPIRING: Final = 3
 _RESTARTS: Final = (1.0, 12.0)
 """The minimum and maximum seconds until a process that ended is restarted."""
 
@@ -93,7 +96,10 @@ class SimulatedWorld(World):
         )
         self.makes_namespaces = False
         numbers = itertools.count(1)
-        self.control = ControlPlaneServer(now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}")
+        lifetime = TOKEN_LIFETIME if settings.seed % _EXPIRING == 1 else None
+        self.control = ControlPlaneServer(
+            now=self.loop.now, mint=lambda: f"tok-minted-{next(numbers)}", token_lifetime=lifetime
+        )
         self.rights = (
             *("applicationinstances", "operations", "helmreleases", "ocirepositories", "helmrepositories", "events"),
             *("secrets", "backups", "workflows", "jobs", "volumesnapshots"),
@@ -101,6 +107,11 @@ class SimulatedWorld(World):
         self._prepare()
         self.operators = [OperatorReplica(self, self.control, name, run) for name, run in _processes(settings)]
         self.replicas += self.operators
+
+    def accepts(self, text: str) -> bool:
+        """Report whether the control plane accepts a token for longer than one that a rotation has replaced."""
+        token, latest = self.control.tokens.find(text), self.loop.now() + self.control.rotation_grace
+        return token is not None and (token.ends is None or token.ends > latest)
 
     def heal(self) -> None:
         """End all faults, including those of the control plane."""
@@ -114,8 +125,10 @@ class SimulatedWorld(World):
         for name in NAMESPACES:
             gate = {"labels": {NAMESPACE_GATE: NAMESPACE_GATE_VALUE}}
             self.create(NAMESPACE.manifest(name, metadata=gate), NAMESPACE, "admin")
-        self.control.tokens.add(CLUSTER_ID, TOKEN)
-        stored = StoredCredential(TOKEN, "", None, self.loop.now() - timedelta(days=1))
+        now, lifetime = self.loop.now(), self.control.token_lifetime
+        ends = None if lifetime is None else now + lifetime
+        self.control.tokens.add(CLUSTER_ID, TOKEN).ends = ends
+        stored = StoredCredential(TOKEN, "", ends, now - timedelta(days=1) if ends is None else now)
         secret = new_secret(OWN_NAMESPACE, "https://odoo.example.com", CLUSTER_ID, stored)
         self.create(secret, SECRET, "admin")
 

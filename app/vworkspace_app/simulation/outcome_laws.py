@@ -59,9 +59,9 @@ class OutcomeLaws:
         laws.observe(CONFIG_MAP, self._config_map)
         self._calls: deque[float] = deque(maxlen=_MOST_CALLS)
         """The times of the last requests to the control plane."""
-        self._world.control.jobs.on_result.append(self._resulted)
+        self._world.control.jobs.on_result.append(partial(self._world.inform, self._resulted))
         for replica in self._world.operators:
-            replica.on_token.append(partial(self._called, replica))
+            replica.on_token.append(partial(self._world.inform, self._called, replica))
 
     def _called(self, replica: OperatorReplica, token: str) -> None:
         is_first = shard_in(replica.settings).is_first

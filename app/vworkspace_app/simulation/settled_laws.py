@@ -190,13 +190,16 @@ def _releases(world: SimulatedWorld) -> Iterator[Unsettled]:
 
 
 def _misnamed(live: Manifest) -> list[str]:
-    """Return the fields in the status of a Ready instance that do not name its release, its version or generation."""
+    """Return the fields in the status of a Ready instance that do not name its release, version, generation or last
+    request.
+    """
     version, generation = get_path(live, "spec", "chart", "version"), live["metadata"]["generation"]
     expected = {
         ("lastAppliedChart", "version"): version,
         ("deployedChart", "version"): version,
         ("helmReleaseRef", "name"): get_path(live, "spec", "release", "name"),
         ("observedGeneration",): generation,
+        ("observedRequest",): labels.request_mark(live["metadata"].get("annotations") or {}),
     }
     return [path[0] for path, value in expected.items() if get_path(live, "status", *path) != value]
 
@@ -316,10 +319,9 @@ def open_rotations(world: SimulatedWorld) -> Iterator[Unsettled]:
     """Yield the credentials Secret if a rotation has not ended, or if the control plane refuses its token."""
     secret = world.get(secret_ref(OWN_NAMESPACE))
     stored = stored_credential(secret or {})
-    token = world.control.tokens.find(stored.token)
-    is_over = not stored.previous and not stored.requested and token is not None and token.ends is None
-    if not is_over:
-        told = f"asked for by {stored.requested or 'nobody'}, the token is {'known' if token else 'unknown'}"
+    is_used = world.accepts(stored.token)
+    if stored.previous or stored.requested or not is_used:
+        told = f"asked for by {stored.requested or 'nobody'}, the token is {'used' if is_used else 'refused soon'}"
         yield Unsettled("PULL-8", "a rotation ends", str(secret_ref(OWN_NAMESPACE)), told)
 
 

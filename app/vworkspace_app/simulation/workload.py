@@ -37,12 +37,15 @@ GITOPS: Final = "gitops-tool"
 _BY_HELPERS: Final = 10_000
 """The number of the first retry that users request once faults have ended: no earlier retry has such a number."""
 _TAKE_OVER: Final = "kubectl label secrets "
-_OF_JOBS: Final = (Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB, Do.STRAY_JOB, Do.OUTSIDE_JOB)
+_OF_JOBS: Final = (
+    *(Do.JOB, Do.JOBS, Do.DELETE_JOB, Do.REPLAY, Do.FORGED_JOB, Do.STRAY_JOB, Do.OUTSIDE_JOB),
+    Do.WITHDRAWN_JOB,
+)
 _OF_CLUSTER: Final = (Do.FORBID, Do.PERMIT, Do.ROTATE, Do.DELETE_CLUSTER)
 _OF_OPERATIONS: Final = (
     *(Do.OPERATION_JOB, Do.BACKUP, Do.OPERATE, Do.APPROVED),
     *(Do.CONFLICT, Do.APPROVE, Do.CANCEL, Do.DELETE_OPERATION, Do.LATE_APPROVAL, Do.FAILING_UPGRADE),
-    *(Do.FORGED_APPROVAL, Do.MISFIT),
+    *(Do.FORGED_APPROVAL, Do.MISFIT, Do.DELETE_RUN),
 )
 
 
@@ -241,7 +244,7 @@ class SimulatedWorkload:
                 operations.approve(act)
             case Do.CANCEL:
                 operations.cancel(act)
-            case Do.DELETE_OPERATION:
+            case Do.DELETE_OPERATION | Do.DELETE_RUN:
                 operations.delete(act)
             case _:
                 operations.create(act, space)

@@ -32,7 +32,9 @@ from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
 from vworkspace_core.operations.approvals import approval_claim, parameters_digest
 from vworkspace_core.operations.builtin import builtin_templates
+from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.templates import OperationTemplate
+from vworkspace_fake.controlplane.jobs import JobEntry
 
 _IMAGE: Final = "registry.example.test/tool:1"
 _PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -242,9 +244,16 @@ class OperationRequests:
         return waits and since is not None and self.world.loop.now() - since > _QUEUED
 
     def delete(self, act: Act) -> None:
-        """Delete the last Operation on the instance `act.name`. Do nothing if there is none."""
-        if act.name in self.asked:
+        """Delete the last Operation on the instance `act.name`, or the object that its engine runs, such as a Job.
+
+        Do nothing if there is none. Without that object, nothing shows how the run ended (OPS-8).
+        """
+        if act.do != Do.DELETE_RUN and act.name in self.asked:
             self.world.delete(self.asked[act.name][-1])
+        made = get_path(self._last(act.name), "status", "engineRef") or {}
+        kind = next((each for each in engine_kinds() if each.kind == made.get("kind")), None)
+        if act.do == Do.DELETE_RUN and kind is not None:
+            self.world.delete(ObjectRef(kind, made["namespace"], made["name"]))
 
     def _change(self, name: str, patch: Mapping[str, Any]) -> None:
         if name in self.asked:
@@ -312,6 +321,8 @@ STRAY: Final = "stray"
 """The beginning of the names of instances without the label of managed ones, which no job may delete (PULL-10)."""
 OUTSIDE: Final = "outside"
 """The beginning of the names of objects that no job may touch (PULL-10)."""
+WITHDRAWN: Final = "withdrawn"
+"""The beginning of the names of instances of jobs that are withdrawn at once (PULL-1)."""
 TAKEN: Final = "taken"
 """The beginning of the names of instances whose HelmRelease others have made (REC-4)."""
 EXPIRED: Final = "expired-0"
@@ -371,6 +382,8 @@ class JobRequests:
                 self._ask_for_stray(f"{STRAY}-{act.number}")
             case Do.OUTSIDE_JOB:
                 self._reach_out(f"{OUTSIDE}-{act.number}", act.number % 4)
+            case Do.WITHDRAWN_JOB:
+                self._withdraw(f"{WITHDRAWN}-{act.number}", act.number % 10 / 100)
             case _:
                 self._next(act.name, delete=do is Do.DELETE_JOB)
 
@@ -422,8 +435,13 @@ class JobRequests:
     def _object(self, name: str) -> str:
         return f"{APPLICATION_INSTANCE.kind}/{self.space_of(name)}/{name}"
 
-    def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> None:
-        self.world.control.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
+    def _enqueue(self, kind: str, payload: Mapping[str, Any], key: str) -> JobEntry:
+        return self.world.control.enqueue(CLUSTER_ID, kind=kind, payload=payload, idempotency_key=key)
+
+    def _withdraw(self, name: str, seconds: float) -> None:
+        """Offer a job, and withdraw it after `seconds`: before its offer, before its ack, or when it has its effect."""
+        job = self._enqueue("apply", self.instance(name, "1.0.0", 0), self._key(name, 1))
+        self.world.loop.call_later(seconds, self.world.control.close_job, job.id)
 
     def _ask_for_stray(self, name: str) -> None:
         """Offer a job that deletes an instance which a user made for another operator (PULL-10)."""

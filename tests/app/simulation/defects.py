@@ -36,6 +36,7 @@ from purekube_run.simulation.script_file import script_text
 from purekube_run.simulation.shrinking import shrink
 from tests.app.simulation import further_patches as further
 from tests.app.simulation import outcome_patches as outcomes
+from tests.app.simulation import reach_patches as reach
 from tests.app.simulation import release_patches as releases
 from tests.app.simulation import rollout_patches as rollouts
 from tests.app.simulation import run_patches as runs
@@ -859,6 +860,39 @@ DEFECTS = {
         ("PULL-6", "the last transition is reported"),
         ("PULL-6", "the end of an Operation is reported"),
         faults=("control-plane-away",) * 3,
+    ),
+    "makes a deleted run again": _of_runs(
+        reach.makes_a_deleted_run_again, ("OPS-1", "an Operation makes one engine object")
+    ),
+    "does withdrawn jobs": _calm(reach.does_withdrawn_jobs, ("PULL-1", "the ack precedes the effect")),
+    "makes up for no event": Defect(
+        reach.makes_up_for_no_event,
+        _laws(
+            ("PULL-6", "the last transition is reported"),
+            ("PULL-6", "the end of an Operation is reported"),
+            ("PULL-6", "a transition at rest is reported"),
+        ),
+        faults=("control-plane-away",) * 6,
+    ),
+    "keeps the last page of a list": Defect(
+        reach.keeps_the_last_page,
+        _laws(
+            ("REC-1", "every instance converges"),
+            ("REC-1", "a change is looked at at once"),
+            ("REC-1", "an edit at rest is acted on at once"),
+            ("REC-10", "a deleted instance goes"),
+            ("RES-3", "the Cluster names the managed namespaces"),
+        ),
+        faults=(*("short-pages",) * 6, *("server-restarted",) * 6),
+    ),
+    "reads one page of its records": Defect(
+        reach.reads_one_page_of_its_records,
+        _laws(("PULL-4", "an acknowledged job has a result")),
+        faults=(*("short-pages",) * 6, *("replica-killed",) * 12),
+    ),
+    "never renews its token": _calm(reach.never_renews_its_token, ("PULL-8", "a token is renewed before it ends")),
+    "keeps the time of a transition": _calm(
+        reach.keeps_the_time_of_a_transition, ("RES-4", "lastTransitionTime moves with status")
     ),
 }
 """Every defect by its name."""

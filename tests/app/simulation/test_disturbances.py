@@ -6,7 +6,7 @@ from kubelab.clock import START, VirtualTimeLoop
 from kubelab.storage.watch_stream import WatchStream
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeRequest, KubeVerb, WatchEvent, WatchEventType
-from purekube_run.simulation.connection import Disturbance, ReplicaClock, Trouble, _OpenWatch
+from purekube_run.simulation.connection import Disturbance, ReplicaClock, Trouble, _in_pages, _OpenWatch
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,13 @@ def test_a_fault_disturbs_a_request_of_its_kind_for_which_only_is_true(
 
     assert Disturbance(trouble, lambda happened: None).concerns(request) is concerned
     assert not of_another.concerns(request)
+
+
+@pytest.mark.parametrize(("limit", "most", "sent"), [(150, 2, 2), (1, 2, 1), (150, 0, 150), (None, 2, None)], ids=str)
+def test_a_list_in_pages_gets_short_ones(limit: int | None, most: int, sent: int | None) -> None:
+    """SIM-2: a list without a limit has one page, whatever is in it."""
+    request = KubeRequest(KubeVerb.LIST, CONFIG_MAP, params={"limit": limit})
+    assert _in_pages(request, most).params["limit"] == sent
 
 
 def _stream() -> WatchStream:
