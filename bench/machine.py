@@ -5,8 +5,6 @@ import platform
 import statistics
 from collections.abc import Sequence
 
-__all__ = ["describe", "line"]
-
 
 def describe() -> str:
     """Return one line: processor, cores, Python."""

@@ -45,8 +45,6 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.kinds import CLUSTER as CLUSTER_KIND
 from vworkspace_core.instances.context import Settings
 
-__all__ = ["Made", "resident_megabytes", "space_of"]
-
 PILOT = ("pilotname", "pilotspace")
 
 

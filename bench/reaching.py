@@ -10,8 +10,6 @@ import attrs
 
 from kubelab.http.serving import kubeconfig
 
-__all__ = ["AGENT", "Access", "Client"]
-
 AGENT = "bench/1"
 
 

@@ -28,8 +28,6 @@ from bench.side_by_side import PATIENCE, instance, is_ready, space_of
 from purekube.apimachinery.manifest import Kind
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
-__all__ = ["Sample", "complaints", "main", "soak"]
-
 LEAST_RATE = 0.9
 MOST_GROWTH = 0.03
 MOST_MEGABYTES = 3.0

@@ -16,8 +16,6 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["LongestTurn"]
-
 _SECONDS = struct.Struct("d")
 
 

@@ -8,8 +8,6 @@ import msgspec
 
 from bench.reaching import AGENT
 
-__all__ = ["POLICY", "count"]
-
 POLICY = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy

@@ -17,8 +17,6 @@ from tests.support.lent_server import lent
 from tests.support.server_thread import Wire, served, wall_clock, wired, wired_to
 from vworkspace_core.api.crd import crd_manifests
 
-__all__ = ["FORMS", "AppliedProcess", "webhooks_of_applied_boxes"]
-
 _CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 _DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

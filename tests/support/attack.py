@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from tests.support.effort import EFFORT, of_both
 
-__all__ = ["attack", "in_chunks"]
-
 CHUNK = 25
 STEPS = 50
 WHOLE = 2000

@@ -17,8 +17,6 @@ import msgspec
 from kubelab.access.audit_log import AuditEntry
 from tests.support.audited_story import arrival, whole_lines
 
-__all__ = ["POLICY", "Act", "Log", "embedded_log", "kube_log"]
-
 POLICY: Final = """\
 apiVersion: audit.k8s.io/v1
 kind: Policy

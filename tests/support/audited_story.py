@@ -11,8 +11,6 @@ import attrs
 from kubelab.access.audit_log import AuditEntry, AuditLog
 from purekube_kit.kube_apiserver import OPERATOR_USER
 
-__all__ = ["POLICY", "Audit", "Remembered", "Request", "Written", "arrival", "whole_lines"]
-
 POLICY: Final = f"""\
 apiVersion: audit.k8s.io/v1
 kind: Policy

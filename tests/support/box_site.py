@@ -45,8 +45,6 @@ from tests.support.patience import PATIENCE, pause_after
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
-__all__ = ["FACES", "NS", "QUICK", "RIGHTS", "BoxSite", "Face", "Limited", "example", "in_process", "play"]
-
 NS: Final = "team"
 EXAMPLES: Final = Path(__file__).resolve().parents[2] / "examples" / "boxes"
 QUICK: Final = DownstreamBehaviour(

@@ -5,9 +5,7 @@ from typing import Any
 
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
-from tests.support.composite_world import NS, CompositeWorld, condition_of
-
-__all__ = ["NS", "PureWorld", "condition_of"]
+from tests.support.composite_world import CompositeWorld
 
 
 class PureWorld(CompositeWorld):

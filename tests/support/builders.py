@@ -8,8 +8,6 @@ from typing import Any
 
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER, OPERATION
 
-__all__ = ["NAME", "NAMESPACE", "chart", "cluster_manifest", "condition", "instance_manifest", "operation_manifest"]
-
 NAMESPACE = "org-myteam"
 NAME = "nextcloud-myteam"
 

@@ -21,19 +21,6 @@ from purekube.apimachinery.errors import Unavailable
 from purekube.apimachinery.manifest import Manifest
 from purekube.ports import KubeApi, KubeRequest, KubeVerb, Layer, Send
 
-__all__ = [
-    "HTTP_FAULTS",
-    "KUBE_FAULTS",
-    "Fault",
-    "FaultyTransport",
-    "Killed",
-    "Network",
-    "Restarted",
-    "SlowKube",
-    "Trouble",
-]
-
-
 T = TypeVar("T")
 P = TypeVar("P", bound="Killed")
 

@@ -43,8 +43,6 @@ from vworkspace_fake.controlplane.http import control_plane_app
 from vworkspace_fake.controlplane.waiting import LongPolls
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = ["OWN_NAMESPACE", "SECRETS", "ChaosWorld", "Deed", "Replica"]
-
 OWN_NAMESPACE = "vworkspace-system"
 TOKEN = "tok-3f9a"
 PASSWORD = "pass-77c1"

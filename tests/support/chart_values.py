@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from vworkspace_app.install.options import Profile
 from vworkspace_core.operations.approvals import BINDINGS
 
-__all__ = ["DIGEST", "EVERYTHING", "PULLABLE", "values"]
-
 NAMES: Final = st.from_regex(r"[a-z][a-z0-9]{0,6}(-[a-z0-9]{1,4})?", fullmatch=True)
 TEXTS: Final = st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=8)
 KEYS: Final = st.from_regex(r"[a-z]{1,5}(\.[a-z]{1,4}/[a-zA-Z]{1,5})?", fullmatch=True)

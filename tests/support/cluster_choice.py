@@ -32,8 +32,6 @@ from tests.support.server_thread import served
 from tests.support.server_use import real_assets, require_choice
 from tools.cluster.up import VARIABLE, Cluster
 
-__all__ = ["Reached", "is_existing", "reached", "real_cluster", "real_server", "stop_real_server", "taking_part"]
-
 _ADMIN_TOKEN: Final = "administrator-0123456789"
 _OPERATOR_TOKEN: Final = "operator-0123456789"
 

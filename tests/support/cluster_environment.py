@@ -31,8 +31,6 @@ from vworkspace_app.install import InstallOptions, installation, tenant
 from vworkspace_core.api import kinds as own_kinds
 from vworkspace_core.api.labels import ALLOWED_TYPES, CLUSTER_ID, JOB_STORE
 
-__all__ = ["environment_world", "grant", "leave"]
-
 RIGHTS: Final = {kind.kind: kind for kind in known.RBAC_KINDS}
 _LEFT: Final = (*(kind for kind in own_kinds.ALL_KINDS if kind.namespaced),)
 """What a story may leave in its namespace."""

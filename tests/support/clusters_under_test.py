@@ -31,8 +31,6 @@ from tests.support.definitions import have_defined
 from tests.support.e2e_world import CLUSTER, NS, OWN_NS, instance, usual_crds
 from tests.support.server_use import real_assets
 
-__all__ = ["SITES", "Site"]
-
 ROOT = Path(__file__).resolve().parents[2]
 ADMIN, AGENT = "admin-t0ken-0123456789", "agent-t0ken-0123456789"
 USERS = {f"replica-{one}": f"token-of-{one}-0123456789" for one in "abcd"}

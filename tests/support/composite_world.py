@@ -17,8 +17,6 @@ from purekube.controller.reconcile import ReconcileResult, run_pass
 from purekube.ports import PatchType
 from tests.support.simulation import START, EventLog
 
-__all__ = ["NS", "CompositeWorld", "condition_of"]
-
 NS = "team"
 _MOST_PASSES = 300
 

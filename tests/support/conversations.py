@@ -18,8 +18,6 @@ from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import PatchType
 from tests.support.patience import PATIENCE
 
-__all__ = ["MISSING", "SAMPLE", "Answer", "InProcess", "OverHttp", "Partner", "Turn", "definition", "hold"]
-
 SAMPLE: Final = Kind("talks.vworkspace.test", "v1", "Sample", "samples")
 MISSING: Final = "<missing>"
 _MEDIA: Final = {

@@ -13,8 +13,6 @@ from purekube.apimachinery.manifest import Kind, Manifest, get_path, ref_of
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION
 from purekube.ports import KubeApi
 
-__all__ = ["define", "have_defined", "until_served"]
-
 PAUSE: Final = 0.05
 CONTENT: Final = "e2e.vworkspace.io/content"
 """Annotation: what a definition was made from. A server adds defaults, so the specs themselves do not compare."""

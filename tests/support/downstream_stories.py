@@ -40,8 +40,6 @@ from tests.support.downstream_world import (
 )
 from tests.support.resumed_workflows import resume_patch
 
-__all__ = ["BEHAVIOURS", "STEPS", "SUBJECTS", "Step", "Story"]
-
 Step: TypeAlias = tuple[str, Any]
 
 SUBJECTS: dict[str, tuple[Kind, str, Callable[[], dict[str, Any]]]] = {

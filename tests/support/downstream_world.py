@@ -28,22 +28,6 @@ from tests.support.flux_world import keeping
 from tests.support.furnished import furnish
 from tests.support.passing_time import go_on, settle
 
-__all__ = [
-    "NS",
-    "VELERO_NS",
-    "DownstreamWorld",
-    "backup",
-    "claim",
-    "conditions",
-    "destination",
-    "job",
-    "restore",
-    "snapshot",
-    "snapshot_class",
-    "source",
-    "workflow",
-]
-
 NS = "org"
 VELERO_NS = "velero"
 

@@ -15,8 +15,6 @@ from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 
-__all__ = ["EFFORT", "PROFILES", "Effort", "effort", "of_both", "unused_name"]
-
 _ANYWHERE: Any = {
     "deadline": None,
     "database": None,

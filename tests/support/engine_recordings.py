@@ -14,8 +14,6 @@ from tests.support.recordings import Recordings
 from tools.cluster.components import COMPONENTS
 from tools.cluster.up import VARIABLE, Cluster
 
-__all__ = ["ENGINES"]
-
 ENGINES: Final = Recordings("engines")
 
 

@@ -15,8 +15,6 @@ from tests.support.engine_stage import SNAPSHOT_CLASS, EngineStage
 from tests.support.resumed_workflows import resume_patch
 from vworkspace_core.operations.settings import RUNNER
 
-__all__ = ["SCENARIOS", "Scenario"]
-
 _JOB: Final = "runCommand.job"
 _RUNBOOK: Final = "runbook.workflow"
 _SYNC: Final = "backup.volsync"

@@ -24,8 +24,6 @@ from tests.support.flux_sequence import Sequences, changes
 from tests.support.kube_client import Seen
 from vworkspace_core.operations.contract import Objects
 
-__all__ = ["sequences_of"]
-
 _LEFT_OUT: Final[Mapping[Kind, tuple[str, ...]]] = {
     JOB: ("uncountedTerminatedPods", "ready", "terminating"),
     REPLICATION_SOURCE: ("lastSyncDuration", "latestMoverStatus"),

@@ -34,8 +34,6 @@ from vworkspace_core.operations.contract import EngineContext, EngineStatus, Obj
 from vworkspace_core.operations.engines import ENGINES
 from vworkspace_core.operations.identity import own_object
 
-__all__ = ["MANAGER", "SEEN", "SNAPSHOT_CLASS", "STORAGE", "EngineStage", "Holds", "verdict"]
-
 STORAGE: Final = "shop"
 """The storage location of backups."""
 SNAPSHOT_CLASS: Final = "engine-scenarios"

@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 from purekube.schema.compile import compile_schema
 from purekube.schema.node import Schema
 
-__all__ = ["EXPRESSIONS", "OBJECTS", "SCHEMA", "any_text"]
-
 _TEXT: Final = {"type": "string"}
 _SPEC: Final[dict[str, Any]] = {
     "type": "object",

@@ -9,8 +9,6 @@ from typing import Any, Final
 
 from tests.support.flux_sequence import Sequences
 
-__all__ = ["as_older_flux"]
-
 _ACTION: Final = re.compile(r" by [a-z-]+")
 _HOOK: Final = re.compile(
     r"failed early due to stalled resources: \[Job/<namespace>/(\S+) status: 'Failed'\]"

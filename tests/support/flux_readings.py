@@ -8,8 +8,6 @@ from tests.support.flux_stage import Stage
 from vworkspace_core.instances.observed_release import ReleaseRequest, ReleaseTimeouts
 from vworkspace_core.instances.release_state import ClassifiedRelease, ReleaseState, classify
 
-__all__ = ["END", "READY", "reading"]
-
 READY: Final = (ReleaseState.READY, "")
 _TIMEOUTS: Final = ReleaseTimeouts(source_grace=60, source_wait=15, stuck_ready=30)
 _GONE: Final = ("uninstall", "source_goes_first", "namespace_is_deleted", "storage_is_deleted_before_an_uninstall")

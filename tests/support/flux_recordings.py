@@ -12,8 +12,6 @@ from typing import Final
 from tests.support.flux_older import as_older_flux
 from tests.support.recordings import Recordings
 
-__all__ = ["FLUX"]
-
 FLUX: Final = Recordings("flux", as_older_flux)
 _PINS: Final = ("kubernetes", "source-controller", "helm-controller")
 

@@ -13,8 +13,6 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CORE_EVENT
 from tests.support.flux_stage import SHOWN, Stage
 
-__all__ = ["Sequences", "changes", "differences", "ends_of", "events_of", "sequences_of"]
-
 Sequences = dict[str, list[dict[str, Any]]]
 """What each object went through, by kind and name."""
 

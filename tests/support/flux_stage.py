@@ -20,8 +20,6 @@ from vworkspace_core.api.codec import read_application_instance
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.instances.desired import DesiredObjects, desired_objects
 
-__all__ = ["MANAGER", "NAME", "SHOWN", "Holds", "Stage", "conditions", "is_ready", "is_stalled"]
-
 NAME: Final = "shop"
 """Of the application, its release and its HelmRelease."""
 SHOWN: Final = (OCI_REPOSITORY, HELM_REPOSITORY, HELM_CHART, HELM_RELEASE)

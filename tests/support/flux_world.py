@@ -19,19 +19,6 @@ from purekube.ports import KubeRequest, KubeVerb, PatchType, Send, WatchEventTyp
 from tests.support.furnished import furnish
 from tests.support.passing_time import go_on, settle
 
-__all__ = [
-    "NAME",
-    "ORG",
-    "URL",
-    "FluxWorld",
-    "conditions_by_type",
-    "helm_release",
-    "helm_repository",
-    "left_behind",
-    "observed_generation",
-    "oci_repository",
-]
-
 ORG = "org"
 NAME = "shop"
 URL = "oci://registry.example/charts/nextcloud"

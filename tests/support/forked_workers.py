@@ -17,8 +17,6 @@ from typing import Any, Final
 import attrs
 import pytest
 
-__all__ = ["ForkedWorkers"]
-
 _FORK: Final = multiprocessing.get_context("fork")
 _LARGEST: Final = 48
 """Tests in one chunk: far less than a worker's share, so that shares of unequal cost even out."""

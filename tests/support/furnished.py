@@ -6,8 +6,6 @@ from kubelab.inprocess import InProcessKube, run_sync
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 
-__all__ = ["furnish"]
-
 
 def furnish(api: InProcessKube, crds: Iterable[Manifest], *namespaces: str, gated: bool = False) -> None:
     """Create definitions and namespaces; `gated` ones are managed by the operator."""

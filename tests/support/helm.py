@@ -24,7 +24,6 @@ import yaml
 from tests.support.patience import PATIENCE
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-__all__ = ["RELEASE", "UNAVAILABLE", "Helm", "HelmError", "documents", "helm_in"]
 
 _ROOT: Final = Path(__file__).resolve().parents[2]
 RELEASE: Final = "vworkspace"

@@ -22,8 +22,6 @@ import attrs
 
 from tests.support.scripted_server import Request, Script, wire
 
-__all__ = ["Killer", "killing"]
-
 _UNCOUNTED = ("/leases", "/clusters/", "/apis/events.k8s.io/", "/api/agent/events")
 _WAITING = "GET /api/agent/jobs #1"
 _VARIES = re.compile(r"(?<=/vworkspace-job-)[0-9a-f]{40}|(?<=/job-)[0-9]+|(?<=-)[0-9]+(?=(?:-[0-9a-f]{8})?(?:/|$))")

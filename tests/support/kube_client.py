@@ -17,8 +17,6 @@ from purekube.apimachinery.manifest import Kind
 from purekube.ports import KubeApi, ListPage, WatchEvent, WatchEventType
 from tests.support.patience import PATIENCE
 
-__all__ = ["Hands", "InProcessHands", "InProcessRecord", "Record", "RemoteHands", "RemoteRecord"]
-
 T = TypeVar("T")
 
 

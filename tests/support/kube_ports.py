@@ -28,8 +28,6 @@ from tests.support.effort import unused_name
 from tests.support.embedded_server import config_of, embedded
 from tests.support.patience import PATIENCE
 
-__all__ = ["FACES", "PROBE", "Examined", "Open", "examine"]
-
 PROBE: Final = Kind("conformance.vworkspace.test", "v1", "Probe", "probes")
 
 

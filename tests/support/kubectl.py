@@ -15,8 +15,6 @@ import attrs
 
 from tests.support.patience import PATIENCE
 
-__all__ = ["Kubectl", "why_not"]
-
 OLDEST = (1, 30)
 
 

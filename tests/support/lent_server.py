@@ -15,8 +15,6 @@ from purekube_kit.kube_apiserver import RealServer, started
 from tests.support.server_thread import Wire, wired_to
 from tests.support.server_use import real_assets
 
-__all__ = ["lent", "stop_lent_server"]
-
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _METADATA: Final = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadataList"
 _MERGE: Final = "application/merge-patch+json"

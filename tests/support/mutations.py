@@ -17,8 +17,6 @@ from tests.support.strategies import application_instances, clusters, json_value
 from vworkspace_core.api.codec import unstructure
 from vworkspace_core.api.crd import crd_manifests
 
-__all__ = ["Write", "judged_by_crd", "schema_of", "writes"]
-
 Json = Any
 
 # What a rule somewhere is about, and what comes close to it.

@@ -17,8 +17,6 @@ from tests.support.commands import call
 from tests.support.e2e_world import World
 from vworkspace_core.api import kinds as own_kinds
 
-__all__ = ["ROLES", "end_namespace", "end_what_goes", "is_ended", "take_roles"]
-
 ROLES: Final = tuple(
     Kind("rbac.authorization.k8s.io", "v1", kind, plural)
     for kind, plural in (("RoleBinding", "rolebindings"), ("Role", "roles"))

@@ -42,8 +42,6 @@ from vworkspace_core.operations.engines import engine_kinds
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_fake.controlplane import JobEntry
 
-__all__ = ["AT_WORK", "ENGINES_QUICK", "FLUX", "PARAMETERS", "Operating", "operations_story", "rules"]
-
 HOOK = "db-migrate"
 APPROVAL_SECRET = b"only the control plane has this"
 LABELS = {

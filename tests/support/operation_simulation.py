@@ -347,5 +347,3 @@ COMPLETE: Mapping[str, Any] = {
     "active": 0,
 }
 """The status of a Job that did its work, as an API server lets a controller write it."""
-
-__all__ = ["COMPLETE", "ENGINE_KINDS", "FIELD_MANAGER", "Cluster", "Died", "Dying", "View", "moment", "pausing"]

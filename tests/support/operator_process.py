@@ -14,8 +14,6 @@ from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.manager.manager import Manager
 from vworkspace_core.credentials.secret import Credentials
 
-__all__ = ["Forgetful", "Lever", "Runs"]
-
 
 @attrs.define
 class Lever:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
-__all__ = ["go_on", "go_until", "settle"]
-
 _LONGEST: Final = timedelta(hours=1)
 
 

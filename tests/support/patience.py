@@ -6,8 +6,6 @@ A test that passes never waits so long. Whoever measures time measures it in `be
 import time
 from collections.abc import Callable
 
-__all__ = ["PATIENCE", "TIMEOUT", "pause_after", "until"]
-
 PATIENCE = 240.0
 """Seconds for one thing to come about; less than the longest poll, so that nobody takes its end for an answer."""
 

@@ -12,8 +12,6 @@ from tests.support.cluster_choice import real_server
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Wire, served, wall_clock, wired, wired_to
 
-__all__ = ["WIRES", "until"]
-
 
 @contextmanager
 def _embedded() -> Iterator[Wire]:

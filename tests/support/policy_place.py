@@ -12,8 +12,6 @@ from tests.support.effort import unused_name
 from tests.support.patience import PATIENCE
 from tests.support.server_thread import Answer, Wire
 
-__all__ = ["GROUP", "MAPS", "PolicyPlace", "policy_place"]
-
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 MAPS: Final = {
     "apiGroups": [""],

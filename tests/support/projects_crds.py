@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 
-__all__ = ["FOLDER", "crds_at_hand", "projects_crds"]
-
 FOLDER = Path(__file__).resolve().parents[2].parent / "shared" / "crds"
 
 

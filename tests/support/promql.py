@@ -9,8 +9,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeAlias
 
-__all__ = ["Series", "alerting"]
-
 Series: TypeAlias = tuple[str, Mapping[str, str], float]
 """Name, labels and value of a sample."""
 

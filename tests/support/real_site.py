@@ -35,8 +35,6 @@ from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_fake.controlplane import ControlPlaneServer, JobEntry
 from vworkspace_fake.controlplane.http import serve as serve_control_plane
 
-__all__ = ["RealSite", "real_site"]
-
 KINDS = (APPLICATION_INSTANCE, OCI_REPOSITORY, HELM_RELEASE)
 CHART = "settings"
 

@@ -8,8 +8,6 @@ import aiohttp
 import attrs
 from aiohttp import web
 
-__all__ = ["Answered", "recorded"]
-
 _END_TO_END = ("Accept", "Authorization", "Content-Type", "Impersonate-User")
 
 

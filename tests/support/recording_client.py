@@ -10,8 +10,6 @@ from purekube.ports import KubeApi, KubeRequest, KubeVerb, Send, Watch, WatchEve
 from purekube.ports.kube import WRITES
 from purekube_http.requests import METHODS
 
-__all__ = ["Witness", "Write"]
-
 
 @attrs.frozen
 class Write:

@@ -14,8 +14,6 @@ import attrs
 from tests.support.flux_sequence import Sequences, differences
 from tools.cluster.up import Cluster
 
-__all__ = ["Recordings"]
-
 _CONFORMANCE: Final = Path(__file__).resolve().parents[1] / "conformance"
 
 

@@ -17,8 +17,6 @@ from typing import Any, Final
 from re import _constants as names  # type: ignore[attr-defined]  # isort: skip
 from re import _parser as parser  # type: ignore[attr-defined]  # isort: skip
 
-__all__ = ["Matcher", "growth", "patterns_in", "pieces_of"]
-
 Groups = dict[int, tuple[int, int]]
 Then = Callable[[int, Groups], int | None]
 """What is to match after this: from a position, with the groups so far, to the end of the match."""

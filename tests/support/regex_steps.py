@@ -10,8 +10,6 @@ from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
 
-__all__ = ["TooManySteps", "steps_of_search"]
-
 Next = Callable[[int], bool]
 
 

@@ -15,8 +15,6 @@ from tests.support.commands import Running
 from tests.support.e2e_world import CLUSTER
 from tests.support.tcp_proxy import Middle
 
-__all__ = ["DURATION", "OBJECTS", "Replica", "pair", "replica", "takeover", "writes"]
-
 DURATION = 4.0
 TIMES = (
     "--leader-elect-lease-duration=4s",

@@ -40,8 +40,6 @@ from purekube_kit.kube_apiserver import (
 from tests.support.server_thread import served, wall_clock
 from tests.support.server_use import real_assets
 
-__all__ = ["SERVERS", "Restorable", "config_of"]
-
 
 class Restorable(Protocol):
     """An API server with an administrator."""

@@ -9,21 +9,6 @@ from hypothesis import strategies as st
 from purekube.apimachinery.admission_review import AdmissionOperation, AdmissionRequest
 from purekube.reconcilers import Admission, AdmissionWarning, Object, Problem, resource, reviewed, schema_field
 
-__all__ = [
-    "PLAIN",
-    "SHOP",
-    "SPECS",
-    "Shop",
-    "ShopSpec",
-    "ShopStatus",
-    "default",
-    "growing",
-    "raising",
-    "request",
-    "shop",
-    "too_large",
-]
-
 
 @attrs.frozen
 class ShopSpec:

@@ -12,8 +12,6 @@ from tests.support.audited_story import Request
 from tests.support.commands import run
 from tests.support.e2e_world import OWN_NS
 
-__all__ = ["Right", "granted", "printed", "unused", "used"]
-
 EVERYWHERE = "*"
 
 

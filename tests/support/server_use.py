@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from purekube_kit.kube_apiserver import Assets
 
-__all__ = ["note", "real_assets", "require_choice", "uses_server"]
-
 _OURS: Final = "tests."
 _CURRENT: Final[list[pytest.Item]] = []
 

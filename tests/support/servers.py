@@ -42,21 +42,6 @@ from vworkspace_fake.controlplane import ControlPlaneServer, InProcessControlPla
 from vworkspace_fake.controlplane.http import serve as serve_control_plane
 from vworkspace_odoo import HttpControlPlane
 
-__all__ = [
-    "ENVIRONMENT",
-    "EVERY_DAY",
-    "FACES",
-    "IN_PROCESS",
-    "OPERATOR_TOKEN",
-    "OVER_HTTP",
-    "Face",
-    "Story",
-    "alone",
-    "serving",
-    "serving_around",
-    "simulate",
-]
-
 Story = Callable[[World], Awaitable[None]]
 """What is done to a world and asserted of it."""
 

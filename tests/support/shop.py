@@ -8,8 +8,6 @@ import attrs
 from purekube.apimachinery.resources import CONFIG_MAP, SECRET
 from purekube.reconcilers import Children, Desired, Fill, Node, Object, Read, Terminal, Until, pure_reconciler, resource
 
-__all__ = ["SHOP", "ShopSpec", "ShopStatus", "shop"]
-
 
 @attrs.frozen
 class ShopSpec:

@@ -8,8 +8,6 @@ from typing import Any
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import HELM_REPOSITORY, OCI_REPOSITORY
 
-__all__ = ["fragment_name", "source_name", "source_ref"]
-
 
 def source_name(release: str, chart: Mapping[str, Any], version: str | None = None) -> str:
     """The name of the source of a chart as an instance's spec has it, of another version where one is given."""

@@ -7,8 +7,6 @@ import pytest
 
 from tests.support.servers import EVERY_DAY, FACES, Face, Story
 
-__all__ = ["on_every_face", "on_every_face_every_day"]
-
 
 def on_every_face(story: Story) -> Callable[[Face], None]:
     """A test that runs `story` on each face; in a cluster it is slow."""

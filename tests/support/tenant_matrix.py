@@ -28,18 +28,6 @@ from vworkspace_core.api.crd import crd_manifest
 from vworkspace_core.operations.settings import RUNNER
 from vworkspace_core.operations.templates import OperationTemplate
 
-__all__ = [
-    "ADMIN",
-    "VICTIM",
-    "annotated",
-    "attempts",
-    "attempts_of",
-    "beyond",
-    "box_annotated",
-    "held_beyond",
-    "parameter_attempts",
-]
-
 VICTIM: Final = "org-victim"
 ADMIN: Final = "cluster-admin"
 RELEASE_ACCOUNT: Final = "vworkspace-release"

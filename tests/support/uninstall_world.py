@@ -31,8 +31,6 @@ from vworkspace_core.api.labels import FIELD_MANAGER, FINALIZER
 from vworkspace_core.instances.desired import DOWNSTREAM_KINDS
 from vworkspace_core.instances.observe import observe_live
 
-__all__ = ["ACCOUNT", "APPLICATIONS", "LAPTOP", "OWN_NS", "Actor", "Uninstalling"]
-
 OWN_NS = "vworkspace-system"
 APPLICATIONS = ("one", "two", "three")
 LAPTOP = "laptop_1f2e"

@@ -12,8 +12,6 @@ import attrs
 
 from tests.support.builders import cluster_manifest, instance_manifest, operation_manifest
 
-__all__ = ["ADMISSION", "CRD", "Violation", "instance", "operation", "placeholder"]
-
 
 def instance(**spec: Any) -> dict[str, Any]:
     """A valid managed instance with every field; `spec` replaces fields, None removes them."""

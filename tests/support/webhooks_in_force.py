@@ -12,8 +12,6 @@ from tests.support.e2e_world import CLUSTER, OWN_NS, UNGATED_NS, World, instance
 from vworkspace_app.install.webhook_manifests import SERVICE
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
-__all__ = ["LABELS", "SERVICES", "Guard", "configuration_kind", "on_this_machine", "with_port"]
-
 SERVICES: Final = Kind("", "v1", "Service", "services")
 REFUSED: Final = ObjectRef(APPLICATION_INSTANCE, UNGATED_NS, "guarded")
 LABELS: Final = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/cluster-id": CLUSTER}

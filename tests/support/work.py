@@ -13,8 +13,6 @@ from typing import Any, TypeVar
 
 import attrs
 
-__all__ = ["KIB", "MIB", "Work", "calls_of", "peak_of", "work_of"]
-
 T = TypeVar("T")
 KIB = 1024
 MIB = 1024 * KIB

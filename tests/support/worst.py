@@ -16,24 +16,6 @@ from tests.support.operation_worlds import OP_UID, operation_manifest
 DEEPEST = 600
 """Levels that every decoder takes. What is deeper does not come this far: the adapters cut it off, and say so (H2)."""
 
-__all__ = [
-    "CORPUS",
-    "DEEP_IN_THE_STORE",
-    "ENGINES",
-    "INSTANCES",
-    "JOBS",
-    "OPERATIONS",
-    "SOURCES",
-    "STATUSES",
-    "TEXTS",
-    "EngineGrower",
-    "Grower",
-    "deep",
-    "deep_json",
-    "in_condition",
-    "spoken",
-]
-
 Tree = dict[str, Any]
 
 

@@ -35,8 +35,6 @@ from tools.cluster.up import Cluster
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, CLUSTER
 from vworkspace_core.api.labels import NAMESPACE_GATE, NAMESPACE_GATE_VALUE
 
-__all__ = ["TEAM", "played_on"]
-
 TEAM: Final = "org-myteam"
 _DEPLOYED: Final = ObjectRef(DEPLOYMENT, "vworkspace-system", "vworkspace-operator")
 _INSTANCE: Final = ObjectRef(APPLICATION_INSTANCE, TEAM, "podinfo")

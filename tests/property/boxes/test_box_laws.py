@@ -20,8 +20,9 @@ from purekube.composites.parent import STANDARD
 from purekube.controller.decision import as_data
 from purekube.ports import PatchType
 from purekube_run.simulation.faults import Crash, interruption
-from tests.support.box_world import NS, PureWorld, condition_of
+from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, config, crd, deployment, secret
+from tests.support.composite_world import NS, condition_of
 from tests.support.effort import effort
 from tests.support.faulty_kube import FaultyKube
 

@@ -25,9 +25,9 @@ from purekube.ports import PatchType
 from purekube.reconcilers import Children, Desired, Node, Object, pure_reconciler
 from purekube.reconcilers.decide_pure import composite_of
 from tests.property.boxes.test_box_laws import SHOP as BOX
-from tests.support.box_world import NS, PureWorld
+from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, config
-from tests.support.composite_world import CompositeWorld
+from tests.support.composite_world import NS, CompositeWorld
 from tests.support.effort import effort
 from tests.support.shop import SHOP, ShopSpec, shop
 from tests.support.shop import config as manifest_of

@@ -10,8 +10,9 @@ from kubelab.inprocess import run_sync
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import DEPLOYMENT
 from purekube.ports import PatchType
-from tests.support.box_world import NS, PureWorld
+from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, deployment
+from tests.support.composite_world import NS
 from tests.support.effort import effort
 
 BOX = box_of(deployment("web", spec={"replicas": 1}))

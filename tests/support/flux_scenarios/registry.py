@@ -7,8 +7,6 @@ from typing import Final
 from tests.support.flux_sequence import Sequences, ends_of, events_of, sequences_of
 from tests.support.flux_stage import Holds, Stage, is_ready
 
-__all__ = ["BY_THEIR_END", "SCENARIOS", "SLOW", "Scenario", "played", "ready", "scenario", "scenario_by_its_end"]
-
 Scenario = Callable[[Stage], None]
 SCENARIOS: Final[dict[str, Scenario]] = {}
 BY_THEIR_END: Final[set[str]] = set()

@@ -11,8 +11,9 @@ from purekube.apimachinery.problems import ValidationProblems
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.apimachinery.timestamps import parse_time
 from purekube.boxes.when_conditions import read_when_condition
-from tests.support.box_world import NS, PureWorld
+from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, config, deployment, document, examined, told
+from tests.support.composite_world import NS
 from tests.support.simulation import START
 from tools.box_schemas import json_schema
 

@@ -10,8 +10,9 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP, DEPLOYMENT
 from purekube.controller.decision import Snapshot
 from purekube.ports import PatchType
-from tests.support.box_world import NS, PureWorld
+from tests.support.box_world import PureWorld
 from tests.support.boxes import box_of, config, deployment
+from tests.support.composite_world import NS
 from vworkspace_core.overview.box_tree import tree_of_box
 from vworkspace_core.overview.tree import Branch
 
