@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from math import ceil
 from typing import Any, Final
 
+from purekube.apimachinery.durations import seconds_of
 from purekube.controller.shard import WHOLE, Shard
 from vworkspace_app.install.names import INSTANCE_LABELS, NAME
 from vworkspace_app.install.network_objects import disruption_budget
@@ -23,7 +24,6 @@ from vworkspace_app.install.options import (
     meta,
     profile_flags,
 )
-from vworkspace_app.settings.table import seconds_of
 
 _USER: Final = 65532
 """The uid that the image runs as."""
@@ -125,7 +125,7 @@ def flags(options: InstallOptions, shard: Shard = WHOLE) -> list[str]:
 def _pod(options: InstallOptions, shard: Shard, selector: Mapping[str, str]) -> dict[str, Any]:
     runs = container(options.image, options.image_pull_policy.value, flags(options, shard))
     spec = pod(NAME, runs, selector)
-    grace = seconds_of(options.settings.get("grace_period", ""))
+    grace = seconds_of(options.settings.get("grace_period", "0s"))
     spec["terminationGracePeriodSeconds"] = max(SHORTEST_GRACE, ceil(grace) + RELEASE_SECONDS)
     if options.webhooks:
         serve_webhooks(spec, TLS_SECRET)

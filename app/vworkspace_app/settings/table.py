@@ -15,8 +15,10 @@ from urllib.parse import urlsplit
 
 import attrs
 
+from purekube.apimachinery import formats
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.fields import camel
-from purekube.apimachinery.formats import DNS_LABEL
+from purekube.apimachinery.formats import DNS_LABEL, matches
 from purekube.apimachinery.names import LABEL_RULE, is_label_value
 from purekube.controller.lease.record import LeasePolicy
 from purekube.controller.shard import WHOLE, Shard
@@ -30,11 +32,9 @@ from vworkspace_core.operations.settings import RUNNER
 
 T = TypeVar("T")
 _KEY: Final = "vworkspace.setting"
-_DURATION: Final = re.compile(r"([0-9]+(\.[0-9]+)?(ms|s|m|h))+")
 _DNS_LABEL: Final = re.compile(DNS_LABEL)
 _URL: Final = re.compile(r"https?://[^/?#\s]+\S*", re.IGNORECASE)
 _ADDRESS: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):([0-9]{1,5})")
-_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCH: Final = {"true": True, "false": False}
 
 
@@ -133,12 +133,6 @@ def whole_number(least: int, most: int) -> SettingType[int]:
     return SettingType(about, read, {"minimum": least, "maximum": most})
 
 
-def seconds_of(duration: str) -> float:
-    """Return the number of seconds in a Go duration such as 1m30s."""
-    parts = re.findall(r"([0-9.]+)(ms|s|m|h)", duration)
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
 def choice(*words: str) -> SettingType[str]:
     """Return the type of a setting whose value is one of these words, in upper or lower case."""
     about = f"{', '.join(words[:-1])} or {words[-1]}"
@@ -158,7 +152,7 @@ def _switch(text: str) -> bool:
 
 
 def _go_duration(text: str) -> str:
-    if not _DURATION.fullmatch(text):
+    if not matches(formats.GO_DURATION, text):
         raise ValueError("not a Go duration such as 5m or 90s")
     return text
 
@@ -219,7 +213,7 @@ def some_of(*words: str) -> SettingType[tuple[str, ...]]:
 ADDRESS: Final = SettingType("HOST:PORT", _address)
 TEXT: Final = SettingType("text", str)
 SWITCH: Final = SettingType("true or false", _switch)
-GO_DURATION: Final = SettingType("a Go duration", _go_duration, {"pattern": f"^({_DURATION.pattern})$"})
+GO_DURATION: Final = SettingType("a Go duration", _go_duration, {"pattern": formats.GO_DURATION})
 LONGER_DURATION: Final = SettingType(GO_DURATION.about, _longer_duration, GO_DURATION.schema)
 LABEL: Final = SettingType("the value of a label", _label)
 URL: Final = SettingType("a URL", _url, {"pattern": r"^$|^[hH][tT][tT][pP][sS]?://[^/?#\s]+\S*$"})

@@ -12,6 +12,7 @@ from purekube_run.simulation.script_file import script_text
 from tests.app.simulation.defects import decided, with_condition
 from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
 from vworkspace_app.commands.simulate.seeds import SimulateRequest, faults_named, simulate
+from vworkspace_app.commands.simulate.simulate_flags import seconds_of_run
 from vworkspace_app.simulation.acts import Do
 from vworkspace_app.simulation.operator_faults import FAULTS
 from vworkspace_app.simulation.run import draw, read_script
@@ -83,6 +84,12 @@ def test_a_broken_run_that_cannot_be_saved_still_has_its_verdict(
     assert "seed 3: " in capsys.readouterr().out
     (broken,) = read_verdict((tmp_path / "verdict").read_text()).broken
     assert (broken.seed, broken.saved) == (3, "(not saved: the API server does not answer)")
+
+
+@pytest.mark.parametrize("time", ["90sec", "2m or so", "", "25h"])
+def test_the_length_of_a_run_is_a_duration_and_nothing_else(time: str) -> None:
+    with pytest.raises(CommandError, match="a duration from 1m to 24h"):
+        seconds_of_run(time)
 
 
 def test_faults_are_named_all_none_or_one_by_one() -> None:

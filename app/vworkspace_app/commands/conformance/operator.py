@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.errors import unwrap_group
 from purekube_run.examination.operator_process import OperatorCommand
 from purekube_run.examination.report import as_json, check_reports, line_of, listed, summary_of, write_reports
@@ -18,7 +19,6 @@ from purekube_run.process.signals import run_until_signal
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.examination.case import CHART, NEEDS
 from vworkspace_app.examination.run import NAMES, UNSEEN, ExaminationProfile, ExaminationRequest, examine
-from vworkspace_app.settings.table import seconds_of
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ def list_checks() -> None:
 
 def patience_of(timeout: str) -> float:
     """Return the value of `--timeout` in seconds. Raises CommandError unless it is a duration from 2s to 10m."""
-    seconds = seconds_of(timeout)
+    seconds = seconds_of(timeout, 0.0)
     if not 2 <= seconds <= 600:
         raise CommandError(f"--timeout {timeout}: a duration from 2s to 10m", status=USAGE)
     return seconds

@@ -12,6 +12,7 @@ import anyio
 import attrs
 import structlog
 
+from purekube.apimachinery.durations import seconds_of
 from purekube.apimachinery.errors import OperatorError
 from purekube.ports import KubeApi
 from purekube_http import load_config
@@ -29,7 +30,7 @@ from vworkspace_app.observability import LatestStats, Metrics, MetricsTelemetry,
 from vworkspace_app.observability.endpoints import probes
 from vworkspace_app.page.serving import ServedPage
 from vworkspace_app.settings import RunSettings
-from vworkspace_app.settings.table import PageAccess, seconds_of
+from vworkspace_app.settings.table import PageAccess
 
 _log = structlog.get_logger("operator")
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
+from purekube.apimachinery.durations import seconds_of
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import Crds, Kubeconfig
 from vworkspace_app.install.options import read_settings
-from vworkspace_app.settings.table import seconds_of
 
 
 def simulate_runs(
@@ -85,7 +85,7 @@ def _check_counts(counts: Mapping[str, int]) -> None:
 
 def seconds_of_run(time: str) -> float:
     """Return `time`, the value of the option `--for`, in seconds. Raises CommandError unless it is from 1m to 24h."""
-    seconds = seconds_of(time)
+    seconds = seconds_of(time, 0.0)
     if not 60 <= seconds <= 86_400:
         raise CommandError(f"--for {time}: a duration from 1m to 24h, such as 10m or 1h", status=USAGE)
     return seconds
@@ -156,7 +156,7 @@ def record(
     """
     from vworkspace_app.commands.simulate.cluster_recording import record as run
 
-    seconds = seconds_of(time)
+    seconds = seconds_of(time, 0.0)
     if not 0 < seconds <= 86_400:
         raise CommandError(f"--for {time}: a duration of at most 24h, such as 10m or 1h", status=USAGE)
     return run(kubeconfig, seconds, out, cluster_id)
