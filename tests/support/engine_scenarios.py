@@ -4,7 +4,7 @@ The docstring says what the scenario is about; its name is the name of the recor
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -232,24 +232,29 @@ def workflow_lacks_its_account(stage: EngineStage) -> None:
     stage.until_says("WorkflowError")
 
 
-@scenario("snapshots")
-def snapshot_gets_ready(stage: EngineStage) -> None:
-    """A VolumeSnapshot that the driver cuts."""
+def _begin_snapshot(stage: EngineStage) -> None:
     stage.snapshot_class()
     stage.volume()
     stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
     stage.until_says("VolumeSnapshotInProgress")
+
+
+def _cut_snapshot(stage: EngineStage) -> None:
+    _begin_snapshot(stage)
     stage.driver_cuts()
     stage.until_says("VolumeSnapshotReady")
 
 
 @scenario("snapshots")
+def snapshot_gets_ready(stage: EngineStage) -> None:
+    """A VolumeSnapshot that the driver cuts."""
+    _cut_snapshot(stage)
+
+
+@scenario("snapshots")
 def snapshot_fails_then_gets_ready(stage: EngineStage) -> None:
     """A VolumeSnapshot that the driver cannot cut, and then can."""
-    stage.snapshot_class()
-    stage.volume()
-    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
-    stage.until_says("VolumeSnapshotInProgress")
+    _begin_snapshot(stage)
     stage.driver_cuts("failed to take snapshot of the volume data: rpc error: code = Internal desc = no space")
     stage.until_says("VolumeSnapshotError")
     stage.driver_cuts()
@@ -284,12 +289,7 @@ def snapshot_of_a_missing_claim(stage: EngineStage) -> None:
 @scenario("snapshots")
 def snapshot_content_is_deleted(stage: EngineStage) -> None:
     """A VolumeSnapshot that is ready, and whose content a person takes away with its finalizers."""
-    stage.snapshot_class()
-    stage.volume()
-    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
-    stage.until_says("VolumeSnapshotInProgress")
-    stage.driver_cuts()
-    stage.until_says("VolumeSnapshotReady")
+    _cut_snapshot(stage)
     content = stage.content()
     stage.delete(content)
     stage.patch({"metadata": {"finalizers": None}}, content)
@@ -300,12 +300,7 @@ def snapshot_content_is_deleted(stage: EngineStage) -> None:
 @scenario("snapshots")
 def snapshot_is_deleted(stage: EngineStage) -> None:
     """A VolumeSnapshot that is ready, and is deleted: its content goes too."""
-    stage.snapshot_class()
-    stage.volume()
-    stage.run(_SNAPSHOT, pvc="data", snapshotClassName=SNAPSHOT_CLASS)
-    stage.until_says("VolumeSnapshotInProgress")
-    stage.driver_cuts()
-    stage.until_says("VolumeSnapshotReady")
+    _cut_snapshot(stage)
     content = stage.content()
     stage.delete()
     stage.driver_deletes(content)
@@ -313,12 +308,16 @@ def snapshot_is_deleted(stage: EngineStage) -> None:
     stage.until_gone(content)
 
 
+def _sync(stage: EngineStage, **more: Any) -> None:
+    stage.volume()
+    stage.repository()
+    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct", **more)
+
+
 @scenario("volsync")
 def sync_succeeds(stage: EngineStage) -> None:
     """A ReplicationSource with a manual trigger, whose mover succeeds."""
-    stage.volume()
-    stage.repository()
-    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct")
+    _sync(stage)
     stage.until_says("VolSyncCompleted")
     stage.pause(5)
 
@@ -326,9 +325,7 @@ def sync_succeeds(stage: EngineStage) -> None:
 @scenario("volsync")
 def sync_mover_fails(stage: EngineStage) -> None:
     """A ReplicationSource whose mover fails twice in half a minute."""
-    stage.volume()
-    stage.repository()
-    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct", pods="fails")
+    _sync(stage, pods="fails")
     stage.until_says("VolSyncSyncInProgress")
     stage.pause(30)
 
@@ -336,9 +333,7 @@ def sync_mover_fails(stage: EngineStage) -> None:
 @scenario("volsync")
 def sync_by_schedule(stage: EngineStage) -> None:
     """A ReplicationSource with a schedule: it waits for the next sync."""
-    stage.volume()
-    stage.repository()
-    stage.run(_SYNC, source="data", repository="restic", copyMethod="Direct", schedule="0 3 * * *")
+    _sync(stage, schedule="0 3 * * *")
     stage.until_says("VolSyncWaitingForSchedule")
 
 

@@ -107,6 +107,12 @@ class Stage(ABC):
             if apply.kind in (OCI_REPOSITORY, HELM_REPOSITORY):
                 self.until(_is_looked_at, apply.kind, apply.ref.name)
 
+    def deploy(self, chart: str, version: str, *, patch: Mapping[str, Any] = {}) -> None:
+        """Push a chart, want it, and wait until it is Ready at that version."""
+        self.push(chart, version)
+        self.want(chart, version, patch=patch)
+        self.until(partial(is_ready, version=version))
+
     def want_many(self, chart: str, version: str, count: int) -> None:
         """Apply what the operator makes of that many instances, without waiting for any."""
         for number in range(count):

@@ -3,16 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tests.support.flux_scenarios.registry import ready, scenario
+from tests.support.flux_scenarios.registry import scenario
 from tests.support.flux_stage import Stage, conditions, is_ready
 
 
 @scenario
 def drift_is_warned_of(stage: Stage) -> None:
     """A hand on an object of the release, as the operator has Flux look for it: a warning."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.drift()
     stage.annotate(requestedAt="now")
     stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "now" and is_ready(release))
@@ -40,9 +38,7 @@ def drift_is_not_looked_for(stage: Stage) -> None:
 
 
 def _change_by_hand(stage: Stage, patch: Mapping[str, Any]) -> None:
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0", patch=patch)
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0", patch=patch)
     stage.drift()
     stage.annotate(requestedAt="now")
     stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "now" and is_ready(release))

@@ -1,16 +1,14 @@
 """Scenarios about what ends: the HelmRelease, its source, its namespace."""
 
 from purekube.apimachinery.resources import OCI_REPOSITORY
-from tests.support.flux_scenarios.registry import ready, scenario, scenario_by_its_end
+from tests.support.flux_scenarios.registry import scenario, scenario_by_its_end
 from tests.support.flux_stage import Stage, conditions
 
 
 @scenario
 def uninstall(stage: Stage) -> None:
     """The HelmRelease is deleted: the release goes with it."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.delete()
     stage.until_gone()
 
@@ -18,9 +16,7 @@ def uninstall(stage: Stage) -> None:
 @scenario
 def source_goes_first(stage: Stage) -> None:
     """The source is deleted before the release: the release stays, then goes without it."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     source = stage.desired("settings", "1.0.0").source
     stage.delete(OCI_REPOSITORY, source.name)
     stage.until_gone(OCI_REPOSITORY, source.name)
@@ -33,7 +29,5 @@ def source_goes_first(stage: Stage) -> None:
 @scenario_by_its_end
 def namespace_is_deleted(stage: Stage) -> None:
     """The namespace is deleted: its controller chooses whether the release or its account goes first; all goes."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.end_namespace()

@@ -38,9 +38,7 @@ def suspend_while_it_upgrades(stage: Stage) -> None:
 def another_version_while_it_upgrades(stage: Stage) -> None:
     """A spec that changes in the middle of an upgrade that fails."""
     _upgrade_under_way(stage)
-    stage.push("web", "1.2.0")
-    stage.want("web", "1.2.0")
-    stage.until(ready("1.2.0"))
+    stage.deploy("web", "1.2.0")
 
 
 @scenario
@@ -49,9 +47,7 @@ def killed_while_it_upgrades(stage: Stage) -> None:
     _upgrade_under_way(stage)
     stage.kill_helm_controller()
     stage.until(is_stalled)
-    stage.push("web", "1.2.0")
-    stage.want("web", "1.2.0")
-    stage.until(ready("1.2.0"))
+    stage.deploy("web", "1.2.0")
 
 
 @scenario

@@ -17,9 +17,7 @@ def helm_installed_it(stage: Stage) -> None:
 @scenario
 def storage_is_deleted(stage: Stage) -> None:
     """Helm's Secrets of a release are deleted by hand: Flux installs it again over what is there."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.delete_storage()
     stage.annotate(requestedAt="now")
     stage.until(_has_handled("now"))
@@ -28,9 +26,7 @@ def storage_is_deleted(stage: Stage) -> None:
 @scenario
 def storage_is_deleted_before_an_uninstall(stage: Stage) -> None:
     """Helm's Secrets are deleted by hand, then the HelmRelease: it goes, as for a release that is gone."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.delete_storage()
     stage.delete()
     stage.until_gone()
@@ -39,9 +35,7 @@ def storage_is_deleted_before_an_uninstall(stage: Stage) -> None:
 @scenario
 def two_helm_releases_of_one_release(stage: Stage) -> None:
     """Two HelmReleases that name one release: the last to act has it, and the deletion of one takes it from both."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.want("settings", "1.0.0", name="second", patch={"values": {"motto": "second"}})
     stage.until(is_ready, name="second")
     stage.annotate(requestedAt="first")

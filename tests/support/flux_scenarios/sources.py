@@ -8,9 +8,7 @@ from tests.support.flux_stage import Stage, conditions, is_ready
 @scenario
 def install_from_oci(stage: Stage) -> None:
     """A chart in an OCI registry becomes a release."""
-    stage.push("web", "1.0.0")
-    stage.want("web", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("web", "1.0.0")
 
 
 @scenario
@@ -77,9 +75,7 @@ def range_of_versions(stage: Stage) -> None:
 @scenario
 def tag_is_pushed_again(stage: Stage) -> None:
     """Another chart under the same tag is seen at the source's interval or when the source is asked."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.push("settings", "1.0.0", motto="pushed again")
     stage.ask_source("settings", "1.0.0")
     stage.until(lambda release: conditions(release).get("Ready") == "True/UpgradeSucceeded" and is_ready(release))

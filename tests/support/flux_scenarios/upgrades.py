@@ -45,17 +45,13 @@ def way_out_of_a_failed_upgrade(stage: Stage) -> None:
     stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "first")
     stage.annotate(requestedAt="second", resetAt="second")
     stage.until(lambda release: release["status"].get("lastHandledReconcileAt") == "second" and is_stalled(release))
-    stage.push("hooked", "1.2.0")
-    stage.want("hooked", "1.2.0")
-    stage.until(ready("1.2.0"))
+    stage.deploy("hooked", "1.2.0")
 
 
 @scenario
 def forced_release(stage: Stage) -> None:
     """Asked with force, Flux upgrades though nothing changed."""
-    stage.push("settings", "1.0.0")
-    stage.want("settings", "1.0.0")
-    stage.until(ready("1.0.0"))
+    stage.deploy("settings", "1.0.0")
     stage.annotate(requestedAt="now", forceAt="now")
     stage.until(lambda release: conditions(release).get("Ready") == "True/UpgradeSucceeded" and is_ready(release))
 
