@@ -34,6 +34,7 @@ from tests.support.e2e_world import (
 from tests.support.effort import effort
 from tests.support.operation_requests import ENGINES_QUICK, FLUX, LABELS, Operating
 from tests.support.rights import printed
+from tests.support.run_by import run_by
 from tests.support.servers import ENVIRONMENT, IN_PROCESS
 from vworkspace_app.instances.controller import InstanceReconciler
 from vworkspace_app.manager.settings import OperatorSettings
@@ -212,29 +213,27 @@ def _backup() -> tuple[dict[str, Any], ...]:
 # --- the likeliest mistakes of an installation, with the printed roles ------------------------------------------------
 
 
-def test_a_forgotten_Role_is_told_with_the_command_that_prints_it() -> None:
+@run_by(ENVIRONMENT.run)
+async def test_a_forgotten_Role_is_told_with_the_command_that_prints_it(world: World) -> None:
     ref = ObjectRef(APPLICATION_INSTANCE, FOREIGN, NAME)
 
-    async def story(world: World) -> None:
-        labels = {"managed-by": "vworkspace"}
-        world.have({**NAMESPACE.manifest(FOREIGN), "metadata": {"name": FOREIGN, "labels": labels}}, NAMESPACE)
-        spec = {**instance()["spec"], "release": {"name": NAME, "namespace": FOREIGN}}
-        meta = {"name": NAME, "namespace": FOREIGN, "labels": LABELS}
-        world.create_object({**instance(), "metadata": meta, "spec": spec}, APPLICATION_INSTANCE)
-        await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
-        message = says(world, ref, "Blocked")[2]
-        command = f"vworkspace-operator manifests --rbac-only --namespace {FOREIGN} | kubectl apply --server-side -f -"
-        assert command in message
-        assert FOREIGN in message
-        for role in printed("--namespace", FOREIGN):
-            if role["kind"] in RIGHTS:
-                world.create_object(role, RIGHTS[role["kind"]])
-        await world.until(lambda: says(world, ref, "Ready")[0] == "True", "Ready once the Role is there")
-        assert says(world, ref, "Blocked")[:2] == ("False", "Unblocked")
-        world.delete_object(ref)
-        await world.until(lambda: world.find(ref) is None, "the instance gone")
-
-    ENVIRONMENT.run(story)
+    labels = {"managed-by": "vworkspace"}
+    world.have({**NAMESPACE.manifest(FOREIGN), "metadata": {"name": FOREIGN, "labels": labels}}, NAMESPACE)
+    spec = {**instance()["spec"], "release": {"name": NAME, "namespace": FOREIGN}}
+    meta = {"name": NAME, "namespace": FOREIGN, "labels": LABELS}
+    world.create_object({**instance(), "metadata": meta, "spec": spec}, APPLICATION_INSTANCE)
+    await world.until(lambda: says(world, ref, "Blocked")[1] == "Forbidden", "Forbidden is told")
+    message = says(world, ref, "Blocked")[2]
+    command = f"vworkspace-operator manifests --rbac-only --namespace {FOREIGN} | kubectl apply --server-side -f -"
+    assert command in message
+    assert FOREIGN in message
+    for role in printed("--namespace", FOREIGN):
+        if role["kind"] in RIGHTS:
+            world.create_object(role, RIGHTS[role["kind"]])
+    await world.until(lambda: says(world, ref, "Ready")[0] == "True", "Ready once the Role is there")
+    assert says(world, ref, "Blocked")[:2] == ("False", "Unblocked")
+    world.delete_object(ref)
+    await world.until(lambda: world.find(ref) is None, "the instance gone")
 
 
 def test_a_forgotten_velero_namespace_is_told_on_the_Operation() -> None:
@@ -266,18 +265,16 @@ LACKING_AT_THE_END = [
 
 
 @pytest.mark.parametrize("lack", LACKING_AT_THE_END, ids=lambda lack: f"{lack[0]} {lack[1]}")
-def test_an_end_that_a_missing_right_stops_is_told_and_goes_on_when_it_comes(lack: Lack) -> None:
-    async def story(world: World) -> None:
-        await world.ready()
-        refuse(world, [lack])
-        world.delete_object(INSTANCE)
-        await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "Forbidden", "Forbidden is told")
-        assert f"may not {lack[0]} {lack[1]}" in says(world, INSTANCE, "Blocked")[2]
-        assert "vworkspace-operator manifests" in says(world, INSTANCE, "Blocked")[2]
-        world.cluster.authorize = None
-        await world.until(lambda: world.find(INSTANCE) is None, "the instance gone")
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_an_end_that_a_missing_right_stops_is_told_and_goes_on_when_it_comes(world: World, *, lack: Lack) -> None:
+    await world.ready()
+    refuse(world, [lack])
+    world.delete_object(INSTANCE)
+    await world.until(lambda: says(world, INSTANCE, "Blocked")[1] == "Forbidden", "Forbidden is told")
+    assert f"may not {lack[0]} {lack[1]}" in says(world, INSTANCE, "Blocked")[2]
+    assert "vworkspace-operator manifests" in says(world, INSTANCE, "Blocked")[2]
+    world.cluster.authorize = None
+    await world.until(lambda: world.find(INSTANCE) is None, "the instance gone")
 
 
 # --- a pass that crashes ----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from tests.support.audited_story import Remembered
 from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, in_process
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
 from tests.support.commands import run
+from tests.support.run_by import run_by
 from vworkspace_app.install.extension_manifests import account_rbac, box_rbac
 from vworkspace_app.install.roles import RoleOptions
 
@@ -194,94 +195,86 @@ def test_without_the_right_to_impersonate_nothing_is_done_and_the_status_says_wh
     rights(story, QUICK)
 
 
-def test_an_object_that_names_no_account_is_left_alone_until_it_does() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_an_object_that_names_no_account_is_left_alone_until_it_does(site: BoxSite) -> None:
     box = acting()
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await grant_account(site, box, "apps")
-        async with site.running(box, namespaces=(NS,)):
-            shop = await order(site, box, "shop", None)
-            message = await site.until_reason(shop, "NoServiceAccount")
-            assert "${self.spec.?account.orValue('')} gives no name of one" in message
-            await site.edit(shop, {"spec": {"account": "system:masters\r\nImpersonate-Group: system:masters"}})
-            await site.until_reason(shop, "NoServiceAccount")
-            await site.edit(shop, {"spec": {"account": "apps"}})
-            await site.until_ready(shop)
-            await site.edit(shop, {"spec": {"account": None}})
-            await site.until_reason(shop, "NoServiceAccount")
-            assert await site.get(child("shop")) is not None, "what is not known never removes"
-
-    in_process(story, QUICK, rbac=True)
+    await set_up(site, box)
+    await grant_account(site, box, "apps")
+    async with site.running(box, namespaces=(NS,)):
+        shop = await order(site, box, "shop", None)
+        message = await site.until_reason(shop, "NoServiceAccount")
+        assert "${self.spec.?account.orValue('')} gives no name of one" in message
+        await site.edit(shop, {"spec": {"account": "system:masters\r\nImpersonate-Group: system:masters"}})
+        await site.until_reason(shop, "NoServiceAccount")
+        await site.edit(shop, {"spec": {"account": "apps"}})
+        await site.until_ready(shop)
+        await site.edit(shop, {"spec": {"account": None}})
+        await site.until_reason(shop, "NoServiceAccount")
+        assert await site.get(child("shop")) is not None, "what is not known never removes"
 
 
-def test_an_external_is_read_as_the_account_and_wakes_its_reader_without_a_resync() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_an_external_is_read_as_the_account_and_wakes_its_reader_without_a_resync(site: BoxSite) -> None:
     reads = {"id": "given", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "given"}}
     box = acting(config("own", "own-${self.metadata.name}", {"p": "${given.data.p}"}), externals=[reads])
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await grant_account(site, box, "apps")
-        given = await site.create(CONFIG_MAP, "given", data={"p": "one"})
-        async with site.running(box, resync=NEVER, namespaces=(NS,)):
-            await site.until_ready(await order(site, box, "shop", "apps"))
-            await site.edit(given, {"data": {"p": "two"}})
+    await set_up(site, box)
+    await grant_account(site, box, "apps")
+    given = await site.create(CONFIG_MAP, "given", data={"p": "one"})
+    async with site.running(box, resync=NEVER, namespaces=(NS,)):
+        await site.until_ready(await order(site, box, "shop", "apps"))
+        await site.edit(given, {"data": {"p": "two"}})
 
-            async def has_followed() -> bool:
-                return bool(get_path(await site.get(child("shop")), "data", "p") == "two")
+        async def has_followed() -> bool:
+            return bool(get_path(await site.get(child("shop")), "data", "p") == "two")
 
-            await site.until(has_followed)
-        assert site.server is not None
-        of_configs = [request for request in Remembered(site.server.audit).requests() if "configmaps" in request.path]
-        assert {request.impersonated for request in of_configs if request.user == OPERATOR_USER} == {
-            f"system:serviceaccount:{NS}:apps"
-        }
-
-    in_process(story, QUICK, rbac=True)
+        await site.until(has_followed)
+    assert site.server is not None
+    of_configs = [request for request in Remembered(site.server.audit).requests() if "configmaps" in request.path]
+    assert {request.impersonated for request in of_configs if request.user == OPERATOR_USER} == {
+        f"system:serviceaccount:{NS}:apps"
+    }
 
 
-def test_a_secret_that_the_account_may_not_read_is_read_for_nobody_RUN_12() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_secret_that_the_account_may_not_read_is_read_for_nobody_RUN_12(site: BoxSite) -> None:
     """The operator could: it holds every right on Secrets here."""
     reads = {"id": "tls", "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${self.metadata.name}-tls"}}
     box = acting(config("own", "own-${self.metadata.name}", {"p": "${tls.metadata.name}"}), externals=[reads])
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await let_the_operator_do_everything(site, "configmaps", "secrets")
-        for role in account_rbac(box, RoleOptions(NS, "apps", (NS,))):
-            rules = [rule for rule in role.get("rules", ()) if rule["resources"] != ["secrets"]]
-            await grant_all(site, ({**role, "rules": rules} if "rules" in role else role,))
-        await site.create(SECRET, "shop-tls", type="Opaque", data={"p": "YQ=="})
-        async with site.running(box, namespaces=(NS,)):
-            message = await site.until_reason(await order(site, box, "shop", "apps"), "Forbidden", "Stalled")
-            assert "ServiceAccount team/apps may not get secrets in namespace team" in message
-            assert await site.get(child("shop")) is None
-
-    in_process(story, QUICK, rbac=True)
+    await set_up(site, box)
+    await let_the_operator_do_everything(site, "configmaps", "secrets")
+    for role in account_rbac(box, RoleOptions(NS, "apps", (NS,))):
+        rules = [rule for rule in role.get("rules", ()) if rule["resources"] != ["secrets"]]
+        await grant_all(site, ({**role, "rules": rules} if "rules" in role else role,))
+    await site.create(SECRET, "shop-tls", type="Opaque", data={"p": "YQ=="})
+    async with site.running(box, namespaces=(NS,)):
+        message = await site.until_reason(await order(site, box, "shop", "apps"), "Forbidden", "Stalled")
+        assert "ServiceAccount team/apps may not get secrets in namespace team" in message
+        assert await site.get(child("shop")) is None
 
 
-def test_an_object_goes_once_its_account_may_remove_what_it_made_and_not_before() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_an_object_goes_once_its_account_may_remove_what_it_made_and_not_before(site: BoxSite) -> None:
     box = acting()
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await grant_account(site, box, "apps")
-        (role,) = [one for one in account_rbac(box, RoleOptions(NS, "apps", (NS,))) if one["kind"] == "Role"]
-        where = ObjectRef(ROLES["Role"], NS, role["metadata"]["name"])
-        async with site.running(box, namespaces=(NS,)):
-            shop = await order(site, box, "shop", "apps")
-            await site.until_ready(shop)
-            await site.edit(where, {"rules": []})
-            await site.admin.delete(shop)
-            message = await site.until_reason(shop, "Forbidden", "Stalled")
-            assert "ServiceAccount team/apps may not list configmaps" in message
-            await site.clock.sleep(300.0)
-            assert await site.get(child("shop")) is not None
-            assert await site.get(shop) is not None
-            await site.edit(where, {"rules": role["rules"]})
-            await site.until_gone(shop, child("shop"))
-
-    in_process(story, QUICK, rbac=True)
+    await set_up(site, box)
+    await grant_account(site, box, "apps")
+    (role,) = [one for one in account_rbac(box, RoleOptions(NS, "apps", (NS,))) if one["kind"] == "Role"]
+    where = ObjectRef(ROLES["Role"], NS, role["metadata"]["name"])
+    async with site.running(box, namespaces=(NS,)):
+        shop = await order(site, box, "shop", "apps")
+        await site.until_ready(shop)
+        await site.edit(where, {"rules": []})
+        await site.admin.delete(shop)
+        message = await site.until_reason(shop, "Forbidden", "Stalled")
+        assert "ServiceAccount team/apps may not list configmaps" in message
+        await site.clock.sleep(300.0)
+        assert await site.get(child("shop")) is not None
+        assert await site.get(shop) is not None
+        await site.edit(where, {"rules": role["rules"]})
+        await site.until_gone(shop, child("shop"))
 
 
 @pytest.mark.parametrize("account", ["${self.spec.?account.orValue('')}", "apps"])
@@ -316,26 +309,24 @@ def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_
 
 
 @pytest.mark.slow
-def test_accounts_beyond_the_most_of_a_namespace_take_no_watch_of_others() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_accounts_beyond_the_most_of_a_namespace_take_no_watch_of_others(site: BoxSite) -> None:
     box = acting()
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        for number in range(12):
-            await grant_account(site, box, f"apps-{number}")
-        async with site.running(box, namespaces=(NS,)) as running:
-            shops = [await order(site, box, f"shop-{number}", f"apps-{number}") for number in range(12)]
-            for shop in shops:
-                await site.until_ready(shop)
-            (one,) = running.extensions.composites
-            assert len(one.accounts._scopes) == one.accounts.most == 8
-            for shop in shops[:8]:
-                await site.admin.delete(shop)
-            await site.until_gone(*shops[:8])
-            await site.clock.sleep(1.0)
-            assert len(one.accounts._scopes) == 4
-
-    in_process(story, QUICK, rbac=True)
+    await set_up(site, box)
+    for number in range(12):
+        await grant_account(site, box, f"apps-{number}")
+    async with site.running(box, namespaces=(NS,)) as running:
+        shops = [await order(site, box, f"shop-{number}", f"apps-{number}") for number in range(12)]
+        for shop in shops:
+            await site.until_ready(shop)
+        (one,) = running.extensions.composites
+        assert len(one.accounts._scopes) == one.accounts.most == 8
+        for shop in shops[:8]:
+            await site.admin.delete(shop)
+        await site.until_gone(*shops[:8])
+        await site.clock.sleep(1.0)
+        assert len(one.accounts._scopes) == 4
 
 
 def test_box_check_says_what_no_account_can_be() -> None:

@@ -15,6 +15,7 @@ from tests.e2e.test_box_run import AGREES, HUB, INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.audited_story import Remembered
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
 from tests.support.rights import granted, unused, used
+from tests.support.run_by import run_by
 from vworkspace_app.install.extension_manifests import box_rbac
 from vworkspace_app.install.roles import RoleOptions
 
@@ -66,70 +67,64 @@ async def fought_over(site: BoxSite, parent: ObjectRef, *children: ObjectRef) ->
 
 
 @pytest.mark.slow
-def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other(site: BoxSite) -> None:
     webapp = example("webapp")
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, webapp)
-        async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)) as shop:
-            await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
-            await site.admin.delete(shop)
-            await site.until_gone(shop, WEB)
-            await site.clock.sleep(5.0)
-        compare(site, webapp)
-
-    in_process(story, QUICK, rbac=True)
+    await set_up(site, webapp)
+    async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)) as shop:
+        await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
+        await site.admin.delete(shop)
+        await site.until_gone(shop, WEB)
+        await site.clock.sleep(5.0)
+    compare(site, webapp)
 
 
 @pytest.mark.slow
-def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses(site: BoxSite) -> None:
     registry = example("registry")
 
-    async def story(site: BoxSite) -> None:
-        await site.namespace(**{"managed-by": "vworkspace"})
-        await set_up(site, registry)
-        data = {"tls.crt": "YQ==", "tls.key": "YQ=="}
-        await site.edit(await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=data), AGREES)
-        core = ObjectRef(WEB.kind, NS, "hub-core")
-        others = (
-            ObjectRef(CONFIG_MAP, NS, "hub-config"),
-            ObjectRef(JOB, NS, "hub-migrate-1.2.3"),
-            ObjectRef(SVC.kind, NS, "hub-core"),
-        )
-        async with site.with_ready(registry, "hub", HUB, namespaces=(NS,)) as hub:
-            await fought_over(site, hub, core, core, *others)
-            await site.admin.delete(hub)
-            await site.until_gone(hub, core)
-            await site.clock.sleep(5.0)
-        compare(site, registry)
-
-    in_process(story, QUICK, rbac=True)
+    await site.namespace(**{"managed-by": "vworkspace"})
+    await set_up(site, registry)
+    data = {"tls.crt": "YQ==", "tls.key": "YQ=="}
+    await site.edit(await site.create(SECRET, "hub-tls", type="kubernetes.io/tls", data=data), AGREES)
+    core = ObjectRef(WEB.kind, NS, "hub-core")
+    others = (
+        ObjectRef(CONFIG_MAP, NS, "hub-config"),
+        ObjectRef(JOB, NS, "hub-migrate-1.2.3"),
+        ObjectRef(SVC.kind, NS, "hub-core"),
+    )
+    async with site.with_ready(registry, "hub", HUB, namespaces=(NS,)) as hub:
+        await fought_over(site, hub, core, core, *others)
+        await site.admin.delete(hub)
+        await site.until_gone(hub, core)
+        await site.clock.sleep(5.0)
+    compare(site, registry)
 
 
-def test_a_missing_right_is_told_with_what_gives_it() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_missing_right_is_told_with_what_gives_it(site: BoxSite) -> None:
     webapp = example("webapp")
 
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        everywhere, binding, role, its_binding = printed(webapp)
-        services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
-        role["rules"] = [*(rule for rule in role["rules"] if "services" not in rule["resources"]), services]
-        for manifest in (everywhere, binding, role, its_binding):
-            await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
-        async with site.running(webapp, namespaces=(NS,)):
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            told = await site.until_reason(shop, "Denied")
-            assert "services" in told
-            assert told.endswith(
-                "To fix: vworkspace-operator box rbac webapp.yaml --namespace team "
-                "--service-account vworkspace-operator | kubectl apply --server-side -f -"
-            )
-            await site.edit(
-                ObjectRef(ROLES["Role"], NS, str(metadata(role)["name"])), {"rules": printed(webapp)[2]["rules"]}
-            )
-            await site.until_ready(shop)
-
-    in_process(story, QUICK, rbac=True)
+    await site.install(webapp.crd)
+    everywhere, binding, role, its_binding = printed(webapp)
+    services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
+    role["rules"] = [*(rule for rule in role["rules"] if "services" not in rule["resources"]), services]
+    for manifest in (everywhere, binding, role, its_binding):
+        await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
+    async with site.running(webapp, namespaces=(NS,)):
+        shop = await site.create(webapp.kind, "shop", spec=SHOP)
+        told = await site.until_reason(shop, "Denied")
+        assert "services" in told
+        assert told.endswith(
+            "To fix: vworkspace-operator box rbac webapp.yaml --namespace team "
+            "--service-account vworkspace-operator | kubectl apply --server-side -f -"
+        )
+        await site.edit(
+            ObjectRef(ROLES["Role"], NS, str(metadata(role)["name"])), {"rules": printed(webapp)[2]["rules"]}
+        )
+        await site.until_ready(shop)
 
 
 @pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
@@ -150,21 +145,19 @@ def test_roles_of_one_tenants_namespace_show_nothing_of_another(name: str) -> No
     }
 
 
-def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone(site: BoxSite) -> None:
     webapp = example("webapp")
     theirs = ObjectRef(webapp.kind, "org-other", "shop")
 
-    async def story(site: BoxSite) -> None:
-        await site.namespace("org-other")
-        await set_up(site, webapp)
-        await site.admin.create(
-            {**webapp.kind.manifest("shop", "org-other"), "spec": SHOP}, kind=webapp.kind, field_manager="kubectl"
-        )
-        async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)):
-            await site.clock.sleep(120.0)
-            assert get_path(await site.get(theirs), "status") is None
-        assert site.server is not None
-        asked = [request.path for request in Remembered(site.server.audit).requests() if request.user == OPERATOR_USER]
-        assert not [path for path in asked if "org-other" in path]
-
-    in_process(story, QUICK, rbac=True)
+    await site.namespace("org-other")
+    await set_up(site, webapp)
+    await site.admin.create(
+        {**webapp.kind.manifest("shop", "org-other"), "spec": SHOP}, kind=webapp.kind, field_manager="kubectl"
+    )
+    async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)):
+        await site.clock.sleep(120.0)
+        assert get_path(await site.get(theirs), "status") is None
+    assert site.server is not None
+    asked = [request.path for request in Remembered(site.server.audit).requests() if request.user == OPERATOR_USER]
+    assert not [path for path in asked if "org-other" in path]

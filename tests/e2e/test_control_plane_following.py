@@ -25,6 +25,7 @@ from kubelab.http.certificates import Certificates
 from purekube.apimachinery.errors import JobClosed, NotFound, OperatorError, Permanent, Unauthorized, Unavailable
 from tests.support.control_planes import served
 from tests.support.patience import PATIENCE
+from tests.support.run_by import run_by
 from vworkspace_fake.controlplane import ControlPlaneServer
 from vworkspace_odoo import ControlPlaneEndpoint, ReloadingControlPlane
 from vworkspace_odoo.tls import tls_context
@@ -131,74 +132,68 @@ def test_a_changed_token_url_or_authority_counts_with_the_next_call_PULL_8() -> 
     assert heard == [("wrong", False), ("one", True), *[("two", True)] * 5], "registration has its own token"
 
 
-def test_settings_that_change_twice_while_calls_begin_break_no_call_PULL_8() -> None:
-    async def body() -> None:
-        servers = [ControlPlaneServer() for _ in range(3)]
-        for number, server in enumerate(servers):
-            server.tokens.add(CLUSTER, f"token-{number}")
-        async with served(servers[0]) as one, served(servers[1]) as two, served(servers[2]) as three:
-            urls = (one, two, three)
-            now = ControlPlaneEndpoint(one, "token-0")
-            async with ReloadingControlPlane(lambda: now) as control:
+@run_by(run)
+async def test_settings_that_change_twice_while_calls_begin_break_no_call_PULL_8() -> None:
+    servers = [ControlPlaneServer() for _ in range(3)]
+    for number, server in enumerate(servers):
+        server.tokens.add(CLUSTER, f"token-{number}")
+    async with served(servers[0]) as one, served(servers[1]) as two, served(servers[2]) as three:
+        urls = (one, two, three)
+        now = ControlPlaneEndpoint(one, "token-0")
+        async with ReloadingControlPlane(lambda: now) as control:
+            await control.fetch(CLUSTER, 0)
+
+            async def fetch_from(number: int) -> None:
+                nonlocal now
+                now = ControlPlaneEndpoint(urls[number], f"token-{number}")
                 await control.fetch(CLUSTER, 0)
 
-                async def fetch_from(number: int) -> None:
-                    nonlocal now
-                    now = ControlPlaneEndpoint(urls[number], f"token-{number}")
-                    await control.fetch(CLUSTER, 0)
-
-                async with anyio.create_task_group() as group:
-                    group.start_soon(fetch_from, 1)
-                    group.start_soon(fetch_from, 2)
-        assert [len(server.requests) for server in servers] == [1, 1, 1]
-
-    run(body)
+            async with anyio.create_task_group() as group:
+                group.start_soon(fetch_from, 1)
+                group.start_soon(fetch_from, 2)
+    assert [len(server.requests) for server in servers] == [1, 1, 1]
 
 
-def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
-    async def body() -> None:
-        server = ControlPlaneServer()
-        server.tokens.add(CLUSTER, "one")
-        async with served(server) as url:
-            now = ControlPlaneEndpoint(url, "one")
-            async with ReloadingControlPlane(lambda: now) as control, anyio.create_task_group() as group:
-                found: list[Any] = []
+@run_by(run)
+async def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
+    server = ControlPlaneServer()
+    server.tokens.add(CLUSTER, "one")
+    async with served(server) as url:
+        now = ControlPlaneEndpoint(url, "one")
+        async with ReloadingControlPlane(lambda: now) as control, anyio.create_task_group() as group:
+            found: list[Any] = []
 
-                async def poll() -> None:
-                    found.append((await control.fetch(CLUSTER, 20)).jobs)
+            async def poll() -> None:
+                found.append((await control.fetch(CLUSTER, 20)).jobs)
 
-                group.start_soon(poll)
-                while not server.waiting:
-                    await anyio.sleep(0.01)
-                now = ControlPlaneEndpoint(url + "/api/agent", "one")
-                await control.fetch(CLUSTER, 0)
-                server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="a")
-        assert [len(jobs) for jobs in found] == [1]
-
-    run(body)
+            group.start_soon(poll)
+            while not server.waiting:
+                await anyio.sleep(0.01)
+            now = ControlPlaneEndpoint(url + "/api/agent", "one")
+            await control.fetch(CLUSTER, 0)
+            server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="a")
+    assert [len(jobs) for jobs in found] == [1]
 
 
-def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() -> None:
+@run_by(run)
+async def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() -> None:
     ours, other = certificates(), certificates()
     (certificate, key), (strange, strange_key) = client_certificate(), client_certificate()
 
-    async def body() -> None:
-        async with tls_server(ours, certificate) as url:
-            good = ControlPlaneEndpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
-            now = attrs.evolve(good, ca=other.authority.decode())
-            async with ReloadingControlPlane(lambda: now, margin=2) as control:
-                with pytest.raises(Unavailable, match="cannot connect: the server's certificate is not trusted: "):
-                    await control.fetch(CLUSTER, 0)
-                now = good
-                assert (await control.fetch(CLUSTER, 0)).jobs == []
-                now = attrs.evolve(good, certificate=strange, private_key=strange_key)
-                with pytest.raises(Unavailable):
-                    await control.fetch(CLUSTER, 0)
-                now = good
-                assert (await control.fetch(CLUSTER, 0)).jobs == []
-                assert MARK not in repr(control) + repr(now)
-
-    run(body)
+    async with tls_server(ours, certificate) as url:
+        good = ControlPlaneEndpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
+        now = attrs.evolve(good, ca=other.authority.decode())
+        async with ReloadingControlPlane(lambda: now, margin=2) as control:
+            with pytest.raises(Unavailable, match="cannot connect: the server's certificate is not trusted: "):
+                await control.fetch(CLUSTER, 0)
+            now = good
+            assert (await control.fetch(CLUSTER, 0)).jobs == []
+            now = attrs.evolve(good, certificate=strange, private_key=strange_key)
+            with pytest.raises(Unavailable):
+                await control.fetch(CLUSTER, 0)
+            now = good
+            assert (await control.fetch(CLUSTER, 0)).jobs == []
+            assert MARK not in repr(control) + repr(now)
 
 
 def test_an_authority_is_trusted_whatever_stands_around_it_and_however_strict_python_is(
@@ -246,22 +241,20 @@ def test_certificates_of_no_use_are_named_and_not_shown(name: str) -> None:
     assert caught.value.__cause__ is None
 
 
-def test_an_endpoint_of_no_use_is_an_error_of_the_port_and_another_one_mends_it() -> None:
-    async def body() -> None:
-        server = ControlPlaneServer()
-        server.tokens.add(CLUSTER, "one")
-        async with served(server) as url:
-            now = ControlPlaneEndpoint("odoo.example.com", "one")
-            async with ReloadingControlPlane(lambda: now) as control:
-                for bad in (now, ControlPlaneEndpoint(url, "one", ca=MARK)):
-                    now = bad
-                    with pytest.raises(OperatorError) as caught:
-                        await control.fetch(CLUSTER, 0)
-                    assert MARK not in str(caught.value)
-                now = ControlPlaneEndpoint(url, "one")
-                await control.fetch(CLUSTER, 0)
-
-    run(body)
+@run_by(run)
+async def test_an_endpoint_of_no_use_is_an_error_of_the_port_and_another_one_mends_it() -> None:
+    server = ControlPlaneServer()
+    server.tokens.add(CLUSTER, "one")
+    async with served(server) as url:
+        now = ControlPlaneEndpoint("odoo.example.com", "one")
+        async with ReloadingControlPlane(lambda: now) as control:
+            for bad in (now, ControlPlaneEndpoint(url, "one", ca=MARK)):
+                now = bad
+                with pytest.raises(OperatorError) as caught:
+                    await control.fetch(CLUSTER, 0)
+                assert MARK not in str(caught.value)
+            now = ControlPlaneEndpoint(url, "one")
+            await control.fetch(CLUSTER, 0)
 
 
 def test_without_certificates_the_client_decides() -> None:

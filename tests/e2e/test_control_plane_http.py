@@ -29,6 +29,7 @@ from purekube.apimachinery.errors import (
 )
 from tests.support.control_planes import ADMIN_TOKEN, served
 from tests.support.patience import PATIENCE
+from tests.support.run_by import run_by
 from tests.support.work import MIB, peak_of
 from vworkspace_fake.controlplane import AgentCall, ControlPlaneServer, ScriptedFault
 from vworkspace_fake.controlplane.http import LONGEST_WAIT, serve
@@ -99,26 +100,23 @@ async def error_of(call: Awaitable[Any]) -> OperatorError:
 
 
 @pytest.mark.slow
-def test_a_poll_is_woken_by_an_enqueue_and_does_nothing_before_it() -> None:
+@run_by(run)
+async def test_a_poll_is_woken_by_an_enqueue_and_does_nothing_before_it(server: ControlPlaneServer, url: str) -> None:
     """Rounds of the event loop are counted, not seconds; `make bench` says how long it takes."""
+    async with client(url) as control:
+        for at in range(5):
 
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            for at in range(5):
+            async def later(at: int = at) -> None:
+                await until(lambda: server.waiting == 1)
+                with rounds_of_the_loop() as rounds:
+                    await anyio.sleep(0.3)
+                assert len(rounds) < 20, "waiting must be waiting"
+                server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key=str(at))
 
-                async def later(at: int = at) -> None:
-                    await until(lambda: server.waiting == 1)
-                    with rounds_of_the_loop() as rounds:
-                        await anyio.sleep(0.3)
-                    assert len(rounds) < 20, "waiting must be waiting"
-                    server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key=str(at))
-
-                async with anyio.create_task_group() as tasks:
-                    tasks.start_soon(later)
-                    (job,) = (await control.fetch(CLUSTER, LONGEST_WAIT)).jobs
-                await control.ack(job["id"])
-
-    run(body)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(later)
+                (job,) = (await control.fetch(CLUSTER, LONGEST_WAIT)).jobs
+            await control.ack(job["id"])
 
 
 @contextmanager
@@ -139,19 +137,17 @@ def rounds_of_the_loop() -> Iterator[list[None]]:
         del selector.select
 
 
-def test_a_caller_who_hangs_up_takes_no_job_with_it() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control, anyio.create_task_group() as tasks:
-            tasks.start_soon(control.fetch, CLUSTER, 30)
-            await until(lambda: server.waiting == 1)
-            tasks.cancel_scope.cancel()
-        await until(lambda: server.waiting == 0)
-        job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
-        await anyio.sleep(0.1)
+@run_by(run)
+async def test_a_caller_who_hangs_up_takes_no_job_with_it(server: ControlPlaneServer, url: str) -> None:
+    async with client(url) as control, anyio.create_task_group() as tasks:
+        tasks.start_soon(control.fetch, CLUSTER, 30)
+        await until(lambda: server.waiting == 1)
+        tasks.cancel_scope.cancel()
+    await until(lambda: server.waiting == 0)
+    job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
+    await anyio.sleep(0.1)
 
-        assert job.offers == 0
-
-    run(body)
+    assert job.offers == 0
 
 
 @pytest.mark.parametrize(
@@ -164,15 +160,15 @@ def test_a_caller_who_hangs_up_takes_no_job_with_it() -> None:
         ({"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}"}, 200),
     ],
 )
-def test_the_headers_of_PULL_1_are_asked_for(headers: dict[str, str], status: int) -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with httpx2.AsyncClient() as http:
-            answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait=0", headers=headers)
-        assert answer.status_code == status
-        assert answer.headers["content-type"] == MEDIA_TYPE
-        assert "date" in answer.headers
-
-    run(body)
+@run_by(run)
+async def test_the_headers_of_PULL_1_are_asked_for(
+    server: ControlPlaneServer, url: str, *, headers: dict[str, str], status: int
+) -> None:
+    async with httpx2.AsyncClient() as http:
+        answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait=0", headers=headers)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == MEDIA_TYPE
+    assert "date" in answer.headers
 
 
 @pytest.mark.slow
@@ -187,77 +183,65 @@ def test_the_headers_of_PULL_1_are_asked_for(headers: dict[str, str], status: in
         (b" " * (16 * 1024 * 1024 + 1), MEDIA_TYPE, 413),
     ],
 )
-def test_bodies_that_cannot_be_read_are_refused_and_the_server_lives_on(
-    content: bytes, content_type: str, status: int
+@run_by(run)
+async def test_bodies_that_cannot_be_read_are_refused_and_the_server_lives_on(
+    server: ControlPlaneServer, url: str, *, content: bytes, content_type: str, status: int
 ) -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
-        async with httpx2.AsyncClient() as http, client(url) as control:
-            answer = await http.post(f"{url}/api/agent/events", headers=headers, content=content)
-            assert answer.status_code == status
-            assert (await control.fetch(CLUSTER, 0)).jobs == []
-
-    run(body)
+    headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}", "Content-Type": content_type}
+    async with httpx2.AsyncClient() as http, client(url) as control:
+        answer = await http.post(f"{url}/api/agent/events", headers=headers, content=content)
+        assert answer.status_code == status
+        assert (await control.fetch(CLUSTER, 0)).jobs == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wait", ["-1", "301", "soon", "1e3", ""])
-def test_a_wait_out_of_bounds_is_refused(wait: str) -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient() as http:
-            answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait={wait}", headers=headers)
-        assert answer.status_code == 400
-
-    run(body)
+@run_by(run)
+async def test_a_wait_out_of_bounds_is_refused(server: ControlPlaneServer, url: str, *, wait: str) -> None:
+    headers = {"Accept": MEDIA_TYPE, "Authorization": f"Bearer {TOKEN}"}
+    async with httpx2.AsyncClient() as http:
+        answer = await http.get(f"{url}/api/agent/jobs?cluster={CLUSTER}&wait={wait}", headers=headers)
+    assert answer.status_code == 400
 
 
-def test_the_admin_api_asks_for_its_own_token() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with httpx2.AsyncClient(base_url=url) as http:
-            assert (await http.get("/api/admin/jobs")).status_code == 401
-            for token in (TOKEN, "wrong"):
-                answer = await http.get("/api/admin/jobs", headers={"Authorization": f"Bearer {token}"})
-                assert answer.status_code == 401
-            admin = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
-            assert (await http.get("/api/admin/jobs", headers=admin)).json() == {"jobs": []}
-            for bad in (b"{", b"[]", b"{}", b'{"clusterId": 5}'):
-                assert (await http.post("/api/admin/jobs", headers=admin, content=bad)).status_code == 400
-
-    run(body)
+@run_by(run)
+async def test_the_admin_api_asks_for_its_own_token(server: ControlPlaneServer, url: str) -> None:
+    async with httpx2.AsyncClient(base_url=url) as http:
+        assert (await http.get("/api/admin/jobs")).status_code == 401
+        for token in (TOKEN, "wrong"):
+            answer = await http.get("/api/admin/jobs", headers={"Authorization": f"Bearer {token}"})
+            assert answer.status_code == 401
+        admin = {"Authorization": f"Bearer {ADMIN_TOKEN}"}
+        assert (await http.get("/api/admin/jobs", headers=admin)).json() == {"jobs": []}
+        for bad in (b"{", b"[]", b"{}", b'{"clusterId": 5}'):
+            assert (await http.post("/api/admin/jobs", headers=admin, content=bad)).status_code == 400
 
 
-def test_the_dates_of_the_server_are_those_of_its_clock_PULL_12() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            fetched = await control.fetch(CLUSTER, 0)
-        assert fetched.server_time == datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
-
-    run(body, now=lambda: datetime(2031, 5, 6, 7, 8, 9, 999, tzinfo=UTC))
+@run_by(run, now=lambda: datetime(2031, 5, 6, 7, 8, 9, 999, tzinfo=UTC))
+async def test_the_dates_of_the_server_are_those_of_its_clock_PULL_12(server: ControlPlaneServer, url: str) -> None:
+    async with client(url) as control:
+        fetched = await control.fetch(CLUSTER, 0)
+    assert fetched.server_time == datetime(2031, 5, 6, 7, 8, 9, tzinfo=UTC)
 
 
-def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection() -> None:
-    async def main() -> None:
-        async with served() as url:
-            with pytest.raises(OSError, match="in use"):
-                await serve(
-                    ControlPlaneServer(), "127.0.0.1", int(url.rpartition(":")[2]), admin_token="a", ready=print
-                )
-            server = ControlPlaneServer()
-            server.tokens.add(CLUSTER, TOKEN)
-        ended: list[Any] = []
-        async with anyio.create_task_group() as tasks, served(server) as url:
-            control = client(url)
+@run_by(anyio.run)
+async def test_a_port_in_use_is_an_OSError_and_a_cancelled_server_leaves_no_connection() -> None:
+    async with served() as url:
+        with pytest.raises(OSError, match="in use"):
+            await serve(ControlPlaneServer(), "127.0.0.1", int(url.rpartition(":")[2]), admin_token="a", ready=print)
+        server = ControlPlaneServer()
+        server.tokens.add(CLUSTER, TOKEN)
+    ended: list[Any] = []
+    async with anyio.create_task_group() as tasks, served(server) as url:
+        control = client(url)
 
-            async def poll() -> None:
-                ended.append(await control.fetch(CLUSTER, LONGEST_WAIT))
+        async def poll() -> None:
+            ended.append(await control.fetch(CLUSTER, LONGEST_WAIT))
 
-            tasks.start_soon(poll)
-            await until(lambda: server.waiting == 1)
-        await control.aclose()
-        assert [fetched.jobs for fetched in ended] == [[]], "an open poll ends with an empty answer"
-
-    anyio.run(main)
+        tasks.start_soon(poll)
+        await until(lambda: server.waiting == 1)
+    await control.aclose()
+    assert [fetched.jobs for fetched in ended] == [[]], "an open poll ends with an empty answer"
 
 
 def test_the_control_plane_needs_neither_anyio_nor_starlette_until_it_is_served() -> None:
@@ -318,21 +302,19 @@ STRANGE = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "kind", "text"), STRANGE)
-def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
-    fault: ScriptedFault, kind: type[OperatorError], text: str
+@run_by(run)
+async def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
+    server: ControlPlaneServer, url: str, *, fault: ScriptedFault, kind: type[OperatorError], text: str
 ) -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            server.faults.inject(fault)
-            error = await error_of(control.fetch(CLUSTER, 0))
-            assert type(error) is kind
-            assert text in error.message
-            assert error.message.startswith(f"GET {url}/api/agent/jobs: ")
-            assert "\n" not in error.message
-            assert getattr(error, "retry_after", None) == fault.retry_after
-            assert (await control.fetch(CLUSTER, 0)).jobs == [], "the next call is as good as ever"
-
-    run(body)
+    async with client(url) as control:
+        server.faults.inject(fault)
+        error = await error_of(control.fetch(CLUSTER, 0))
+        assert type(error) is kind
+        assert text in error.message
+        assert error.message.startswith(f"GET {url}/api/agent/jobs: ")
+        assert "\n" not in error.message
+        assert getattr(error, "retry_after", None) == fault.retry_after
+        assert (await control.fetch(CLUSTER, 0)).jobs == [], "the next call is as good as ever"
 
 
 @pytest.mark.parametrize(
@@ -340,25 +322,24 @@ def test_every_strange_answer_has_its_error_in_one_line_with_the_url(
     [(b"<html>welcome</html>", "text/html"), (RPC_ERROR, "application/json"), (b'{"error": "no"}', "application/json")],
     ids=["a page", "an error of JSON-RPC", "an error"],
 )
-def test_a_page_or_an_error_is_no_answer_to_an_ack_status_or_result(content: bytes, content_type: str) -> None:
+@run_by(run)
+async def test_a_page_or_an_error_is_no_answer_to_an_ack_status_or_result(
+    server: ControlPlaneServer, url: str, *, content: bytes, content_type: str
+) -> None:
     """An Odoo may answer an error with 200: the result would be forgotten here and unknown there."""
-
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
-        page = ScriptedFault(status=200, body=content, content_type=content_type)
-        async with client(url) as control:
-            done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
-            calls: list[Callable[[], Awaitable[None]]] = [
-                lambda: control.ack(job.id),
-                lambda: control.status(job.id, {}),
-                lambda: control.result(job.id, done),
-            ]
-            for call in calls:
-                server.faults.inject(page)
-                assert isinstance(await error_of(call()), Unavailable)
-        assert (job.acked_at, job.statuses, job.result) == (None, [], None)
-
-    run(body)
+    job = server.enqueue(CLUSTER, kind="apply", payload={}, idempotency_key="k")
+    page = ScriptedFault(status=200, body=content, content_type=content_type)
+    async with client(url) as control:
+        done = {"outcome": "noop", "timestamp": "2026-01-01T00:00:00Z"}
+        calls: list[Callable[[], Awaitable[None]]] = [
+            lambda: control.ack(job.id),
+            lambda: control.status(job.id, {}),
+            lambda: control.result(job.id, done),
+        ]
+        for call in calls:
+            server.faults.inject(page)
+            assert isinstance(await error_of(call()), Unavailable)
+    assert (job.acked_at, job.statuses, job.result) == (None, [], None)
 
 
 @pytest.mark.parametrize(
@@ -371,16 +352,15 @@ def test_a_page_or_an_error_is_no_answer_to_an_ack_status_or_result(content: byt
     ],
     ids=["a page", "a router", "a mesh", "a gateway"],
 )
-def test_a_404_of_something_else_drops_an_unacked_job_and_keeps_a_result(content: bytes, content_type: str) -> None:
+@run_by(run)
+async def test_a_404_of_something_else_drops_an_unacked_job_and_keeps_a_result(
+    server: ControlPlaneServer, url: str, *, content: bytes, content_type: str
+) -> None:
     """While Odoo is deployed anew, what stands before it knows no route; no other copy of the result exists."""
-
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            for call, kind in ((control.ack("j"), NotFound), (control.result("j", {}), Permanent)):
-                server.faults.inject(ScriptedFault(status=404, body=content, content_type=content_type))
-                assert type(await error_of(call)) is kind
-
-    run(body)
+    async with client(url) as control:
+        for call, kind in ((control.ack("j"), NotFound), (control.result("j", {}), Permanent)):
+            server.faults.inject(ScriptedFault(status=404, body=content, content_type=content_type))
+            assert type(await error_of(call)) is kind
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 415, 422])
@@ -389,62 +369,54 @@ def test_a_404_of_something_else_drops_an_unacked_job_and_keeps_a_result(content
     [(b"<html>400 Bad Request</html>", "text/html"), (b'{"message":"blocked"}', "application/json")],
     ids=["a page", "a gateway"],
 )
-def test_a_refusal_of_something_else_decides_about_no_message(status: int, content: bytes, content_type: str) -> None:
+@run_by(run)
+async def test_a_refusal_of_something_else_decides_about_no_message(
+    server: ControlPlaneServer, url: str, *, status: int, content: bytes, content_type: str
+) -> None:
     """A proxy that refuses everything for a while would use up all events, and results as `accepted before`."""
-
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        refused = ScriptedFault(status=status, body=content, content_type=content_type)
-        async with client(url) as control:
-            for call in (control.ack("j"), control.status("j", {}), control.result("j", {}), control.events([{}])):
-                server.faults.inject(refused)
-                error = await error_of(call)
-                assert type(error) is Permanent
-                assert f": {status} " in error.message
-                assert "not the control plane's own answer" in error.message
-
-    run(body)
+    refused = ScriptedFault(status=status, body=content, content_type=content_type)
+    async with client(url) as control:
+        for call in (control.ack("j"), control.status("j", {}), control.result("j", {}), control.events([{}])):
+            server.faults.inject(refused)
+            error = await error_of(call)
+            assert type(error) is Permanent
+            assert f": {status} " in error.message
+            assert "not the control plane's own answer" in error.message
 
 
-def test_a_long_refusal_of_the_control_plane_still_decides() -> None:
+@run_by(run)
+async def test_a_long_refusal_of_the_control_plane_still_decides(server: ControlPlaneServer, url: str) -> None:
     """One that names every malformed field of a batch is not cut off before it is read."""
-
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        content = json.dumps({"message": "a field is wrong; " * 1000, "error": "Invalid"}).encode()
-        async with client(url) as control:
-            server.faults.inject(ScriptedFault(status=400, body=content, content_type="application/json"))
-            error = await error_of(control.events([{}]))
-            assert type(error) is Invalid
-            assert len(error.message) < 500
-
-    run(body)
+    content = json.dumps({"message": "a field is wrong; " * 1000, "error": "Invalid"}).encode()
+    async with client(url) as control:
+        server.faults.inject(ScriptedFault(status=400, body=content, content_type="application/json"))
+        error = await error_of(control.events([{}]))
+        assert type(error) is Invalid
+        assert len(error.message) < 500
 
 
-def test_one_hostile_job_does_not_hide_the_others() -> None:
+@run_by(run)
+async def test_one_hostile_job_does_not_hide_the_others(server: ControlPlaneServer, url: str) -> None:
     deep = b"[" * 50_000 + b"]" * 50_000
     hostile = b'{"jobs":[{"id":"deep","payload":%s},{"id":"odd","payload":["\\ud800",1e999,%s]},{"id":"good"}]}' % (
         deep,
         b"9" * 5000,
     )
 
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        async with client(url) as control:
-            server.faults.inject(ScriptedFault(status=200, body=hostile))
-            jobs = (await control.fetch(CLUSTER, 0)).jobs
-        assert [job["id"] for job in jobs] == ["deep", "odd", "good"]
-        assert jobs[1]["payload"] == ["\ud800", float("inf"), float("inf")]
-
-    run(body)
+    async with client(url) as control:
+        server.faults.inject(ScriptedFault(status=200, body=hostile))
+        jobs = (await control.fetch(CLUSTER, 0)).jobs
+    assert [job["id"] for job in jobs] == ["deep", "odd", "good"]
+    assert jobs[1]["payload"] == ["\ud800", float("inf"), float("inf")]
 
 
 @pytest.mark.parametrize("token", ["", "two\nlines", "sp ace", "ümlaut", "tab\t"])
-def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(token: str) -> None:
-    async def main() -> None:
-        async with client("http://127.0.0.1:9", token) as control:
-            error = await error_of(control.fetch(CLUSTER, 0))
-        assert isinstance(error, Unauthorized)
-        assert not token or token not in error.message
-
-    anyio.run(main)
+@run_by(anyio.run)
+async def test_a_token_that_no_header_can_hold_is_refused_without_being_shown(*, token: str) -> None:
+    async with client("http://127.0.0.1:9", token) as control:
+        error = await error_of(control.fetch(CLUSTER, 0))
+    assert isinstance(error, Unauthorized)
+    assert not token or token not in error.message
 
 
 def test_the_token_is_shown_nowhere_PULL_8(caplog: pytest.LogCaptureFixture) -> None:
@@ -660,39 +632,34 @@ def test_what_is_just_taken_stays_below_what_an_object_may_cost_RUN_11(kind: str
 
 
 @pytest.mark.slow
-def test_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
-    async def main() -> None:
-        server = ControlPlaneServer(redelivery=timedelta(seconds=0))
-        server.tokens.add(CLUSTER, TOKEN)
-        for number in range(MOST_JOBS + 7):
-            server.enqueue_raw(CLUSTER, {"id": number})
-        async with served(server) as url, client(url) as control:
-            first = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
-            for number in first[:50]:
-                await control.ack(str(number))
-            after = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
-        assert (len(first), after[-1]) == (MOST_JOBS, MOST_JOBS + 6)
-
-    anyio.run(main)
+@run_by(anyio.run)
+async def test_of_more_jobs_than_are_taken_at_once_the_others_come_with_the_next_polls() -> None:
+    server = ControlPlaneServer(redelivery=timedelta(seconds=0))
+    server.tokens.add(CLUSTER, TOKEN)
+    for number in range(MOST_JOBS + 7):
+        server.enqueue_raw(CLUSTER, {"id": number})
+    async with served(server) as url, client(url) as control:
+        first = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
+        for number in first[:50]:
+            await control.ack(str(number))
+        after = [job["id"] for job in (await control.fetch(CLUSTER, 0)).jobs]
+    assert (len(first), after[-1]) == (MOST_JOBS, MOST_JOBS + 6)
 
 
 @pytest.mark.slow
-def test_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
+@run_by(anyio.run)
+async def test_a_job_that_is_too_large_is_handed_over_as_such_and_those_before_it_as_ever() -> None:
     """The core answers it `failed`; then it is offered no more, and those behind it come."""
-
-    async def main() -> None:
-        server = ControlPlaneServer(redelivery=timedelta(seconds=0))
-        server.tokens.add(CLUSTER, TOKEN)
-        for job in ({"id": "1"}, {"id": "large", "payload": [1] * (MOST_VALUES + 1)}, {"id": "3"}):
-            server.enqueue_raw(CLUSTER, job)
-        async with served(server) as url, client(url) as control:
-            first, large = (await control.fetch(CLUSTER, 0)).jobs
-            assert (first, large.fields) == ({"id": "1"}, {"id": "large"})
-            for done in ("1", "large"):
-                await control.ack(done)
-            assert (await control.fetch(CLUSTER, 0)).jobs == [{"id": "3"}]
-
-    anyio.run(main)
+    server = ControlPlaneServer(redelivery=timedelta(seconds=0))
+    server.tokens.add(CLUSTER, TOKEN)
+    for job in ({"id": "1"}, {"id": "large", "payload": [1] * (MOST_VALUES + 1)}, {"id": "3"}):
+        server.enqueue_raw(CLUSTER, job)
+    async with served(server) as url, client(url) as control:
+        first, large = (await control.fetch(CLUSTER, 0)).jobs
+        assert (first, large.fields) == ({"id": "1"}, {"id": "large"})
+        for done in ("1", "large"):
+            await control.ack(done)
+        assert (await control.fetch(CLUSTER, 0)).jobs == [{"id": "3"}]
 
 
 def test_garbage_in_place_of_http_is_an_error_like_others() -> None:
@@ -723,27 +690,23 @@ def test_retry_after_as_a_date_is_relative_to_the_server_s_clock() -> None:
     assert error.retry_after == 42.0
 
 
-def test_a_new_token_counts_from_the_next_request_on() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        held = ["old"]
-        server.tokens.add(CLUSTER, "new")
-        async with HttpControlPlane(url, lambda: held[0]) as control:
-            assert isinstance(await error_of(control.fetch(CLUSTER, 0)), Unauthorized)
-            held[0] = "new"
-            assert (await control.fetch(CLUSTER, 0)).jobs == []
-
-    run(body)
+@run_by(run)
+async def test_a_new_token_counts_from_the_next_request_on(server: ControlPlaneServer, url: str) -> None:
+    held = ["old"]
+    server.tokens.add(CLUSTER, "new")
+    async with HttpControlPlane(url, lambda: held[0]) as control:
+        assert isinstance(await error_of(control.fetch(CLUSTER, 0)), Unauthorized)
+        held[0] = "new"
+        assert (await control.fetch(CLUSTER, 0)).jobs == []
 
 
-def test_latency_is_waited_out() -> None:
-    async def body(server: ControlPlaneServer, url: str) -> None:
-        server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=None, latency=0.3))
-        began = anyio.current_time()
-        async with client(url) as control:
-            assert (await control.fetch(CLUSTER, 0)).jobs == []
-        assert anyio.current_time() - began >= 0.3
-
-    run(body)
+@run_by(run)
+async def test_latency_is_waited_out(server: ControlPlaneServer, url: str) -> None:
+    server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=None, latency=0.3))
+    began = anyio.current_time()
+    async with client(url) as control:
+        assert (await control.fetch(CLUSTER, 0)).jobs == []
+    assert anyio.current_time() - began >= 0.3
 
 
 def test_without_tls_nobody_is_trusted_and_with_it_the_system_s_authorities_are() -> None:

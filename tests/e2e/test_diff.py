@@ -32,6 +32,7 @@ from tests.support.e2e_world import (
 )
 from tests.support.kube_client import InProcessHands
 from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
+from tests.support.run_by import run_by
 from tests.support.server_thread import wall_clock
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff, diff_line, status_of, text
@@ -85,41 +86,38 @@ def test_another_version_changes_source_and_release_and_nothing_is_written_SEE_2
     face.run(story)
 
 
-def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5() -> None:
+@run_by(IN_PROCESS.run)
+async def test_an_object_that_the_operator_would_leave_alone_says_so_SEE_2_RES_5(world: World) -> None:
     """A stranger compared an object for another cluster: `diff` promised two applies, and the operator did nothing."""
+    world.create_object(cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example"), CLUSTER_KIND)
+    fresh = labelled(FIRST)
+    fresh["metadata"]["name"] = "elsewhere"
+    fresh["metadata"]["labels"] = {**fresh["metadata"]["labels"], CLUSTER_ID: "another"}
+    line = diff_line(compared(world, fresh))
+    assert line.startswith("no apply, no delete"), line
+    assert "Blocked: WrongCluster" in line, line
 
-    async def story(world: World) -> None:
-        world.create_object(cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example"), CLUSTER_KIND)
-        fresh = labelled(FIRST)
-        fresh["metadata"]["name"] = "elsewhere"
-        fresh["metadata"]["labels"] = {**fresh["metadata"]["labels"], CLUSTER_ID: "another"}
-        line = diff_line(compared(world, fresh))
-        assert line.startswith("no apply, no delete"), line
-        assert "Blocked: WrongCluster" in line, line
-
-        fresh["metadata"]["labels"] = {}
-        line = diff_line(compared(world, fresh))
-        assert "leaves this object alone" in line, line
-        assert f"{MANAGED_BY}=control-plane" in line, line
-
-    IN_PROCESS.run(story)
+    fresh["metadata"]["labels"] = {}
+    line = diff_line(compared(world, fresh))
+    assert "leaves this object alone" in line, line
+    assert f"{MANAGED_BY}=control-plane" in line, line
 
 
-def test_a_version_that_the_policy_of_a_cluster_forbids_changes_nothing_downstream_SEE_2_RES_3() -> None:
-    async def story(world: World) -> None:
-        made = cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example")
-        made["spec"]["policy"] = {"forbiddenVersions": [LATER]}
-        world.create_object(made, CLUSTER_KIND)
+@run_by(IN_PROCESS.run)
+async def test_a_version_that_the_policy_of_a_cluster_forbids_changes_nothing_downstream_SEE_2_RES_3(
+    world: World,
+) -> None:
+    made = cluster_manifest(cluster_id=CLUSTER, endpoint="https://odoo.example")
+    made["spec"]["policy"] = {"forbiddenVersions": [LATER]}
+    world.create_object(made, CLUSTER_KIND)
 
-        allowed, denied = compared(world, labelled(FIRST)), compared(world, labelled(LATER))
+    allowed, denied = compared(world, labelled(FIRST)), compared(world, labelled(LATER))
 
-        assert "2 applies" in diff_line(allowed)
-        assert diff_line(denied).startswith("no apply, no delete"), diff_line(denied)
-        assert "Blocked: PolicyDenied" in diff_line(denied)
-        # A pipeline that takes 1 for a change to make would have let it pass, as --offline does not.
-        assert (status_of(allowed), status_of(denied)) == (DIFFERS, FAILED)
-
-    IN_PROCESS.run(story)
+    assert "2 applies" in diff_line(allowed)
+    assert diff_line(denied).startswith("no apply, no delete"), diff_line(denied)
+    assert "Blocked: PolicyDenied" in diff_line(denied)
+    # A pipeline that takes 1 for a change to make would have let it pass, as --offline does not.
+    assert (status_of(allowed), status_of(denied)) == (DIFFERS, FAILED)
 
 
 def test_an_object_of_the_id_before_the_last_registration_is_of_another_cluster_SEE_2_RES_5() -> None:
@@ -204,29 +202,25 @@ def test_what_another_manager_holds_is_refused_by_name_SEE_2(face: Face) -> None
     face.run(story)
 
 
-def test_what_the_api_server_would_not_take_changes_nothing_downstream_SEE_2() -> None:
-    async def story(world: World) -> None:
-        broken = labelled(FIRST)
-        broken["spec"]["chart"] = {"version": 5}
-        found = compared(world, broken)
-        assert status_of(found) == FAILED
-        assert len(found.changes) == 1
-        assert "would not take it" in diff_line(found)
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_what_the_api_server_would_not_take_changes_nothing_downstream_SEE_2(world: World) -> None:
+    broken = labelled(FIRST)
+    broken["spec"]["chart"] = {"version": 5}
+    found = compared(world, broken)
+    assert status_of(found) == FAILED
+    assert len(found.changes) == 1
+    assert "would not take it" in diff_line(found)
 
 
 @pytest.mark.slow
-def test_an_operation_shows_what_its_engine_would_be_given_SEE_2() -> None:
-    async def story(world: World) -> None:
-        ops = Operating(world)
-        await ops.prepare()
-        found = compared(world, ops.manifest("runCommand.job", "tell"), OPERATION)
-        assert status_of(found) == DIFFERS
-        assert JOB in {change.ref.kind for change in found.changes}
-        assert world.find(found.changes[0].ref) is None
-
-    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+@run_by(IN_PROCESS.run, engines=ENGINES_QUICK)
+async def test_an_operation_shows_what_its_engine_would_be_given_SEE_2(world: World) -> None:
+    ops = Operating(world)
+    await ops.prepare()
+    found = compared(world, ops.manifest("runCommand.job", "tell"), OPERATION)
+    assert status_of(found) == DIFFERS
+    assert JOB in {change.ref.kind for change in found.changes}
+    assert world.find(found.changes[0].ref) is None
 
 
 def test_a_job_is_compared_by_what_it_carries_and_other_kinds_are_not_ours_SEE_2() -> None:

@@ -25,6 +25,7 @@ from tests.support.box_site import QUICK, BoxSite, example, in_process
 from tests.support.e2e_world import FIRST, INSTANCE, NAME, NS, World, instance
 from tests.support.kubectl import Kubectl, why_not
 from tests.support.operation_requests import LABELS
+from tests.support.run_by import run_by
 from tests.support.server_thread import served, wall_clock
 from tests.support.servers import IN_PROCESS
 from vworkspace_app.__main__ import run_command
@@ -143,110 +144,95 @@ def test_an_assumed_manager_is_said_and_a_named_one_is_taken_SEE_2(
 
 
 @pytest.mark.parametrize("manager", WAYS)
-def test_a_field_that_the_file_omits_is_shown_as_removed_SEE_2(manager: str) -> None:
+@run_by(IN_PROCESS.run)
+async def test_a_field_that_the_file_omits_is_shown_as_removed_SEE_2(world: World, *, manager: str) -> None:
     """A stranger removed `debug: true` from a file: `diff` said that nothing would change, and it went."""
-
-    async def story(world: World) -> None:
-        apply(world, file(DEBUG), manager)
-        before = world.get(INSTANCE)
-        same = compared(world, file(DEBUG))
-        assert (same.changes[0].before, same.changes[0].after) == (before, same.changes[0].before)
-        found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}))
-        assert "-      debug: true" in text(found, colour=False)
-        assert (status_of(found), found.applier.manager, found.note) == (DIFFERS, manager, "")
-        assert world.get(INSTANCE) == before
-
-    IN_PROCESS.run(story)
+    apply(world, file(DEBUG), manager)
+    before = world.get(INSTANCE)
+    same = compared(world, file(DEBUG))
+    assert (same.changes[0].before, same.changes[0].after) == (before, same.changes[0].before)
+    found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}))
+    assert "-      debug: true" in text(found, colour=False)
+    assert (status_of(found), found.applier.manager, found.note) == (DIFFERS, manager, "")
+    assert world.get(INSTANCE) == before
 
 
 @pytest.mark.parametrize("manager", WAYS)
-def test_another_source_of_values_is_not_refused_SEE_2(manager: str) -> None:
-    async def story(world: World) -> None:
-        apply(world, file(DEBUG), manager)
-        found = compared(world, file(SWITCHED))
-        assert [change.refused for change in found.changes if change.refused] == []
-        assert get_path(found.changes[0].after, "spec", "values") == SWITCHED
-        assert status_of(found) == DIFFERS
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_another_source_of_values_is_not_refused_SEE_2(world: World, *, manager: str) -> None:
+    apply(world, file(DEBUG), manager)
+    found = compared(world, file(SWITCHED))
+    assert [change.refused for change in found.changes if change.refused] == []
+    assert get_path(found.changes[0].after, "spec", "values") == SWITCHED
+    assert status_of(found) == DIFFERS
 
 
-def test_what_others_set_stays_and_edits_are_put_back_by_a_client_side_apply_SEE_2() -> None:
-    async def story(world: World) -> None:
-        apply(world, file(DEBUG), CLIENT_SIDE)
-        edited = {"spec": {"suspend": True, "values": {"inline": {"replicaCount": 3}}}}
-        world.edit(INSTANCE, edited)
-        found = compared(world, file(DEBUG))
-        after = get_path(found.changes[0].after, "spec")
-        assert (get_path(after, "suspend"), get_path(after, "values")) == (True, DEBUG)
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_what_others_set_stays_and_edits_are_put_back_by_a_client_side_apply_SEE_2(world: World) -> None:
+    apply(world, file(DEBUG), CLIENT_SIDE)
+    edited = {"spec": {"suspend": True, "values": {"inline": {"replicaCount": 3}}}}
+    world.edit(INSTANCE, edited)
+    found = compared(world, file(DEBUG))
+    after = get_path(found.changes[0].after, "spec")
+    assert (get_path(after, "suspend"), get_path(after, "values")) == (True, DEBUG)
 
 
-def test_what_the_server_would_refuse_in_a_client_side_apply_is_said_SEE_2() -> None:
-    async def story(world: World) -> None:
-        apply(world, file(DEBUG), CLIENT_SIDE)
-        before = world.get(INSTANCE)
-        unknown = file(DEBUG)
-        unknown["spec"]["chrt"] = {}
-        for broken in (file({**SWITCHED, "inline": {"a": 1}}), unknown):
-            found = compared(world, broken)
-            assert found.changes[0].refused
-            assert status_of(found) == FAILED
-        assert world.get(INSTANCE) == before
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_what_the_server_would_refuse_in_a_client_side_apply_is_said_SEE_2(world: World) -> None:
+    apply(world, file(DEBUG), CLIENT_SIDE)
+    before = world.get(INSTANCE)
+    unknown = file(DEBUG)
+    unknown["spec"]["chrt"] = {}
+    for broken in (file({**SWITCHED, "inline": {"a": 1}}), unknown):
+        found = compared(world, broken)
+        assert found.changes[0].refused
+        assert status_of(found) == FAILED
+    assert world.get(INSTANCE) == before
 
 
-def test_where_nobody_is_known_to_have_applied_it_diff_says_whom_it_assumes_SEE_2() -> None:
-    async def story(world: World) -> None:
-        fresh = compared(world, file(DEBUG))
-        assert (fresh.applier.manager, fresh.note) == ("kubectl", "")
-        world.create_object(file(DEBUG), APPLICATION_INSTANCE)
-        suspended = {**APPLICATION_INSTANCE.manifest(NAME, NS), "spec": {"suspend": True}}
-        for own in (CLI_MANAGER, FIELD_MANAGER):
-            act = partial(KubeApi.apply, manifest=suspended, kind=APPLICATION_INSTANCE, field_manager=own, force=True)
-            world.hands.do(act)
-        found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}))
-        assert found.applier == Applier("kubectl")
-        assert "compared as kubectl apply --server-side (manager kubectl)" in found.note
-        assert "--field-manager" in found.note
-        assert get_path(found.changes[0].after, "spec", "suspend") is True
-        named = compared(world, file(DEBUG), manager="somebody")
-        assert (named.applier, named.note) == (Applier("somebody"), "")
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_where_nobody_is_known_to_have_applied_it_diff_says_whom_it_assumes_SEE_2(world: World) -> None:
+    fresh = compared(world, file(DEBUG))
+    assert (fresh.applier.manager, fresh.note) == ("kubectl", "")
+    world.create_object(file(DEBUG), APPLICATION_INSTANCE)
+    suspended = {**APPLICATION_INSTANCE.manifest(NAME, NS), "spec": {"suspend": True}}
+    for own in (CLI_MANAGER, FIELD_MANAGER):
+        act = partial(KubeApi.apply, manifest=suspended, kind=APPLICATION_INSTANCE, field_manager=own, force=True)
+        world.hands.do(act)
+    found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}))
+    assert found.applier == Applier("kubectl")
+    assert "compared as kubectl apply --server-side (manager kubectl)" in found.note
+    assert "--field-manager" in found.note
+    assert get_path(found.changes[0].after, "spec", "suspend") is True
+    named = compared(world, file(DEBUG), manager="somebody")
+    assert (named.applier, named.note) == (Applier("somebody"), "")
 
 
-def test_of_several_hands_the_latest_is_taken_and_all_are_named_SEE_2() -> None:
-    async def story(world: World) -> None:
-        apply(world, file(DEBUG), "ci")
-        await anyio.sleep(2)
-        apply(world, file(DEBUG, suspend=True), "people")
-        found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}, suspend=True))
-        assert found.applier == Applier("people")
-        assert "applied by people and ci" in found.note
-        assert get_path(found.changes[0].after, "spec", "values") == DEBUG, "the other hand holds it still"
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_of_several_hands_the_latest_is_taken_and_all_are_named_SEE_2(world: World) -> None:
+    apply(world, file(DEBUG), "ci")
+    await anyio.sleep(2)
+    apply(world, file(DEBUG, suspend=True), "people")
+    found = compared(world, file({"source": "inline", "inline": {"replicaCount": 1}}, suspend=True))
+    assert found.applier == Applier("people")
+    assert "applied by people and ci" in found.note
+    assert get_path(found.changes[0].after, "spec", "values") == DEBUG, "the other hand holds it still"
 
 
-def test_a_job_is_compared_as_the_operator_applies_it_SEE_2() -> None:
-    async def story(world: World) -> None:
-        await world.ready()
-        less = instance(FIRST)
-        less["spec"] = {**less["spec"], "values": {"source": "inline", "inline": {}}}
-        found = compared(world, less, manager=FIELD_MANAGER)
-        assert text(found, colour=False).splitlines()[:2] == [f"--- {INSTANCE} now", f"+++ {INSTANCE} then"]
-        assert "-      replicaCount: 1" in text(found, colour=False)
-        own = found.changes[0]
-        for name in ("annotations", "labels", "finalizers"):
-            before, after = (get_path(side, "metadata", name) for side in (own.before, own.after))
-            assert before == after, name
-        assert not found.is_held
-        assert status_of(compared(world, instance(FIRST), manager=FIELD_MANAGER)) == SAME
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_a_job_is_compared_as_the_operator_applies_it_SEE_2(world: World) -> None:
+    await world.ready()
+    less = instance(FIRST)
+    less["spec"] = {**less["spec"], "values": {"source": "inline", "inline": {}}}
+    found = compared(world, less, manager=FIELD_MANAGER)
+    assert text(found, colour=False).splitlines()[:2] == [f"--- {INSTANCE} now", f"+++ {INSTANCE} then"]
+    assert "-      replicaCount: 1" in text(found, colour=False)
+    own = found.changes[0]
+    for name in ("annotations", "labels", "finalizers"):
+        before, after = (get_path(side, "metadata", name) for side in (own.before, own.after))
+        assert before == after, name
+    assert not found.is_held
+    assert status_of(compared(world, instance(FIRST), manager=FIELD_MANAGER)) == SAME
 
 
 def test_from_files_too_the_annotation_tells_what_goes_SEE_2(
@@ -267,30 +253,27 @@ def test_from_files_too_the_annotation_tells_what_goes_SEE_2(
 
 @pytest.mark.parametrize("manager", WAYS)
 @pytest.mark.parametrize("is_reader", [False, True])
-def test_an_object_of_a_box_shows_the_default_that_takes_the_place_of_an_omission_SEE_2(
-    manager: str, is_reader: bool
+@run_by(in_process, QUICK)
+async def test_an_object_of_a_box_shows_the_default_that_takes_the_place_of_an_omission_SEE_2(
+    site: BoxSite, *, manager: str, is_reader: bool
 ) -> None:
     """`replicas: 3` was removed from the file of an object of a box: `diff --box` saw nothing."""
-
-    async def story(site: BoxSite) -> None:
-        await site.install(WEBAPP.crd)
-        await site.namespace()
-        api = site.admin.through(_may_not_write) if is_reader else site.admin.through(_dry_runs_alone)
-        whole: dict[str, Any] = {**WEBAPP.kind.manifest("shop", TEAM), "spec": {**SHOP, "replicas": 3}}
-        if manager == CLIENT_SIDE:
-            kept = {**whole["metadata"], "annotations": {LAST_APPLIED: json.dumps(whole)}}
-            await site.admin.create({**whole, "metadata": kept}, kind=WEBAPP.kind, field_manager=manager)
-        else:
-            await site.admin.apply(whole, kind=WEBAPP.kind, field_manager=manager)
-        less = {key: value for key, value in SHOP.items() if key != "replicas"}
-        found = await difference(api, WEBAPP.kind, {**whole, "spec": less}, NOW, WEBAPP)
-        told = text(found, colour=False)
-        assert "-  replicas: 3" in told
-        assert ("+  replicas: 2" in told) is not is_reader
-        assert LAST_APPLIED not in told
-        assert found.applier.manager == manager
-
-    in_process(story, QUICK)
+    await site.install(WEBAPP.crd)
+    await site.namespace()
+    api = site.admin.through(_may_not_write) if is_reader else site.admin.through(_dry_runs_alone)
+    whole: dict[str, Any] = {**WEBAPP.kind.manifest("shop", TEAM), "spec": {**SHOP, "replicas": 3}}
+    if manager == CLIENT_SIDE:
+        kept = {**whole["metadata"], "annotations": {LAST_APPLIED: json.dumps(whole)}}
+        await site.admin.create({**whole, "metadata": kept}, kind=WEBAPP.kind, field_manager=manager)
+    else:
+        await site.admin.apply(whole, kind=WEBAPP.kind, field_manager=manager)
+    less = {key: value for key, value in SHOP.items() if key != "replicas"}
+    found = await difference(api, WEBAPP.kind, {**whole, "spec": less}, NOW, WEBAPP)
+    told = text(found, colour=False)
+    assert "-  replicas: 3" in told
+    assert ("+  replicas: 2" in told) is not is_reader
+    assert LAST_APPLIED not in told
+    assert found.applier.manager == manager
 
 
 async def _may_not_write(request: KubeRequest, send: Send) -> Any:

@@ -32,6 +32,7 @@ from tests.support.commands import Ended, Running, run
 from tests.support.e2e_world import INSTANCE, NAME, NS, OWN_NS, World, conditions
 from tests.support.namespace_ends import is_ended
 from tests.support.rights import printed
+from tests.support.run_by import run_by
 from tests.support.servers import Face, serving_around, simulate
 from vworkspace_app.manager.settings import OperatorSettings
 from vworkspace_core.api.crd import crd_manifests
@@ -168,82 +169,72 @@ FACE: Final = Face("installed", False, everything_installed, partial(environment
 
 
 @without_real_flux
-def test_a_dry_run_tells_each_step_and_changes_nothing() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        ended = await installed.uninstall("--dry-run")
-        assert (ended.status, ended.err) == (0, "")
-        assert f"would uninstall, by Flux, and delete 1 ApplicationInstance ({NS}/{NAME})" in ended.out
-        assert world.running() != []
-        assert len(installed.crds()) == 3
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_a_dry_run_tells_each_step_and_changes_nothing(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    ended = await installed.uninstall("--dry-run")
+    assert (ended.status, ended.err) == (0, "")
+    assert f"would uninstall, by Flux, and delete 1 ApplicationInstance ({NS}/{NAME})" in ended.out
+    assert world.running() != []
+    assert len(installed.crds()) == 3
 
 
 @without_real_flux
-def test_the_tool_that_would_create_everything_again_is_named_first() -> None:
+@run_by(FACE.run)
+async def test_the_tool_that_would_create_everything_again_is_named_first(world: World) -> None:
     labels = {"kustomize.toolkit.fluxcd.io/name": "operator", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
     account = ObjectRef(SERVICE_ACCOUNT, OWN_NS, "vworkspace-operator")
 
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        assert "first: " not in (await installed.uninstall("--dry-run")).out
-        world.edit(account, {"metadata": {"labels": labels}})
-        said = (await installed.uninstall("--dry-run")).out
-        first = "first: suspend or remove the Kustomization flux-system/operator, which would create these again\n1. "
-        assert said.startswith(first)
-
-    FACE.run(story)
+    (installed,) = INSTALLED
+    assert "first: " not in (await installed.uninstall("--dry-run")).out
+    world.edit(account, {"metadata": {"labels": labels}})
+    said = (await installed.uninstall("--dry-run")).out
+    first = "first: suspend or remove the Kustomization flux-system/operator, which would create these again\n1. "
+    assert said.startswith(first)
 
 
 @without_real_flux
-def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        ended = await installed.uninstall()
-        assert ended.status == 2
-        (told,) = ended.problems
-        assert told.startswith("error: This would remove the operator and uninstall 1 application, ")
-        assert "nothing was changed" in told
-        assert "--yes" in told
-        assert world.running() != []
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_where_nobody_can_be_asked_nothing_is_done_without_a_yes(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    ended = await installed.uninstall()
+    assert ended.status == 2
+    (told,) = ended.problems
+    assert told.startswith("error: This would remove the operator and uninstall 1 application, ")
+    assert "nothing was changed" in told
+    assert "--yes" in told
+    assert world.running() != []
 
 
-def test_applications_are_uninstalled_then_everything_of_the_operator_goes() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        ended = await installed.uninstall("--yes")
-        assert (ended.status, ended.err) == (0, "")
-        assert (world.running(), installed.releases(), installed.crds()) == ([], [], [])
-        assert world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None
-        left = [ref_of(one, kind_of(one)) for one in PRINTED]
-        assert [str(ref) for ref in left if world.find(ref) is not None] == []
-        again = await installed.uninstall("--yes")
-        assert (again.status, again.out) == (0, "nothing of the operator is installed here\n")
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_applications_are_uninstalled_then_everything_of_the_operator_goes(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    ended = await installed.uninstall("--yes")
+    assert (ended.status, ended.err) == (0, "")
+    assert (world.running(), installed.releases(), installed.crds()) == ([], [], [])
+    assert world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None
+    left = [ref_of(one, kind_of(one)) for one in PRINTED]
+    assert [str(ref) for ref in left if world.find(ref) is not None] == []
+    again = await installed.uninstall("--yes")
+    assert (again.status, again.out) == (0, "nothing of the operator is installed here\n")
 
 
-def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_down() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        ended = await installed.uninstall("--keep-applications", "--yes")
-        assert (ended.status, ended.err) == (0, "")
-        assert installed.crds() == []
-        (release,) = installed.releases()
-        assert get_path(release, "metadata", "ownerReferences") in (None, [])
-        assert get_path(release, "metadata", "deletionTimestamp") is None
-        await come_back(installed)
-        assert len(installed.releases()) == 1
-        assert world.running() != []
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_kept_applications_run_on_with_flux_and_a_new_operator_takes_nothing_down(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    ended = await installed.uninstall("--keep-applications", "--yes")
+    assert (ended.status, ended.err) == (0, "")
+    assert installed.crds() == []
+    (release,) = installed.releases()
+    assert get_path(release, "metadata", "ownerReferences") in (None, [])
+    assert get_path(release, "metadata", "deletionTimestamp") is None
+    await come_back(installed)
+    assert len(installed.releases()) == 1
+    assert world.running() != []
 
 
 async def come_back(installed: Installed) -> None:
@@ -256,40 +247,38 @@ async def come_back(installed: Installed) -> None:
     )
 
 
-def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resumes() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        before = world.find(INSTANCE)
-        world.hands.do(partial(lack, PRINTED))
-        await world.until(lambda: world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None, "the namespace gone")
-        await come_back(installed)
-        now = world.find(INSTANCE)
-        assert get_path(now, "metadata", "uid") == get_path(before, "metadata", "uid")
-        assert get_path(now, "metadata", "deletionTimestamp") is None
-        assert world.running() != []
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_deleting_what_manifests_printed_uninstalls_nothing_and_coming_back_resumes(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    before = world.find(INSTANCE)
+    world.hands.do(partial(lack, PRINTED))
+    await world.until(lambda: world.find(ObjectRef(NAMESPACE, None, OWN_NS)) is None, "the namespace gone")
+    await come_back(installed)
+    now = world.find(INSTANCE)
+    assert get_path(now, "metadata", "uid") == get_path(before, "metadata", "uid")
+    assert get_path(now, "metadata", "deletionTimestamp") is None
+    assert world.running() != []
 
 
 @pytest.mark.parametrize(
     ("word", "runs_on"), [(UNINSTALL, False), pytest.param(ABANDON, True, marks=without_real_flux)]
 )
-def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so(word: str, runs_on: bool) -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        world.delete_object(DEFINITION)
-        await world.until(lambda: says(world) == "True/AwaitingConfirmation", "the question")
-        assert world.running() != []
-        assert all(get_path(release, "metadata", "deletionTimestamp") is None for release in installed.releases())
-        told = " ".join(str(condition) for condition in get_path(world.find(INSTANCE), "status", "conditions"))
-        assert f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {NAME} -n {NS} {word}=true" in told
-        world.edit(INSTANCE, {"metadata": {"annotations": {word: "true"}}})
-        await world.until(lambda: world.find(DEFINITION) is None, "the definition gone")
-        assert bool(world.running()) is runs_on
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_deleting_the_definitions_is_no_wish_to_uninstall_until_somebody_says_so(
+    world: World, *, word: str, runs_on: bool
+) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    world.delete_object(DEFINITION)
+    await world.until(lambda: says(world) == "True/AwaitingConfirmation", "the question")
+    assert world.running() != []
+    assert all(get_path(release, "metadata", "deletionTimestamp") is None for release in installed.releases())
+    told = " ".join(str(condition) for condition in get_path(world.find(INSTANCE), "status", "conditions"))
+    assert f"kubectl annotate {APPLICATION_INSTANCE.crd_name} {NAME} -n {NS} {word}=true" in told
+    world.edit(INSTANCE, {"metadata": {"annotations": {word: "true"}}})
+    await world.until(lambda: world.find(DEFINITION) is None, "the definition gone")
+    assert bool(world.running()) is runs_on
 
 
 def says(world: World) -> str:
@@ -297,25 +286,23 @@ def says(world: World) -> str:
 
 
 @without_real_flux
-def test_without_an_operator_nothing_is_begun_that_nobody_would_end() -> None:
-    async def story(world: World) -> None:
-        (installed,) = INSTALLED
-        await world.ready()
-        with installed.replica:
-            pass  # killed
-        lease = ObjectRef(Kind("coordination.k8s.io", "v1", "Lease", "leases"), OWN_NS, "vworkspace-operator")
-        world.edit(lease, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}})
-        previewed = await installed.uninstall("--dry-run")
-        assert (previewed.status, previewed.err) == (0, "")
-        assert previewed.out.startswith("would refuse to begin: no operator runs in")
-        ended = await installed.uninstall("--yes")
-        assert ended.status == 1
-        (told,) = ended.problems
-        assert "no operator runs in" in told
-        assert "--keep-applications" in told
-        assert get_path(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
-        world.delete_object(lease)
-        unknown = await installed.uninstall("--dry-run")
-        assert unknown.out.startswith("first: see that the operator runs, which uninstalls the applications; ")
-
-    FACE.run(story)
+@run_by(FACE.run)
+async def test_without_an_operator_nothing_is_begun_that_nobody_would_end(world: World) -> None:
+    (installed,) = INSTALLED
+    await world.ready()
+    with installed.replica:
+        pass  # killed
+    lease = ObjectRef(Kind("coordination.k8s.io", "v1", "Lease", "leases"), OWN_NS, "vworkspace-operator")
+    world.edit(lease, {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}})
+    previewed = await installed.uninstall("--dry-run")
+    assert (previewed.status, previewed.err) == (0, "")
+    assert previewed.out.startswith("would refuse to begin: no operator runs in")
+    ended = await installed.uninstall("--yes")
+    assert ended.status == 1
+    (told,) = ended.problems
+    assert "no operator runs in" in told
+    assert "--keep-applications" in told
+    assert get_path(world.find(INSTANCE), "metadata", "deletionTimestamp") is None
+    world.delete_object(lease)
+    unknown = await installed.uninstall("--dry-run")
+    assert unknown.out.startswith("first: see that the operator runs, which uninstalls the applications; ")

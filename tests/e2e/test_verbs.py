@@ -17,6 +17,7 @@ from tests.support.e2e_world import BROKEN, INSTANCE, NAME, NS, OWN_NS, World
 from tests.support.embedded_server import config_of
 from tests.support.jobs import CLUSTER_ID
 from tests.support.operation_requests import APPROVAL_SECRET, ENGINES_QUICK, Operating
+from tests.support.run_by import run_by
 from tests.support.scripted_server import reply, status, stream, wire
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
 from vworkspace_app.verbs import ApprovalRequest, LogRequest, approve_operation, execute_verb, write_logs
@@ -50,64 +51,56 @@ def test_an_application_is_suspended_and_resumed_and_nobody_holds_the_field_afte
     face.run(story)
 
 
-def test_the_cluster_is_never_what_a_name_means_to_a_command_that_acts_RES_4() -> None:
-    async def story(world: World) -> None:
-        ops = Operating(world)
-        await ops.prepare()
-        ops.submit("runCommand.job", CLUSTER_ID)
-        assert "is asked to stop" in do(world, CLUSTER_ID, actions.cancel)
-        with pytest.raises(CommandError, match=r"^there is no ApplicationInstance or Operation nobody in namespace"):
-            do(world, "nobody", actions.cancel)
-
-    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+@run_by(IN_PROCESS.run, engines=ENGINES_QUICK)
+async def test_the_cluster_is_never_what_a_name_means_to_a_command_that_acts_RES_4(world: World) -> None:
+    ops = Operating(world)
+    await ops.prepare()
+    ops.submit("runCommand.job", CLUSTER_ID)
+    assert "is asked to stop" in do(world, CLUSTER_ID, actions.cancel)
+    with pytest.raises(CommandError, match=r"^there is no ApplicationInstance or Operation nobody in namespace"):
+        do(world, "nobody", actions.cancel)
 
 
 @pytest.mark.slow
-def test_a_release_that_flux_gave_up_is_tried_again_REC_14() -> None:
-    async def story(world: World) -> None:
-        await world.ready()
-        world.ask(BROKEN, 8)
-        await world.until(lambda: world.conditions().get("Stalled", "").startswith("True"), "stalled")
-        tries = len(world.flux_writes())
-        told = do(world, NAME, partial(actions.retry, now=datetime.now(UTC)))
-        assert "retry requested" in told
-        await world.until(lambda: len(world.flux_writes()) > tries, "Flux tries again")
-
-    IN_PROCESS.run(story)
+@run_by(IN_PROCESS.run)
+async def test_a_release_that_flux_gave_up_is_tried_again_REC_14(world: World) -> None:
+    await world.ready()
+    world.ask(BROKEN, 8)
+    await world.until(lambda: world.conditions().get("Stalled", "").startswith("True"), "stalled")
+    tries = len(world.flux_writes())
+    told = do(world, NAME, partial(actions.retry, now=datetime.now(UTC)))
+    assert "retry requested" in told
+    await world.until(lambda: len(world.flux_writes()) > tries, "Flux tries again")
 
 
 @pytest.mark.slow
-def test_an_operation_is_approved_for_one_run_with_what_it_says_now_OPS_4() -> None:
-    async def story(world: World) -> None:
-        ops = Operating(world)
-        await ops.prepare()
-        backup = await ops.reaches(ops.submit("backup.velero", "kept"), "Succeeded")
-        named = {"backupName": get_path(backup, "status", "outputs", "backupName")}
-        ref = ops.submit("restore.velero", "restore", named, approvals={"required": True})
-        await ops.says(ref, "Blocked", "True/AwaitingApproval")
-        request = ApprovalRequest("op/restore", NS, "alice", timedelta(hours=1), OWN_NS)
-        with pytest.raises(CommandError, match="nobody can approve here"):
-            world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
-        data = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
-        world.create_object({**SECRET.manifest("vworkspace-agent-credentials", OWN_NS), "data": data}, SECRET)
-        told = world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
-        assert told == f"Operation {NS}/restore is approved for one run, which has to begin within 60 minutes"
-        await ops.reaches(ref, "Succeeded")
-
-    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+@run_by(IN_PROCESS.run, engines=ENGINES_QUICK)
+async def test_an_operation_is_approved_for_one_run_with_what_it_says_now_OPS_4(world: World) -> None:
+    ops = Operating(world)
+    await ops.prepare()
+    backup = await ops.reaches(ops.submit("backup.velero", "kept"), "Succeeded")
+    named = {"backupName": get_path(backup, "status", "outputs", "backupName")}
+    ref = ops.submit("restore.velero", "restore", named, approvals={"required": True})
+    await ops.says(ref, "Blocked", "True/AwaitingApproval")
+    request = ApprovalRequest("op/restore", NS, "alice", timedelta(hours=1), OWN_NS)
+    with pytest.raises(CommandError, match="nobody can approve here"):
+        world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
+    data = {"approval-secret": base64.b64encode(APPROVAL_SECRET).decode()}
+    world.create_object({**SECRET.manifest("vworkspace-agent-credentials", OWN_NS), "data": data}, SECRET)
+    told = world.hands.do(lambda api: approve_operation(api, request, world.clock.now()))
+    assert told == f"Operation {NS}/restore is approved for one run, which has to begin within 60 minutes"
+    await ops.reaches(ref, "Succeeded")
 
 
 @pytest.mark.slow
-def test_an_operation_is_cancelled_once_OPS_11() -> None:
-    async def story(world: World) -> None:
-        ops = Operating(world)
-        await ops.prepare()
-        ref = ops.submit("restore.velero", "restore", {"backupName": "x"}, approvals={"required": True})
-        assert "is asked to stop" in do(world, "restore", actions.cancel)
-        await ops.reaches(ref, "Cancelled")
-        assert "has ended: Cancelled" in do(world, "restore", actions.cancel)
-
-    IN_PROCESS.run(story, engines=ENGINES_QUICK)
+@run_by(IN_PROCESS.run, engines=ENGINES_QUICK)
+async def test_an_operation_is_cancelled_once_OPS_11(world: World) -> None:
+    ops = Operating(world)
+    await ops.prepare()
+    ref = ops.submit("restore.velero", "restore", {"backupName": "x"}, approvals={"required": True})
+    assert "is asked to stop" in do(world, "restore", actions.cancel)
+    await ops.reaches(ref, "Cancelled")
+    assert "has ended: Cancelled" in do(world, "restore", actions.cancel)
 
 
 # --- logs: an API server without kubelets has none, so it is played ---------------------------------------------------

@@ -15,6 +15,7 @@ from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, r
 from tests.support.builders import NAME, condition
 from tests.support.effort import effort
 from tests.support.jobs import CLUSTER_ID, instance, operation, with_status
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.control_plane.connection import Connectivity
@@ -134,82 +135,72 @@ def test_a_400_to_everything_is_an_outage_that_drops_no_event(seed: int) -> None
     simulate(body, seeded(seed))
 
 
-def test_a_status_that_the_server_chokes_on_keeps_no_result_waiting() -> None:
-    async def body(site: Site) -> None:
-        async def choke() -> None:
-            pass
+@run_by(simulate, seeded(1))
+async def test_a_status_that_the_server_chokes_on_keeps_no_result_waiting(site: Site) -> None:
+    async def choke() -> None:
+        pass
 
-        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=500, times=10**6))
-        since = await through_an_outage(site, ScriptedFault(status=502), choke)
-        first = min(at for call in AgentCall for at in site.asked(call, since))
-        assert min(site.asked(AgentCall.RESULT, since)) - first < 1.0
-
-    simulate(body, seeded(1))
+    site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=500, times=10**6))
+    since = await through_an_outage(site, ScriptedFault(status=502), choke)
+    first = min(at for call in AgentCall for at in site.asked(call, since))
+    assert min(site.asked(AgentCall.RESULT, since)) - first < 1.0
 
 
-def test_a_call_that_hangs_holds_up_the_next_ones_for_its_head_start_only() -> None:
-    async def body(site: Site) -> None:
-        async def hang() -> None:
-            pass
+@run_by(simulate, seeded(1))
+async def test_a_call_that_hangs_holds_up_the_next_ones_for_its_head_start_only(site: Site) -> None:
+    async def hang() -> None:
+        pass
 
-        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=0, latency=30, times=10**6))
-        since = await through_an_outage(site, ScriptedFault(status=502), hang)
-        first = min(at for call in AgentCall for at in site.asked(call, since))
-        assert 4.9 <= min(site.asked(AgentCall.RESULT, since)) - first <= 5.1
-
-    simulate(body, seeded(1))
+    site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=0, latency=30, times=10**6))
+    since = await through_an_outage(site, ScriptedFault(status=502), hang)
+    first = min(at for call in AgentCall for at in site.asked(call, since))
+    assert 4.9 <= min(site.asked(AgentCall.RESULT, since)) - first <= 5.1
 
 
-def test_a_poll_that_alone_is_broken_stops_no_delivery() -> None:
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(6)
-        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=500, times=10**6))
-        await anyio.sleep(40)
-        await site.report(condition("Ready", "False", "Installing"))
-        await anyio.sleep(200)
-        await site.report(READY)
-        see(site, "free", FAILED)
-        await anyio.sleep(200)
-        assert site.connectivity() is Connectivity.UNREACHABLE
-        assert outcome(job) == "succeeded"
-        assert [status["phase"] for status in job.statuses][-1:] != []
-        assert any("/free/" in event["eventKey"] for event in site.events("ConditionTransition"))
-        assert site.conditions()["Disconnected"][0] == "False", "calls do come through"
-
-    simulate(body)
+@run_by(simulate)
+async def test_a_poll_that_alone_is_broken_stops_no_delivery(site: Site) -> None:
+    job = site.enqueue()
+    await anyio.sleep(6)
+    site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=500, times=10**6))
+    await anyio.sleep(40)
+    await site.report(condition("Ready", "False", "Installing"))
+    await anyio.sleep(200)
+    await site.report(READY)
+    see(site, "free", FAILED)
+    await anyio.sleep(200)
+    assert site.connectivity() is Connectivity.UNREACHABLE
+    assert outcome(job) == "succeeded"
+    assert [status["phase"] for status in job.statuses][-1:] != []
+    assert any("/free/" in event["eventKey"] for event in site.events("ConditionTransition"))
+    assert site.conditions()["Disconnected"][0] == "False", "calls do come through"
 
 
-def test_while_the_credential_is_rejected_nothing_but_the_slow_poll_is_sent_PULL_7() -> None:
-    async def body(site: Site) -> None:
-        site.enqueue()
-        await anyio.sleep(6)
-        site.server.faults.outage(ScriptedFault(status=403))
-        await anyio.sleep(60)
-        since = site.clock.monotonic()
-        await site.report(READY)
-        await anyio.sleep(3600)
-        assert set(calls(site, since)) == {AgentCall.FETCH}
-        assert len(site.asked(AgentCall.FETCH, since)) <= 12
-
-    simulate(body)
+@run_by(simulate)
+async def test_while_the_credential_is_rejected_nothing_but_the_slow_poll_is_sent_PULL_7(site: Site) -> None:
+    site.enqueue()
+    await anyio.sleep(6)
+    site.server.faults.outage(ScriptedFault(status=403))
+    await anyio.sleep(60)
+    since = site.clock.monotonic()
+    await site.report(READY)
+    await anyio.sleep(3600)
+    assert set(calls(site, since)) == {AgentCall.FETCH}
+    assert len(site.asked(AgentCall.FETCH, since)) <= 12
 
 
-def test_a_429_ends_an_outage_too() -> None:
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(6)
-        site.server.faults.outage(ScriptedFault(status=502))
-        await anyio.sleep(60)
-        await site.report(READY)
-        await anyio.sleep(60)
-        site.server.faults.outage(None)
-        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=600))
-        await anyio.sleep(61)
-        assert site.connectivity() is Connectivity.CONNECTED
-        assert outcome(job) == "succeeded", "the poll is to wait, the result is not"
-
-    simulate(body)
+@run_by(simulate)
+async def test_a_429_ends_an_outage_too(site: Site) -> None:
+    job = site.enqueue()
+    await anyio.sleep(6)
+    site.server.faults.outage(ScriptedFault(status=502))
+    await anyio.sleep(60)
+    await site.report(READY)
+    await anyio.sleep(60)
+    site.server.faults.outage(None)
+    site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=600))
+    await anyio.sleep(61)
+    assert site.connectivity() is Connectivity.CONNECTED
+    assert outcome(job) == "succeeded", "the poll is to wait, the result is not"
 
 
 def test_an_outage_from_the_start_is_an_outage_like_others() -> None:
@@ -279,64 +270,59 @@ def test_the_order_holds_whatever_waits_and_nothing_is_lost(
     simulate(body, seeded(seed))
 
 
-def test_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> None:
+@run_by(run)
+async def test_what_happened_in_an_outage_is_told_by_the_next_process_PULL_5() -> None:
     """Twenty minutes away, an instance fails, an Operation ends, and the operator's pod is restarted in between."""
+    site = Site()
+    await site.prepare()
+    site.enqueue()
+    async with anyio.create_task_group() as first:
+        first.start_soon(site.agent.run)
+        first.start_soon(site.watch)
+        await anyio.sleep(5)
+        await site.report(READY)
+        await anyio.sleep(5)
+        site.server.faults.outage(ScriptedFault(status=502))
+        await anyio.sleep(60)
+        await site.report(FAILED)
+        await anyio.sleep(1200)
+        first.cancel_scope.cancel()
+    asked = operation()
+    ended = with_status(
+        {**asked, "metadata": {**asked["metadata"], "uid": "u-op"}},
+        condition("Succeeded", "True", "VeleroBackupCompleted"),
+        phase="Succeeded",
+        startedAt="2026-01-01T00:02:00Z",
+        finishedAt="2026-01-01T00:03:00Z",
+    )
+    site.known[ref_of(ended, OPERATION)] = ended
+    site.agent = site.new_agent(objects=lambda: list(site.known.values()))
+    async with anyio.create_task_group() as second:
+        second.start_soon(site.agent.run)
+        second.start_soon(site.watch)
+        await anyio.sleep(30)
+        site.server.faults.outage(None)
+        await anyio.sleep(90)
+        second.cancel_scope.cancel()
+    told = [event["conditions"][0]["reason"] for event in site.events("ConditionTransition")]
+    assert told[-2:] == ["HelmReleaseFailed", "VeleroBackupCompleted"]
+    assert site.events("OperationSucceeded")
 
-    async def main() -> None:
-        site = Site()
-        await site.prepare()
-        site.enqueue()
-        async with anyio.create_task_group() as first:
-            first.start_soon(site.agent.run)
-            first.start_soon(site.watch)
+
+@run_by(run)
+async def test_what_was_told_already_is_told_again_under_the_same_keys_PULL_6() -> None:
+    site = Site()
+    await site.prepare()
+    site.enqueue()
+    for number in range(3):
+        async with anyio.create_task_group() as process:
+            process.start_soon(site.agent.run)
+            process.start_soon(site.watch)
             await anyio.sleep(5)
-            await site.report(READY)
+            if number == 0:
+                await site.report(READY)
             await anyio.sleep(5)
-            site.server.faults.outage(ScriptedFault(status=502))
-            await anyio.sleep(60)
-            await site.report(FAILED)
-            await anyio.sleep(1200)
-            first.cancel_scope.cancel()
-        asked = operation()
-        ended = with_status(
-            {**asked, "metadata": {**asked["metadata"], "uid": "u-op"}},
-            condition("Succeeded", "True", "VeleroBackupCompleted"),
-            phase="Succeeded",
-            startedAt="2026-01-01T00:02:00Z",
-            finishedAt="2026-01-01T00:03:00Z",
-        )
-        site.known[ref_of(ended, OPERATION)] = ended
-        site.agent = site.new_agent(objects=lambda: list(site.known.values()))
-        async with anyio.create_task_group() as second:
-            second.start_soon(site.agent.run)
-            second.start_soon(site.watch)
-            await anyio.sleep(30)
-            site.server.faults.outage(None)
-            await anyio.sleep(90)
-            second.cancel_scope.cancel()
-        told = [event["conditions"][0]["reason"] for event in site.events("ConditionTransition")]
-        assert told[-2:] == ["HelmReleaseFailed", "VeleroBackupCompleted"]
-        assert site.events("OperationSucceeded")
-
-    run(main)
-
-
-def test_what_was_told_already_is_told_again_under_the_same_keys_PULL_6() -> None:
-    async def main() -> None:
-        site = Site()
-        await site.prepare()
-        site.enqueue()
-        for number in range(3):
-            async with anyio.create_task_group() as process:
-                process.start_soon(site.agent.run)
-                process.start_soon(site.watch)
-                await anyio.sleep(5)
-                if number == 0:
-                    await site.report(READY)
-                await anyio.sleep(5)
-                process.cancel_scope.cancel()
-            site.agent = site.new_agent()
-        assert len(site.events("ConditionTransition")) == 1
-        assert site.server.events_repeated >= 1
-
-    run(main)
+            process.cancel_scope.cancel()
+        site.agent = site.new_agent()
+    assert len(site.events("ConditionTransition")) == 1
+    assert site.server.events_repeated >= 1

@@ -39,6 +39,7 @@ from purekube_run.controller.runner import ManagerOptions
 from purekube_run.process.signals import run_in_background
 from tests.support.controller_site import NS, SHOP
 from tests.support.effort import effort
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -264,66 +265,58 @@ def condition(kind: str, status: str) -> dict[str, Any]:
     }
 
 
-def test_a_missing_right_is_reported_on_the_object_with_its_remedy_REC_13() -> None:
-    async def story(site: Site) -> None:
-        site.script.failures["a"] = [Forbidden(REFUSED)]
-        await site.create("a")
-        await site.clock.sleep(5.0)
-        conditions = get_path(await site.live("a"), "status", "conditions")
-        said = {one["type"]: (one["status"], one["reason"], one["message"]) for one in conditions}
-        assert said["Stalled"] == ("True", "Forbidden", "may not list secrets in the whole cluster")
-
-    play(story)
+@run_by(play)
+async def test_a_missing_right_is_reported_on_the_object_with_its_remedy_REC_13(site: Site) -> None:
+    site.script.failures["a"] = [Forbidden(REFUSED)]
+    await site.create("a")
+    await site.clock.sleep(5.0)
+    conditions = get_path(await site.live("a"), "status", "conditions")
+    said = {one["type"]: (one["status"], one["reason"], one["message"]) for one in conditions}
+    assert said["Stalled"] == ("True", "Forbidden", "may not list secrets in the whole cluster")
 
 
-def test_a_resync_reconciles_every_object_spread_over_a_tenth_of_the_interval_REC_8() -> None:
-    async def story(site: Site) -> None:
-        names = [f"shop-{number}" for number in range(50)]
-        for name in names:
-            await site.create(name)
-        await site.clock.sleep(50.0)
-        site.script.passes.clear()
-        await site.clock.sleep(2200.0)
-        passes = site.script.passes
-        assert len(passes) == 2 * len(names)
-        first = [pass_.began for pass_ in passes[: len(names)]]
-        assert timedelta(seconds=max(first) - min(first)) <= timedelta(seconds=100)
-        assert len(set(first)) > 40
-
-    play(story, resync=1000.0)
+@run_by(play, resync=1000.0)
+async def test_a_resync_reconciles_every_object_spread_over_a_tenth_of_the_interval_REC_8(site: Site) -> None:
+    names = [f"shop-{number}" for number in range(50)]
+    for name in names:
+        await site.create(name)
+    await site.clock.sleep(50.0)
+    site.script.passes.clear()
+    await site.clock.sleep(2200.0)
+    passes = site.script.passes
+    assert len(passes) == 2 * len(names)
+    first = [pass_.began for pass_ in passes[: len(names)]]
+    assert timedelta(seconds=max(first) - min(first)) <= timedelta(seconds=100)
+    assert len(set(first)) > 40
 
 
-def test_a_standby_reconciles_nothing_and_a_leader_begins_with_every_object_RUN_4() -> None:
-    async def story(site: Site) -> None:
-        for name in "abc":
-            await site.create(name)
-        await site.clock.sleep(90.0)
-        assert not site.script.passes
-        assert site.manager.worker_pools["shops"].stats().queue.adds == 0
-        await site.clock.sleep(20.0)
-        assert sorted(pass_.key for pass_ in site.script.passes) == ["a", "b", "c"]
-
-    play(story, elected_after=100.0)
+@run_by(play, elected_after=100.0)
+async def test_a_standby_reconciles_nothing_and_a_leader_begins_with_every_object_RUN_4(site: Site) -> None:
+    for name in "abc":
+        await site.create(name)
+    await site.clock.sleep(90.0)
+    assert not site.script.passes
+    assert site.manager.worker_pools["shops"].stats().queue.adds == 0
+    await site.clock.sleep(20.0)
+    assert sorted(pass_.key for pass_ in site.script.passes) == ["a", "b", "c"]
 
 
-def test_informers_of_an_account_that_nobody_names_any_more_are_let_go() -> None:
-    async def story(site: Site) -> None:
-        (runner,) = site.manager.runners
-        made: list[weakref.ref[InformerRunner]] = []
+@run_by(play)
+async def test_informers_of_an_account_that_nobody_names_any_more_are_let_go(site: Site) -> None:
+    (runner,) = site.manager.runners
+    made: list[weakref.ref[InformerRunner]] = []
 
-        def informers_of(account: ObjectRef) -> Iterator[InformerRunner]:
-            informer = InformerRunner(site.admin, SHOP.kind, clock=site.clock, random=Random(0).random)
-            made.append(weakref.ref(informer))
-            yield informer
+    def informers_of(account: ObjectRef) -> Iterator[InformerRunner]:
+        informer = InformerRunner(site.admin, SHOP.kind, clock=site.clock, random=Random(0).random)
+        made.append(weakref.ref(informer))
+        yield informer
 
-        accounts = AccountWatches(informers_of)
-        async with run_in_background(
-            partial(accounts.run, lambda informers: runner.subscribe(Watches(informers, same_object)))
-        ):
-            for number in range(3):
-                accounts.record(ObjectRef(SHOP.kind, NS, "a"), ObjectRef(SERVICE_ACCOUNT, NS, f"account-{number}"))
-                await site.clock.sleep(5.0)
-            gc.collect()
-            assert [informer() is None for informer in made] == [True, True, False]
-
-    play(story)
+    accounts = AccountWatches(informers_of)
+    async with run_in_background(
+        partial(accounts.run, lambda informers: runner.subscribe(Watches(informers, same_object)))
+    ):
+        for number in range(3):
+            accounts.record(ObjectRef(SHOP.kind, NS, "a"), ObjectRef(SERVICE_ACCOUNT, NS, f"account-{number}"))
+            await site.clock.sleep(5.0)
+        gc.collect()
+        assert [informer() is None for informer in made] == [True, True, False]

@@ -19,6 +19,7 @@ from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import PatchType
 from tests.support.furnished import furnish
 from tests.support.memory_job_store import MemoryJobStore
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_app.credentials.live_credential import Live
 from vworkspace_app.credentials.rotation import RotationHooks, RotationManager
@@ -102,29 +103,25 @@ def with_keeper(body: Callable[[Site], Awaitable[None]], **options: Any) -> list
     return logs
 
 
-def test_rotate_returns_when_the_new_credential_is_kept_used_and_has_worked() -> None:
-    async def body(site: Site) -> None:
-        await site.rotation.rotate("job/1")
-        now = site.rotation.live.current
-        data = (await site.secret())["data"]
-        assert now.token == f"{MARK}-0" == base64.b64decode(data["token"]).decode()
-        assert "previous-token" not in data or site.rotation.state.stage.value == "forgetting"
-        assert site.rotated == ["job/1"]
-        assert site.rotation.age is not None
-        assert site.rotation.age < timedelta(seconds=5)
-        assert site.rotation.expires_at is None
-
-    with_keeper(body)
+@run_by(with_keeper)
+async def test_rotate_returns_when_the_new_credential_is_kept_used_and_has_worked(site: Site) -> None:
+    await site.rotation.rotate("job/1")
+    now = site.rotation.live.current
+    data = (await site.secret())["data"]
+    assert now.token == f"{MARK}-0" == base64.b64decode(data["token"]).decode()
+    assert "previous-token" not in data or site.rotation.state.stage.value == "forgetting"
+    assert site.rotated == ["job/1"]
+    assert site.rotation.age is not None
+    assert site.rotation.age < timedelta(seconds=5)
+    assert site.rotation.expires_at is None
 
 
-def test_many_who_ask_at_once_are_served_by_one_rotation() -> None:
-    async def body(site: Site) -> None:
-        async with anyio.create_task_group() as group:
-            for number in range(9):
-                group.start_soon(site.rotation.rotate, f"job/{number}")
-        assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) <= 2
-
-    with_keeper(body)
+@run_by(with_keeper)
+async def test_many_who_ask_at_once_are_served_by_one_rotation(site: Site) -> None:
+    async with anyio.create_task_group() as group:
+        for number in range(9):
+            group.start_soon(site.rotation.rotate, f"job/{number}")
+    assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) <= 2
 
 
 def test_a_control_plane_that_does_not_rotate_is_an_error_that_says_so() -> None:
@@ -150,53 +147,44 @@ def test_a_lost_answer_is_asked_for_again_within_the_grace_period() -> None:
 
 
 @pytest.mark.slow
-def test_a_credential_is_renewed_for_ever_without_anybody_asking() -> None:
-    async def body(site: Site) -> None:
-        await site.rotation.rotate("job/1")
-        await site.clock.sleep(86_400 * 60)
-        assert len(site.rotated) - 1 == 11, "sixty days: each lives a week and is used for three quarters of it"
-        assert site.rotation.expires_at is not None
-        assert site.clock.now() < site.rotation.expires_at
-
-    with_keeper(body, lifetime=timedelta(days=7), poll_seconds=1800.0)
+@run_by(with_keeper, lifetime=timedelta(days=7), poll_seconds=1800.0)
+async def test_a_credential_is_renewed_for_ever_without_anybody_asking(site: Site) -> None:
+    await site.rotation.rotate("job/1")
+    await site.clock.sleep(86_400 * 60)
+    assert len(site.rotated) - 1 == 11, "sixty days: each lives a week and is used for three quarters of it"
+    assert site.rotation.expires_at is not None
+    assert site.clock.now() < site.rotation.expires_at
 
 
-def test_credentials_that_expire_before_they_are_issued_are_not_renewed_without_a_pause() -> None:
+@run_by(with_keeper, lifetime=timedelta(hours=1))
+async def test_credentials_that_expire_before_they_are_issued_are_not_renewed_without_a_pause(site: Site) -> None:
     """As of a control plane that writes its local time as UTC: each renewal writes the Secret three times."""
+    site.skew = timedelta(hours=2)
+    await site.rotation.rotate("job/1")
+    await site.clock.sleep(3600)
+    assert 10 <= len(site.rotated) <= 13
 
-    async def body(site: Site) -> None:
-        site.skew = timedelta(hours=2)
+
+@run_by(with_keeper, lifetime=timedelta(days=7), poll_seconds=60.0)
+async def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12(site: Site) -> None:
+    await site.rotation.rotate("job/1")
+    site.skew = timedelta(days=6)
+    await site.clock.sleep(7200)
+    assert len(site.rotated) == 2
+
+
+@run_by(with_keeper)
+async def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_tells_of(site: Site) -> None:
+    patch = {"metadata": {"annotations": {"vworkspace.io/rotation-requested": "job/1"}}}
+    found = await site.kube.patch(
+        secret_ref(OWN), patch, patch_type=PatchType.MERGE, field_manager="an earlier process"
+    )
+    site.begin(found)
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.run, site.rotation)
         await site.rotation.rotate("job/1")
-        await site.clock.sleep(3600)
-        assert 10 <= len(site.rotated) <= 13
-
-    with_keeper(body, lifetime=timedelta(hours=1))
-
-
-def test_the_other_sides_clock_decides_when_a_credential_is_renewed_PULL_12() -> None:
-    async def body(site: Site) -> None:
-        await site.rotation.rotate("job/1")
-        site.skew = timedelta(days=6)
-        await site.clock.sleep(7200)
-        assert len(site.rotated) == 2
-
-    with_keeper(body, lifetime=timedelta(days=7), poll_seconds=60.0)
-
-
-def test_a_process_that_starts_anew_goes_on_with_the_rotation_that_the_secret_tells_of() -> None:
-    async def body(site: Site) -> None:
-        patch = {"metadata": {"annotations": {"vworkspace.io/rotation-requested": "job/1"}}}
-        found = await site.kube.patch(
-            secret_ref(OWN), patch, patch_type=PatchType.MERGE, field_manager="an earlier process"
-        )
-        site.begin(found)
-        async with anyio.create_task_group() as group:
-            group.start_soon(site.run, site.rotation)
-            await site.rotation.rotate("job/1")
-            group.cancel_scope.cancel()
-        assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) == 1
-
-    with_keeper(body)
+        group.cancel_scope.cancel()
+    assert sum(1 for _, call in site.server.requests if call is AgentCall.ROTATE) == 1
 
 
 def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
@@ -218,20 +206,18 @@ def test_a_defect_of_an_adapter_ends_nothing_and_shows_nothing() -> None:
     assert "RuntimeError" in {line.get("error") for line in logs}
 
 
-def test_what_is_asked_before_it_runs_is_not_forgotten() -> None:
-    async def body(site: Site) -> None:
-        site.begin()
-        async with anyio.create_task_group() as group:
-            group.start_soon(site.rotation.rotate, "job/1")
-            await site.clock.sleep(1)
-            site.rotation.set_cluster_requests(("cluster/a/1",))
-            site.rotation.set_bootstrap_token(r.BootstrapToken("unused"))
-            group.start_soon(site.run, site.rotation)
-            await site.clock.sleep(60)
-            group.cancel_scope.cancel()
-        assert set(site.rotated) == {"job/1", "cluster/a/1"}
-
-    with_keeper(body)
+@run_by(with_keeper)
+async def test_what_is_asked_before_it_runs_is_not_forgotten(site: Site) -> None:
+    site.begin()
+    async with anyio.create_task_group() as group:
+        group.start_soon(site.rotation.rotate, "job/1")
+        await site.clock.sleep(1)
+        site.rotation.set_cluster_requests(("cluster/a/1",))
+        site.rotation.set_bootstrap_token(r.BootstrapToken("unused"))
+        group.start_soon(site.run, site.rotation)
+        await site.clock.sleep(60)
+        group.cancel_scope.cancel()
+    assert set(site.rotated) == {"job/1", "cluster/a/1"}
 
 
 class Witness(InProcessControlPlane):
@@ -257,47 +243,44 @@ class Witness(InProcessControlPlane):
 
 
 @pytest.mark.slow
-def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7() -> None:
+@run_by(with_keeper, poll_seconds=1e9)
+async def test_two_tokens_that_are_both_rejected_are_tried_in_turn_and_slowly_PULL_7(site: Site) -> None:
     """The other token must not make the poll hurry, which would cut off what the rejection has under way."""
+    found = new_secret(OWN, "https://odoo.example.com", CLUSTER, StoredCredential("unknown-new", "unknown-old"))
+    await site.kube.update(
+        {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
+    )
+    furnish(site.kube, crd_manifests())
+    site.begin(found)
+    rotation = site.rotation
+    tried: list[tuple[float, str]] = []
+    rereads: list[float] = []
 
-    async def body(site: Site) -> None:
-        found = new_secret(OWN, "https://odoo.example.com", CLUSTER, StoredCredential("unknown-new", "unknown-old"))
-        await site.kube.update(
-            {**found, "metadata": {**(await site.secret())["metadata"]}}, kind=SECRET, field_manager="kubectl"
-        )
-        furnish(site.kube, crd_manifests())
-        site.begin(found)
-        rotation = site.rotation
-        tried: list[tuple[float, str]] = []
-        rereads: list[float] = []
+    def heard(token: str, accepted: bool) -> None:
+        tried.append((site.clock.monotonic(), token))
+        rotation.token_used(token, accepted)
 
-        def heard(token: str, accepted: bool) -> None:
-            tried.append((site.clock.monotonic(), token))
-            rotation.token_used(token, accepted)
+    async def reread() -> bool:
+        await anyio.lowlevel.checkpoint()
+        rereads.append(site.clock.monotonic())
+        return rotation.token_changed()
 
-        async def reread() -> bool:
-            await anyio.lowlevel.checkpoint()
-            rereads.append(site.clock.monotonic())
-            return rotation.token_changed()
-
-        control = Witness(site.server, lambda: rotation.live.current.token, heard)
-        manager = Manager(
-            site.kube,
-            site.clock,
-            OperatorSettings(Settings(cluster_id=CLUSTER)),
-            agent=AgentOptions(control, MemoryJobStore(), rotation=rotation, reread=reread),
-            credentials=rotation.live,
-            random=lambda: 0.5,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(manager.run)
-            await site.clock.sleep(3600)
-            assert len(tried) <= 12, "two at first, then one in every seven and a half minutes"
-            assert {token for _, token in tried} == {"unknown-new", "unknown-old"}
-            assert len(rereads) == 1, "nothing cuts off the look at the Secret"
-            site.server.tokens.add(CLUSTER, "unknown-old")
-            await site.clock.sleep(1200)
-            assert rotation.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
-            group.cancel_scope.cancel()
-
-    with_keeper(body, poll_seconds=1e9)
+    control = Witness(site.server, lambda: rotation.live.current.token, heard)
+    manager = Manager(
+        site.kube,
+        site.clock,
+        OperatorSettings(Settings(cluster_id=CLUSTER)),
+        agent=AgentOptions(control, MemoryJobStore(), rotation=rotation, reread=reread),
+        credentials=rotation.live,
+        random=lambda: 0.5,
+    )
+    async with anyio.create_task_group() as group:
+        group.start_soon(manager.run)
+        await site.clock.sleep(3600)
+        assert len(tried) <= 12, "two at first, then one in every seven and a half minutes"
+        assert {token for _, token in tried} == {"unknown-new", "unknown-old"}
+        assert len(rereads) == 1, "nothing cuts off the look at the Secret"
+        site.server.tokens.add(CLUSTER, "unknown-old")
+        await site.clock.sleep(1200)
+        assert rotation.live.current.token.startswith(MARK), "the old one works again, and gets us a new one"
+        group.cancel_scope.cancel()

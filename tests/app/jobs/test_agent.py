@@ -13,6 +13,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from tests.support.agent_site import FAILED, READY, REF, Site, outcome, quiet, recent, simulate
 from tests.support.builders import NAME, NAMESPACE, condition
 from tests.support.jobs import CLUSTER_ID, instance
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_app.control_plane.connection import AgentSettings
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -22,25 +23,23 @@ from vworkspace_core.jobs.job_store import JobRecord, JobStore
 from vworkspace_fake.controlplane import AgentCall, RateLimit, ScriptedFault, When
 
 
-def test_the_main_job_of_the_project_in_a_moment_PULL_2() -> None:
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(1)
-        await site.report(condition("Ready", "False", "Installing"), condition("Reconciling", "True", "Installing"))
-        await anyio.sleep(1)
-        assert (job.statuses[-1]["phase"], job.result) == ("Reconciling", None)
-        await site.report(READY)
-        await anyio.sleep(1)
-        assert outcome(job) == "succeeded"
-        assert site.events("ConditionTransition") == []
+@run_by(simulate)
+async def test_the_main_job_of_the_project_in_a_moment_PULL_2(site: Site) -> None:
+    job = site.enqueue()
+    await anyio.sleep(1)
+    await site.report(condition("Ready", "False", "Installing"), condition("Reconciling", "True", "Installing"))
+    await anyio.sleep(1)
+    assert (job.statuses[-1]["phase"], job.result) == ("Reconciling", None)
+    await site.report(READY)
+    await anyio.sleep(1)
+    assert outcome(job) == "succeeded"
+    assert site.events("ConditionTransition") == []
 
-        await site.report(FAILED)
-        await anyio.sleep(2)
-        (event,) = site.events("ConditionTransition")
-        assert [told["reason"] for told in event["conditions"]] == ["HelmReleaseFailed"]
-        assert event["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
-
-    simulate(body)
+    await site.report(FAILED)
+    await anyio.sleep(2)
+    (event,) = site.events("ConditionTransition")
+    assert [told["reason"] for told in event["conditions"]] == ["HelmReleaseFailed"]
+    assert event["previous"] == {"status": "True", "reason": "HelmReleaseReady"}
 
 
 def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> None:
@@ -76,21 +75,19 @@ def test_an_hour_long_outage_costs_few_requests_and_loses_nothing_PULL_5() -> No
     assert len(lines) <= 8, lines
 
 
-def test_a_first_round_trip_hurries_everything_that_waited() -> None:
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(2)
-        site.server.faults.outage(ScriptedFault(status=502))
-        await site.report(READY)
-        await anyio.sleep(600)
-        site.server.faults.outage(None)
-        since = site.clock.monotonic()
-        while job.result is None:
-            await anyio.sleep(0.5)
-        first = min(at for call in AgentCall for at in site.asked(call, since))
-        assert min(site.asked(AgentCall.RESULT, since)) - first <= 1.0
-
-    simulate(body)
+@run_by(simulate)
+async def test_a_first_round_trip_hurries_everything_that_waited(site: Site) -> None:
+    job = site.enqueue()
+    await anyio.sleep(2)
+    site.server.faults.outage(ScriptedFault(status=502))
+    await site.report(READY)
+    await anyio.sleep(600)
+    site.server.faults.outage(None)
+    since = site.clock.monotonic()
+    while job.result is None:
+        await anyio.sleep(0.5)
+    first = min(at for call in AgentCall for at in site.asked(call, since))
+    assert min(site.asked(AgentCall.RESULT, since)) - first <= 1.0
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -162,72 +159,63 @@ def test_a_credential_that_cannot_be_read_again_does_not_stop_the_loop() -> None
     assert "hunter2" not in str(quiet(body, with_reread))
 
 
-def test_results_do_not_wait_behind_statuses_or_events_PULL_5() -> None:
-    async def body(site: Site) -> None:
-        for call in (AgentCall.STATUS, AgentCall.EVENTS):
-            site.server.faults.inject(ScriptedFault(call=call, status=500, times=10**6))
-        job = site.enqueue()
-        await anyio.sleep(2)
-        for number in range(50):
-            await site.report(condition("Ready", "False", f"Reason{number}"))
-        await site.report(READY)
-        await anyio.sleep(0.5)
-        assert outcome(job) == "succeeded"
-        assert len(site.asked(AgentCall.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
-
-    simulate(body)
+@run_by(simulate)
+async def test_results_do_not_wait_behind_statuses_or_events_PULL_5(site: Site) -> None:
+    for call in (AgentCall.STATUS, AgentCall.EVENTS):
+        site.server.faults.inject(ScriptedFault(call=call, status=500, times=10**6))
+    job = site.enqueue()
+    await anyio.sleep(2)
+    for number in range(50):
+        await site.report(condition("Ready", "False", f"Reason{number}"))
+    await site.report(READY)
+    await anyio.sleep(0.5)
+    assert outcome(job) == "succeeded"
+    assert len(site.asked(AgentCall.STATUS)) <= 4, "statuses collapse to the newest and wait out their failures"
 
 
 PARTIAL = condition("Degraded", "True", "PartialFailure")
 
 
 @pytest.mark.parametrize("fault", [500, 409, None])
-def test_what_no_status_told_before_the_result_is_told_by_events_PULL_6(fault: int | None) -> None:
+@run_by(simulate)
+async def test_what_no_status_told_before_the_result_is_told_by_events_PULL_6(site: Site, *, fault: int | None) -> None:
     """Otherwise a backup in part is `succeeded`, and the control plane never learns that it is Degraded."""
+    job = site.enqueue()
+    await anyio.sleep(2)
+    if fault is not None:
+        site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=fault, times=2))
+    await site.report(READY, PARTIAL)
+    await anyio.sleep(60)
 
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(2)
-        if fault is not None:
-            site.server.faults.inject(ScriptedFault(call=AgentCall.STATUS, status=fault, times=2))
-        await site.report(READY, PARTIAL)
-        await anyio.sleep(60)
-
-        assert outcome(job) == "succeeded"
-        by_status = [told["type"] for told in job.statuses[-1]["conditions"]] if job.statuses else []
-        by_event = [told["type"] for event in site.events("ConditionTransition") for told in event["conditions"]]
-        assert ("Degraded" in by_status) == (fault is None)
-        assert sorted(by_event) == ([] if fault is None else ["Degraded", "Ready"]), "once, by the one or the other"
-
-    simulate(body)
+    assert outcome(job) == "succeeded"
+    by_status = [told["type"] for told in job.statuses[-1]["conditions"]] if job.statuses else []
+    by_event = [told["type"] for event in site.events("ConditionTransition") for told in event["conditions"]]
+    assert ("Degraded" in by_status) == (fault is None)
+    assert sorted(by_event) == ([] if fault is None else ["Degraded", "Ready"]), "once, by the one or the other"
 
 
-def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others() -> None:
-    async def body(site: Site) -> None:
-        jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
-        await anyio.sleep(2)
-        site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=500, times=3))
-        for number in range(5):
-            await site.report(READY, name=f"app-{number}")
-        await anyio.sleep(20)
-        assert [outcome(job) for job in jobs] == ["succeeded"] * 5
-
-    simulate(body)
+@run_by(simulate)
+async def test_one_result_that_the_server_chokes_on_does_not_hold_up_the_others(site: Site) -> None:
+    jobs = [site.enqueue(name=f"app-{number}") for number in range(5)]
+    await anyio.sleep(2)
+    site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=500, times=3))
+    for number in range(5):
+        await site.report(READY, name=f"app-{number}")
+    await anyio.sleep(20)
+    assert [outcome(job) for job in jobs] == ["succeeded"] * 5
 
 
-def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4() -> None:
-    async def body(site: Site) -> None:
-        site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=0, when=When.AFTER))
-        site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=0, when=When.AFTER))
-        job = site.enqueue()
-        await anyio.sleep(5)
-        await site.report(READY)
-        await anyio.sleep(5)
-        assert outcome(job) == "succeeded"
-        assert (job.acks, job.results_refused) == (2, 1)
-        assert not site.store.records
-
-    simulate(body)
+@run_by(simulate)
+async def test_a_lost_answer_of_a_result_ends_in_one_accepted_result_PULL_4(site: Site) -> None:
+    site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=0, when=When.AFTER))
+    site.server.faults.inject(ScriptedFault(call=AgentCall.RESULT, status=0, when=When.AFTER))
+    job = site.enqueue()
+    await anyio.sleep(5)
+    await site.report(READY)
+    await anyio.sleep(5)
+    assert outcome(job) == "succeeded"
+    assert (job.acks, job.results_refused) == (2, 1)
+    assert not site.store.records
 
 
 def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
@@ -242,58 +230,50 @@ def test_a_server_that_never_holds_a_poll_is_not_flooded() -> None:
     simulate(body, impatient)
 
 
-def test_a_job_that_cannot_be_acked_does_not_spin_the_loop() -> None:
-    async def body(site: Site) -> None:
-        site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=500, times=10**6))
-        site.enqueue()
-        await anyio.sleep(120)
-        assert len(site.asked(AgentCall.FETCH)) <= 130
-        assert len(site.asked(AgentCall.ACK)) <= 70
-
-    simulate(body, redelivery=timedelta(0))
+@run_by(simulate, redelivery=timedelta(0))
+async def test_a_job_that_cannot_be_acked_does_not_spin_the_loop(site: Site) -> None:
+    site.server.faults.inject(ScriptedFault(call=AgentCall.ACK, status=500, times=10**6))
+    site.enqueue()
+    await anyio.sleep(120)
+    assert len(site.asked(AgentCall.FETCH)) <= 130
+    assert len(site.asked(AgentCall.ACK)) <= 70
 
 
-def test_429_is_waited_out_as_asked() -> None:
-    async def body(site: Site) -> None:
-        await anyio.sleep(1)
-        site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=120))
-        site.enqueue()
-        await anyio.sleep(40)
-        (refused, *later) = site.asked(AgentCall.FETCH, 1.0)
-        assert later == []
-        await anyio.sleep(120)
-        assert site.asked(AgentCall.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
-
-    simulate(body)
+@run_by(simulate)
+async def test_429_is_waited_out_as_asked(site: Site) -> None:
+    await anyio.sleep(1)
+    site.server.faults.inject(ScriptedFault(call=AgentCall.FETCH, status=429, retry_after=120))
+    site.enqueue()
+    await anyio.sleep(40)
+    (refused, *later) = site.asked(AgentCall.FETCH, 1.0)
+    assert later == []
+    await anyio.sleep(120)
+    assert site.asked(AgentCall.FETCH, 1.0)[1] - refused == pytest.approx(120, abs=1.5)
 
 
 @pytest.mark.slow
-def test_a_rate_limit_slows_the_agent_down_and_stops_nothing() -> None:
-    async def body(site: Site) -> None:
-        jobs = [site.enqueue(name=f"app-{number}") for number in range(20)]
-        for _ in range(120):
-            await anyio.sleep(5)
-            for number in range(20):
-                if ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}") in site.known:
-                    await site.report(READY, name=f"app-{number}")
-        assert [outcome(job) for job in jobs] == ["succeeded"] * 20
-
-    simulate(body, rate_limit=RateLimit(10, 10.0))
-
-
-def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6() -> None:
-    async def body(site: Site) -> None:
+@run_by(simulate, rate_limit=RateLimit(10, 10.0))
+async def test_a_rate_limit_slows_the_agent_down_and_stops_nothing(site: Site) -> None:
+    jobs = [site.enqueue(name=f"app-{number}") for number in range(20)]
+    for _ in range(120):
         await anyio.sleep(5)
-        before = len(site.asked(AgentCall.EVENTS))
-        for number in range(250):
-            ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
-            live = {**instance(f"app-{number}"), "status": {"conditions": [recent(site, READY)]}}
-            site.agent.on_object_changed(live, ref)
-        await anyio.sleep(1.5)
-        assert len(site.asked(AgentCall.EVENTS)) - before == 3
-        assert len(site.events("ConditionTransition")) == 250
+        for number in range(20):
+            if ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}") in site.known:
+                await site.report(READY, name=f"app-{number}")
+    assert [outcome(job) for job in jobs] == ["succeeded"] * 20
 
-    simulate(body)
+
+@run_by(simulate)
+async def test_events_go_in_batches_of_a_hundred_or_a_second_PULL_6(site: Site) -> None:
+    await anyio.sleep(5)
+    before = len(site.asked(AgentCall.EVENTS))
+    for number in range(250):
+        ref = ObjectRef(APPLICATION_INSTANCE, NAMESPACE, f"app-{number}")
+        live = {**instance(f"app-{number}"), "status": {"conditions": [recent(site, READY)]}}
+        site.agent.on_object_changed(live, ref)
+    await anyio.sleep(1.5)
+    assert len(site.asked(AgentCall.EVENTS)) - before == 3
+    assert len(site.events("ConditionTransition")) == 250
 
 
 @pytest.mark.slow
@@ -347,29 +327,25 @@ def test_a_bad_event_is_dropped_alone_PULL_6() -> None:
     assert len([line for line in lines if "an event was refused" in line["event"]]) == 1
 
 
-def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage() -> None:
-    async def body(site: Site) -> None:
-        await anyio.sleep(301)
-        assert len(site.events("ClusterHeartbeat")) in (5, 6)
-        site.server.faults.outage(ScriptedFault(status=502))
-        await anyio.sleep(3600)
-        beats = [event for event in site.agent.outbox.events if event["kind"] == "ClusterHeartbeat"]
-        assert len(beats) == 1
-
-    simulate(body)
+@run_by(simulate)
+async def test_heartbeats_come_every_minute_and_one_stands_for_many_after_an_outage(site: Site) -> None:
+    await anyio.sleep(301)
+    assert len(site.events("ClusterHeartbeat")) in (5, 6)
+    site.server.faults.outage(ScriptedFault(status=502))
+    await anyio.sleep(3600)
+    beats = [event for event in site.agent.outbox.events if event["kind"] == "ClusterHeartbeat"]
+    assert len(beats) == 1
 
 
-def test_an_idle_hour_costs_long_polls_and_heartbeats_and_nothing_else() -> None:
-    async def body(site: Site) -> None:
-        await anyio.sleep(600)
-        since = site.clock.monotonic()
-        await anyio.sleep(3600)
-        asked = {call: len(site.asked(call, since)) for call in AgentCall if site.asked(call, since)}
-        assert asked.keys() == {AgentCall.FETCH, AgentCall.EVENTS}
-        assert 119 <= asked[AgentCall.FETCH] <= 121, "long polls of half a minute"
-        assert 59 <= asked[AgentCall.EVENTS] <= 61, "heartbeats, one a minute"
-
-    simulate(body)
+@run_by(simulate)
+async def test_an_idle_hour_costs_long_polls_and_heartbeats_and_nothing_else(site: Site) -> None:
+    await anyio.sleep(600)
+    since = site.clock.monotonic()
+    await anyio.sleep(3600)
+    asked = {call: len(site.asked(call, since)) for call in AgentCall if site.asked(call, since)}
+    assert asked.keys() == {AgentCall.FETCH, AgentCall.EVENTS}
+    assert 119 <= asked[AgentCall.FETCH] <= 121, "long polls of half a minute"
+    assert 59 <= asked[AgentCall.EVENTS] <= 61, "heartbeats, one a minute"
 
 
 class Defect:
@@ -457,44 +433,40 @@ def test_jobs_that_cannot_be_recorded_are_reported_until_they_can_PULL_4(method:
     quiet(body, full)
 
 
-def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:
-    async def main() -> None:
-        site = Site()
-        await site.prepare()
-        job = site.enqueue()
-        async with anyio.create_task_group() as first:
-            first.start_soon(site.agent.run)
-            await anyio.sleep(5)
-            first.cancel_scope.cancel()
-        assert job.acked_at is not None
-        await site.report(READY)
-        site.agent = site.new_agent()
-        async with anyio.create_task_group() as second:
-            second.start_soon(site.agent.run)
-            second.start_soon(site.watch)
-            await anyio.sleep(5)
-            second.cancel_scope.cancel()
-        assert outcome(job) == "succeeded"
-        assert not site.store.records
-
-    run(main)
+@run_by(run)
+async def test_a_restarted_process_goes_on_with_its_jobs_PULL_4() -> None:
+    site = Site()
+    await site.prepare()
+    job = site.enqueue()
+    async with anyio.create_task_group() as first:
+        first.start_soon(site.agent.run)
+        await anyio.sleep(5)
+        first.cancel_scope.cancel()
+    assert job.acked_at is not None
+    await site.report(READY)
+    site.agent = site.new_agent()
+    async with anyio.create_task_group() as second:
+        second.start_soon(site.agent.run)
+        second.start_soon(site.watch)
+        await anyio.sleep(5)
+        second.cancel_scope.cancel()
+    assert outcome(job) == "succeeded"
+    assert not site.store.records
 
 
-def test_what_comes_after_the_end_of_a_run_is_left_to_the_next_process() -> None:
-    async def main() -> None:
-        site = Site()
-        await site.prepare()
-        site.enqueue()
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(site.agent.run)
-            await anyio.sleep(5)
-            tasks.cancel_scope.cancel()
-        requests = len(site.server.requests)
-        site.agent.on_object_changed(None, REF)
-        await anyio.sleep(600)
-        assert len(site.server.requests) == requests
-
-    run(main)
+@run_by(run)
+async def test_what_comes_after_the_end_of_a_run_is_left_to_the_next_process() -> None:
+    site = Site()
+    await site.prepare()
+    site.enqueue()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(site.agent.run)
+        await anyio.sleep(5)
+        tasks.cancel_scope.cancel()
+    requests = len(site.server.requests)
+    site.agent.on_object_changed(None, REF)
+    await anyio.sleep(600)
+    assert len(site.server.requests) == requests
 
 
 def test_a_run_is_a_function_of_its_seed() -> None:
@@ -586,20 +558,18 @@ def test_what_a_status_in_flight_failed_to_tell_is_told_by_events_PULL_6() -> No
     simulate(body, slow)
 
 
-def test_the_end_of_the_process_does_not_wait_for_a_result_that_is_refused_RUN_4() -> None:
-    async def body(site: Site) -> None:
-        job = site.enqueue()
-        await anyio.sleep(1)
-        site.server.faults.inject(ScriptedFault(AgentCall.RESULT, 413, times=10**6))
-        await site.report(READY)
-        await anyio.sleep(1)
-        with anyio.fail_after(5):
-            await site.agent.finish()
-        assert len(site.asked(AgentCall.RESULT)) == 2, "once more, at the end"
-        assert outcome(job) == "none"
-        assert site.store.records, "it is left to the next process"
-
-    simulate(body)
+@run_by(simulate)
+async def test_the_end_of_the_process_does_not_wait_for_a_result_that_is_refused_RUN_4(site: Site) -> None:
+    job = site.enqueue()
+    await anyio.sleep(1)
+    site.server.faults.inject(ScriptedFault(AgentCall.RESULT, 413, times=10**6))
+    await site.report(READY)
+    await anyio.sleep(1)
+    with anyio.fail_after(5):
+        await site.agent.finish()
+    assert len(site.asked(AgentCall.RESULT)) == 2, "once more, at the end"
+    assert outcome(job) == "none"
+    assert site.store.records, "it is left to the next process"
 
 
 class SteppedClock:
@@ -630,23 +600,21 @@ class FullStore:
         await self._store.put(record)
 
 
-def test_a_clock_that_is_set_back_does_not_hold_up_a_job() -> None:
-    async def main() -> None:
-        site = Site()
-        await site.prepare()
-        clock, store = SteppedClock(site.clock), FullStore(site.store)
-        site.agent = site.new_agent(clock=clock, store=store)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(site.agent.run)
-            job = site.enqueue()
-            await anyio.sleep(20)
-            clock.by = timedelta(hours=-2)
-            store.is_full = False
-            await anyio.sleep(61)
-            tasks.cancel_scope.cancel()
-        assert job.acked_at is not None
-
-    run(main)
+@run_by(run)
+async def test_a_clock_that_is_set_back_does_not_hold_up_a_job() -> None:
+    site = Site()
+    await site.prepare()
+    clock, store = SteppedClock(site.clock), FullStore(site.store)
+    site.agent = site.new_agent(clock=clock, store=store)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(site.agent.run)
+        job = site.enqueue()
+        await anyio.sleep(20)
+        clock.by = timedelta(hours=-2)
+        store.is_full = False
+        await anyio.sleep(61)
+        tasks.cancel_scope.cancel()
+    assert job.acked_at is not None
 
 
 @pytest.mark.parametrize("call", [AgentCall.ACK, AgentCall.RESULT])

@@ -23,6 +23,7 @@ from purekube.ports import PatchType
 from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
 from tests.support.furnished import furnish
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -93,100 +94,88 @@ def play(story: Callable[[Site], Awaitable[None]], elected: Callable[[], Awaitab
 
 
 @pytest.mark.slow
-def test_what_wants_a_person_is_told_once_with_a_link_and_so_is_its_end() -> None:
-    async def story(site: Site) -> None:
-        await site.apply()
-        await anyio.sleep(240)
-        assert site.receiver.told == [], "obstacles often leave by themselves"
-        await anyio.sleep(3600)
-        assert site.receiver.told == [("needed", "shop")]
-        (event,) = site.receiver.received
-        assert event["data"]["reason"] == "NamespaceNotGated"
-        path = f"object/applicationinstances.apps.vworkspace.io/{NS}/shop"
-        assert event["data"]["link"] == f"https://ops.example.com/vw/{path}"
-        await site.gate(True)
-        await anyio.sleep(5)
-        assert site.receiver.told == [("needed", "shop"), ("resolved", "shop")]
-
-    play(story)
+@run_by(play)
+async def test_what_wants_a_person_is_told_once_with_a_link_and_so_is_its_end(site: Site) -> None:
+    await site.apply()
+    await anyio.sleep(240)
+    assert site.receiver.told == [], "obstacles often leave by themselves"
+    await anyio.sleep(3600)
+    assert site.receiver.told == [("needed", "shop")]
+    (event,) = site.receiver.received
+    assert event["data"]["reason"] == "NamespaceNotGated"
+    path = f"object/applicationinstances.apps.vworkspace.io/{NS}/shop"
+    assert event["data"]["link"] == f"https://ops.example.com/vw/{path}"
+    await site.gate(True)
+    await anyio.sleep(5)
+    assert site.receiver.told == [("needed", "shop"), ("resolved", "shop")]
 
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs/notifications.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.slow
-def test_the_page_shows_a_notice_as_it_is_sent() -> None:
+@run_by(play)
+async def test_the_page_shows_a_notice_as_it_is_sent(site: Site) -> None:
     (shown,) = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 
-    async def story(site: Site) -> None:
-        await site.apply()
-        await anyio.sleep(400)
-        (event,) = site.receiver.received
-        assert event.keys() == shown.keys()
-        assert event["data"].keys() == shown["data"].keys()
-        same = ("kind", "name", "state", "reason", "message", "help")
-        assert [event["data"][name] for name in same] == [shown["data"][name] for name in same]
-
-    play(story)
+    await site.apply()
+    await anyio.sleep(400)
+    (event,) = site.receiver.received
+    assert event.keys() == shown.keys()
+    assert event["data"].keys() == shown["data"].keys()
+    same = ("kind", "name", "state", "reason", "message", "help")
+    assert [event["data"][name] for name in same] == [shown["data"][name] for name in same]
 
 
-def test_the_alert_of_flux_on_the_page_selects_the_releases_that_the_operator_makes() -> None:
+@run_by(play)
+async def test_the_alert_of_flux_on_the_page_selects_the_releases_that_the_operator_makes(site: Site) -> None:
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (alert,) = (each for block in blocks for each in yaml.safe_load_all(block) if each.get("kind") == "Alert")
     (source,) = alert["spec"]["eventSources"]
 
-    async def story(site: Site) -> None:
-        await site.gate(True)
-        await site.apply()
-        await anyio.sleep(5)
-        (release,) = (await site.admin.list(HELM_RELEASE, namespace=NS)).items
-        assert source["matchLabels"].items() <= release["metadata"]["labels"].items()
-        assert source["kind"] == HELM_RELEASE.kind
-
-    play(story)
+    await site.gate(True)
+    await site.apply()
+    await anyio.sleep(5)
+    (release,) = (await site.admin.list(HELM_RELEASE, namespace=NS)).items
+    assert source["matchLabels"].items() <= release["metadata"]["labels"].items()
+    assert source["kind"] == HELM_RELEASE.kind
 
 
 @pytest.mark.slow
-def test_a_receiver_that_is_away_for_hours_holds_up_no_reconcile_and_misses_nothing() -> None:
-    async def story(site: Site) -> None:
-        site.receiver.answer = Unavailable("POST https://hooks.example.com: 503")
-        await site.apply()
-        await anyio.sleep(7200)
-        assert await site.reason() == "NamespaceNotGated"
-        await site.gate(True)
-        await anyio.sleep(5)
-        assert await site.reason() != "NamespaceNotGated"
-        assert site.receiver.asked < 45, "it is asked less and less often"
-        site.receiver.answer = None
-        await anyio.sleep(301)
-        assert site.receiver.told == [("needed", "shop"), ("resolved", "shop")]
-
-    play(story)
+@run_by(play)
+async def test_a_receiver_that_is_away_for_hours_holds_up_no_reconcile_and_misses_nothing(site: Site) -> None:
+    site.receiver.answer = Unavailable("POST https://hooks.example.com: 503")
+    await site.apply()
+    await anyio.sleep(7200)
+    assert await site.reason() == "NamespaceNotGated"
+    await site.gate(True)
+    await anyio.sleep(5)
+    assert await site.reason() != "NamespaceNotGated"
+    assert site.receiver.asked < 45, "it is asked less and less often"
+    site.receiver.answer = None
+    await anyio.sleep(301)
+    assert site.receiver.told == [("needed", "shop"), ("resolved", "shop")]
 
 
 @pytest.mark.slow
-def test_a_defect_of_the_receiver_and_a_refused_notice_end_nothing() -> None:
-    async def story(site: Site) -> None:
-        site.receiver.answer = Invalid("POST https://hooks.example.com: 400")
-        await site.apply("refused")
-        await anyio.sleep(400)
-        assert site.receiver.asked == 1, "what is refused is not sent again"
-        site.receiver.answer = RuntimeError("a defect")
-        await site.apply()
-        await anyio.sleep(400)
-        site.receiver.answer = None
-        await anyio.sleep(301)
-        assert site.receiver.told == [("needed", "shop")]
-        assert site.receiver.received[0]["data"]["lost"] == 1
-
-    play(story)
+@run_by(play)
+async def test_a_defect_of_the_receiver_and_a_refused_notice_end_nothing(site: Site) -> None:
+    site.receiver.answer = Invalid("POST https://hooks.example.com: 400")
+    await site.apply("refused")
+    await anyio.sleep(400)
+    assert site.receiver.asked == 1, "what is refused is not sent again"
+    site.receiver.answer = RuntimeError("a defect")
+    await site.apply()
+    await anyio.sleep(400)
+    site.receiver.answer = None
+    await anyio.sleep(301)
+    assert site.receiver.told == [("needed", "shop")]
+    assert site.receiver.received[0]["data"]["lost"] == 1
 
 
 @pytest.mark.slow
-def test_a_standby_tells_nothing() -> None:
-    async def story(site: Site) -> None:
-        await site.apply()
-        await anyio.sleep(3600)
-        assert site.receiver.asked == 0
-
-    play(story, anyio.sleep_forever)
+@run_by(play, anyio.sleep_forever)
+async def test_a_standby_tells_nothing(site: Site) -> None:
+    await site.apply()
+    await anyio.sleep(3600)
+    assert site.receiver.asked == 0

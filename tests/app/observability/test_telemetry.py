@@ -14,6 +14,7 @@ from purekube.ports import PatchType
 from tests.support.agent_site import Site
 from tests.support.instance_worlds import instance_manifest
 from tests.support.operation_worlds import operation_manifest
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -89,17 +90,15 @@ def watched(body: Callable[[Scene], Awaitable[None]], before: Callable[[Scene], 
     run(main)
 
 
-def test_gated_namespaces_are_counted_as_they_come_and_go() -> None:
-    async def body(scene: Scene) -> None:
-        before = scene.snapshot.managed_namespaces
-        assert before == 1
-        await scene.namespace("org-new", **{"managed-by": "vworkspace"})
-        await scene.namespace("kitchen")
-        assert scene.snapshot.managed_namespaces == before + 1
-        await scene.namespace("org-new")
-        assert scene.snapshot.managed_namespaces == before
-
-    watched(body)
+@run_by(watched)
+async def test_gated_namespaces_are_counted_as_they_come_and_go(scene: Scene) -> None:
+    before = scene.snapshot.managed_namespaces
+    assert before == 1
+    await scene.namespace("org-new", **{"managed-by": "vworkspace"})
+    await scene.namespace("kitchen")
+    assert scene.snapshot.managed_namespaces == before + 1
+    await scene.namespace("org-new")
+    assert scene.snapshot.managed_namespaces == before
 
 
 def test_an_operation_is_counted_once_for_each_phase_that_it_comes_to_and_by_the_leader_only() -> None:
@@ -149,7 +148,8 @@ def test_the_first_failure_after_a_start_is_an_increase_that_an_alert_sees() -> 
     watched(body, before)
 
 
-def test_applications_are_counted_by_what_their_conditions_say() -> None:
+@run_by(watched)
+async def test_applications_are_counted_by_what_their_conditions_say(scene: Scene) -> None:
     """As they change, whoever reconciles them; reasons of others are `other`; strangers do not count."""
 
     def ready(status: str, reason: str) -> dict[str, Any]:
@@ -178,40 +178,35 @@ def test_applications_are_counted_by_what_their_conditions_say() -> None:
             f'vworkspace_operator_instances{{condition="{condition}",status="{status}",reason="{reason}"}}'
         )
 
-    async def body(scene: Scene) -> None:
-        for name in ("one", "two"):
-            await create(scene, name, **{"app.vworkspace.io/managed-by": "control-plane"})
-            await say(scene, name, ready("False", "ChartUnreachable"))
-        await create(scene, "stranger")
-        await say(scene, "stranger", ready("False", "ChartUnreachable"))
-        assert count(scene, "Ready", "False", "ChartUnreachable") == 2
+    for name in ("one", "two"):
+        await create(scene, name, **{"app.vworkspace.io/managed-by": "control-plane"})
+        await say(scene, name, ready("False", "ChartUnreachable"))
+    await create(scene, "stranger")
+    await say(scene, "stranger", ready("False", "ChartUnreachable"))
+    assert count(scene, "Ready", "False", "ChartUnreachable") == 2
 
-        stalled = {**ready("True", "SomeReasonOfFlux"), "type": "Stalled"}
-        foreign = {**ready("True", "Audited"), "type": "Audited"}
-        await say(scene, "one", ready("True", "HelmReleaseReady"), stalled, foreign)
-        assert count(scene, "Ready", "False", "ChartUnreachable") == 1
-        assert count(scene, "Ready", "True", "HelmReleaseReady") == 1
-        assert count(scene, "Stalled", "True", "other") == 1
-        assert scene.metric('vworkspace_operator_instances{condition="Audited"') == 0
+    stalled = {**ready("True", "SomeReasonOfFlux"), "type": "Stalled"}
+    foreign = {**ready("True", "Audited"), "type": "Audited"}
+    await say(scene, "one", ready("True", "HelmReleaseReady"), stalled, foreign)
+    assert count(scene, "Ready", "False", "ChartUnreachable") == 1
+    assert count(scene, "Ready", "True", "HelmReleaseReady") == 1
+    assert count(scene, "Stalled", "True", "other") == 1
+    assert scene.metric('vworkspace_operator_instances{condition="Audited"') == 0
 
-        await scene.site.kube.delete(ObjectRef(APPLICATION_INSTANCE, "org-myteam", "two"))
-        await anyio.sleep(1)
-        assert count(scene, "Ready", "False", "ChartUnreachable") == 0
-        assert sum(sample.count for sample in scene.snapshot.instances) == 2
-
-    watched(body)
+    await scene.site.kube.delete(ObjectRef(APPLICATION_INSTANCE, "org-myteam", "two"))
+    await anyio.sleep(1)
+    assert count(scene, "Ready", "False", "ChartUnreachable") == 0
+    assert sum(sample.count for sample in scene.snapshot.instances) == 2
 
 
 @pytest.mark.slow
-def test_the_snapshot_of_a_standby_is_healthy_and_ready() -> None:
-    async def body(scene: Scene) -> None:
-        await anyio.sleep(3600)
-        vitals = scene.snapshot.vitals
-        assert {worker_pool.name for worker_pool in vitals.worker_pools} == set(scene.manager.worker_pools)
-        assert not any(worker_pool.active for worker_pool in vitals.worker_pools)
-        assert healthy(vitals, 0.0).ok
-        assert ready(vitals, 0.0).ok
-        assert scene.snapshot.agent is not None
-        assert (scene.snapshot.agent.open_jobs, scene.snapshot.agent.lag) == (0, 0.0)
-
-    watched(body)
+@run_by(watched)
+async def test_the_snapshot_of_a_standby_is_healthy_and_ready(scene: Scene) -> None:
+    await anyio.sleep(3600)
+    vitals = scene.snapshot.vitals
+    assert {worker_pool.name for worker_pool in vitals.worker_pools} == set(scene.manager.worker_pools)
+    assert not any(worker_pool.active for worker_pool in vitals.worker_pools)
+    assert healthy(vitals, 0.0).ok
+    assert ready(vitals, 0.0).ok
+    assert scene.snapshot.agent is not None
+    assert (scene.snapshot.agent.open_jobs, scene.snapshot.agent.lag) == (0, 0.0)

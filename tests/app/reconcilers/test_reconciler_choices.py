@@ -33,6 +33,7 @@ from purekube_run.process.command_line import CommandError
 from tests.support.audited_story import Remembered
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
 from tests.support.rights import Right, used
+from tests.support.run_by import run_by
 
 Shop = Object[ShopSpec, ShopStatus]
 
@@ -127,26 +128,24 @@ class Told(Watcher[Shop]):
         self.told.append(f"update {old.spec.replicas} to {new.spec.replicas}")
 
 
-def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another() -> None:
+@run_by(play)
+async def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another(site: ControllerSite) -> None:
     quick, slow, failing = (type(name, (Told,), {})() for name in ("Quick", "Slow", "Failing"))
     slow.seconds, failing.failures, shops = 600.0, 3, Shops()
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(quick, slow, failing, shops) as controllers:
-            assert len({id(controller_passes.watches.own) for controller_passes in controllers.extensions.python}) == 1
-            ref = await site.create()
-            await site.until_ready(ref)
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.clock.sleep(3)
-            assert quick.told == ["add 1", "update 1 to 2"]
-            assert shops.names == ["shop", "shop"]
-            assert slow.told == failing.told == []
-            await site.clock.sleep(20)
-            assert failing.told[0] == "add 2", "a retry has the current object"
-            await site.clock.sleep(1000)
-            assert slow.told[0] == "add 1"
-
-    play(story)
+    async with site.running(quick, slow, failing, shops) as controllers:
+        assert len({id(controller_passes.watches.own) for controller_passes in controllers.extensions.python}) == 1
+        ref = await site.create()
+        await site.until_ready(ref)
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.clock.sleep(3)
+        assert quick.told == ["add 1", "update 1 to 2"]
+        assert shops.names == ["shop", "shop"]
+        assert slow.told == failing.told == []
+        await site.clock.sleep(20)
+        assert failing.told[0] == "add 2", "a retry has the current object"
+        await site.clock.sleep(1000)
+        assert slow.told[0] == "add 1"
 
 
 def test_resync_looks_at_everything_again() -> None:
@@ -217,29 +216,27 @@ def test_what_is_owned_and_read_wakes_and_own_writes_do_not() -> None:
     assert woken == [(Cause.CREATED, []), (Cause.WOKEN, [CONFIG_MAP]), (Cause.WOKEN, [SECRET])]
 
 
-def test_a_child_of_another_owner_is_left_alone_and_its_owner_is_named() -> None:
-    async def story(site: ControllerSite) -> None:
-        owner = {"apiVersion": "example.com/v1", "kind": "Café", "name": "bar", "uid": "other", "controller": True}
-        meta = {"name": "shop", "namespace": NS}
-        child = await site.create("shop", CONFIG_MAP, metadata={**meta, "ownerReferences": [owner]}, data={"a": "b"})
-        unowned = await site.create("alone", CONFIG_MAP, metadata={**meta, "name": "alone"}, data={"a": "b"})
-        async with site.running(Owning):
-            taken, alone = await site.create("shop", spec={"image": "key"}), await site.create("alone")
-            await site.clock.sleep(60)
-            *words, why = await site.condition(taken)
-            assert words == ["False", "NameTaken"]
-            assert "controlled by Café bar (uid other)" in why
-            assert "has another owner or none" in (await site.condition(alone))[2]
-            for ref in (child, unowned):
-                assert get_path(await site.get(ref), "data") == {"a": "b"}
+@run_by(play)
+async def test_a_child_of_another_owner_is_left_alone_and_its_owner_is_named(site: ControllerSite) -> None:
+    owner = {"apiVersion": "example.com/v1", "kind": "Café", "name": "bar", "uid": "other", "controller": True}
+    meta = {"name": "shop", "namespace": NS}
+    child = await site.create("shop", CONFIG_MAP, metadata={**meta, "ownerReferences": [owner]}, data={"a": "b"})
+    unowned = await site.create("alone", CONFIG_MAP, metadata={**meta, "name": "alone"}, data={"a": "b"})
+    async with site.running(Owning):
+        taken, alone = await site.create("shop", spec={"image": "key"}), await site.create("alone")
+        await site.clock.sleep(60)
+        *words, why = await site.condition(taken)
+        assert words == ["False", "NameTaken"]
+        assert "controlled by Café bar (uid other)" in why
+        assert "has another owner or none" in (await site.condition(alone))[2]
+        for ref in (child, unowned):
+            assert get_path(await site.get(ref), "data") == {"a": "b"}
 
-            await site.admin.delete(child)
-            await site.edit(unowned, {"metadata": {"ownerReferences": [await owner_of(site, alone)]}})
-            await site.clock.sleep(600)
-            for ref in (taken, alone):
-                await site.until_ready(ref)
-
-    play(story)
+        await site.admin.delete(child)
+        await site.edit(unowned, {"metadata": {"ownerReferences": [await owner_of(site, alone)]}})
+        await site.clock.sleep(600)
+        for ref in (taken, alone):
+            await site.until_ready(ref)
 
 
 async def owner_of(site: ControllerSite, ref: ObjectRef) -> dict[str, Any]:
@@ -248,18 +245,16 @@ async def owner_of(site: ControllerSite, ref: ObjectRef) -> dict[str, Any]:
     return {**owner, "controller": True, "blockOwnerDeletion": True}
 
 
-def test_a_child_that_is_cached_is_not_read_again_before_a_write() -> None:
-    async def story(site: ControllerSite) -> None:
-        async with site.running(Owning):
-            ref = await site.create(spec={"image": "key"})
-            await site.until_ready(ref)
-            await site.clock.sleep(5)
-            before = reads(site)
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.until_ready(ref)
-            assert reads(site) == before == 1, "only when it was made"
-
-    play(story)
+@run_by(play)
+async def test_a_child_that_is_cached_is_not_read_again_before_a_write(site: ControllerSite) -> None:
+    async with site.running(Owning):
+        ref = await site.create(spec={"image": "key"})
+        await site.until_ready(ref)
+        await site.clock.sleep(5)
+        before = reads(site)
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.until_ready(ref)
+        assert reads(site) == before == 1, "only when it was made"
 
 
 def reads(site: ControllerSite) -> int:
@@ -331,21 +326,21 @@ def test_what_a_spec_names_wakes_its_object_whatever_is_in_memory(kind: Any, fie
         (ObjectRef(CONFIG_MAP, "", "key"), "it returned a ConfigMap of v1 without a namespace"),
     ],
 )
-def test_a_reference_that_can_wake_nothing_is_logged_once(ref: ObjectRef, told: str) -> None:
+@run_by(play)
+async def test_a_reference_that_can_wake_nothing_is_logged_once(
+    site: ControllerSite, *, ref: ObjectRef, told: str
+) -> None:
     class Referring(Shops):
         reads = (CONFIG_MAP,)
 
         def refers_to(self, object: Shop) -> Iterable[ObjectRef]:
             return (ref,)
 
-    async def story(site: ControllerSite) -> None:
-        with capture_logs() as logs:
-            async with site.running(Referring()):
-                for name in ("a", "b"):
-                    await site.until_ready(await site.create(name))
-        assert [line["error"] for line in logs if line["event"].startswith("refers_to failed")] == [told]
-
-    play(story)
+    with capture_logs() as logs:
+        async with site.running(Referring()):
+            for name in ("a", "b"):
+                await site.until_ready(await site.create(name))
+    assert [line["error"] for line in logs if line["event"].startswith("refers_to failed")] == [told]
 
 
 def test_an_object_wakes_whom_its_labels_name_before_and_after_a_change() -> None:
@@ -444,7 +439,8 @@ def test_a_wakes_that_fails_or_names_nobody_holds_up_nothing() -> None:
     assert [request.cause for request in labelled.requests] == [Cause.CREATED, Cause.WOKEN]
 
 
-def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
+@run_by(play)
+async def test_an_api_that_was_not_declared_is_refused_with_what_to_write(site: ControllerSite) -> None:
     @attrs.define
     class Greedy(Reconciler[Shop, None]):
         kind = SHOP
@@ -457,35 +453,30 @@ def test_an_api_that_was_not_declared_is_refused_with_what_to_write() -> None:
                 await self.api.delete(ObjectRef(SHOP.kind, NS, "shop"))
             return Result()
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(Greedy):
-            await site.until_ready(await site.create())
-
-    play(story)
+    async with site.running(Greedy):
+        await site.until_ready(await site.create())
 
 
-def test_the_verbs_that_are_used_are_those_that_are_printed() -> None:
+@run_by(play)
+async def test_the_verbs_that_are_used_are_those_that_are_printed(site: ControllerSite) -> None:
     requests: list[Request[Shop, None]] = []
     told = type("Told", (Told,), {"watch": Watch(fields=METADATA_ONLY)})()
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(lambda api: Owning(api, requests), told) as controllers:
-            ref = await site.create(spec={"image": "key"})
-            await site.until_ready(ref)
-            await site.clock.sleep(5)
-            await site.admin.delete(ref)
-            await site.until_gone(ref)
-            desired = granted([controller_passes.controller for controller_passes in controllers.extensions.python])
-        asked = set(used(Remembered(site.server.audit).requests()))
-        assert {attrs.evolve(right, where="*") for right in asked} <= desired
-        ours = ("shops", "shops/status", "customresourcedefinitions", "secrets")
-        unused = desired - {attrs.evolve(right, where="*") for right in asked}
-        assert {one for one in unused if one.resource in ours} <= {
-            Right("*", "example.com", "shops", "get"),  # an overtaken copy is read again
-            Right("*", "", "secrets", "get"),
-        }
-
-    play(story)
+    async with site.running(lambda api: Owning(api, requests), told) as controllers:
+        ref = await site.create(spec={"image": "key"})
+        await site.until_ready(ref)
+        await site.clock.sleep(5)
+        await site.admin.delete(ref)
+        await site.until_gone(ref)
+        desired = granted([controller_passes.controller for controller_passes in controllers.extensions.python])
+    asked = set(used(Remembered(site.server.audit).requests()))
+    assert {attrs.evolve(right, where="*") for right in asked} <= desired
+    ours = ("shops", "shops/status", "customresourcedefinitions", "secrets")
+    unused = desired - {attrs.evolve(right, where="*") for right in asked}
+    assert {one for one in unused if one.resource in ours} <= {
+        Right("*", "example.com", "shops", "get"),  # an overtaken copy is read again
+        Right("*", "", "secrets", "get"),
+    }
 
 
 def granted(controllers: Iterable[Any]) -> set[Right]:
@@ -493,21 +484,19 @@ def granted(controllers: Iterable[Any]) -> set[Right]:
     return {Right("*", access.kind.group, access.resource, verb) for access in accesses for verb in access.verbs}
 
 
-def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun() -> None:
+@run_by(play)
+async def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun(site: ControllerSite) -> None:
     told = Told(seconds=30.0)
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(told) as controllers:
-            await site.create("one")
-            await site.clock.sleep(5)
-            async with anyio.create_task_group() as group:
-                group.start_soon(controllers.finish)
-                await site.create("two")
-            assert told.told == ["add 1"]
-            assert not await site.finalizers(ObjectRef(SHOP.kind, NS, "two"))
-            assert "example.com/told" in await site.finalizers(ObjectRef(SHOP.kind, NS, "one"))
-
-    play(story)
+    async with site.running(told) as controllers:
+        await site.create("one")
+        await site.clock.sleep(5)
+        async with anyio.create_task_group() as group:
+            group.start_soon(controllers.finish)
+            await site.create("two")
+        assert told.told == ["add 1"]
+        assert not await site.finalizers(ObjectRef(SHOP.kind, NS, "two"))
+        assert "example.com/told" in await site.finalizers(ObjectRef(SHOP.kind, NS, "one"))
 
 
 def test_a_standby_keeps_caches_and_calls_nobody_until_it_is_elected() -> None:
@@ -597,18 +586,19 @@ def test_a_kind_that_is_not_installed_holds_up_nobody_and_is_watched_as_soon_as_
         ({"conditions": ("Ready",)}, "none of Ready, Reconciling, Stalled"),
     ],
 )
-def test_a_class_that_cannot_run_says_all_that_is_wrong(wrong: dict[str, Any], says: str) -> None:
+@run_by(play)
+async def test_a_class_that_cannot_run_says_all_that_is_wrong(
+    site: ControllerSite, *, wrong: dict[str, Any], says: str
+) -> None:
     made = type("Shops", (Shops,), wrong)()
 
-    async def story(site: ControllerSite) -> None:
-        with pytest.raises(CommandError, match=says.replace("(", r"\(")):
-            async with site.running(made):
-                pass
-
-    play(story)
+    with pytest.raises(CommandError, match=says.replace("(", r"\(")):
+        async with site.running(made):
+            pass
 
 
-def test_two_of_one_name_or_two_writers_of_a_status_cannot_run() -> None:
+@run_by(play)
+async def test_two_of_one_name_or_two_writers_of_a_status_cannot_run(site: ControllerSite) -> None:
     class Others(Shops):
         pass
 
@@ -618,17 +608,14 @@ def test_two_of_one_name_or_two_writers_of_a_status_cannot_run() -> None:
     class Quiet(Shops):
         plain = (Feature.CONDITIONS, Feature.STATUS)
 
-    async def story(site: ControllerSite) -> None:
-        refused = (
-            ((Shops(), Shops()), "another `name`"),
-            ((Shops(), Others()), "plain = "),
-            ((Shops(), Fields()), "plain"),
-        )
-        for two, says in refused:
-            with pytest.raises(CommandError, match=says):
-                async with site.running(*two):
-                    pass
-        async with site.running(Shops(), Quiet()):
-            await site.until_ready(await site.create())
-
-    play(story)
+    refused = (
+        ((Shops(), Shops()), "another `name`"),
+        ((Shops(), Others()), "plain = "),
+        ((Shops(), Fields()), "plain"),
+    )
+    for two, says in refused:
+        with pytest.raises(CommandError, match=says):
+            async with site.running(*two):
+                pass
+    async with site.running(Shops(), Quiet()):
+        await site.until_ready(await site.create())

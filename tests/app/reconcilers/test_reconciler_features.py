@@ -34,6 +34,7 @@ from purekube.reconcilers import (
 from purekube.reconcilers.progress import NOTHING
 from purekube_run.simulation.faults import Fault, WatchFaults
 from tests.support.controller_site import NS, SHOP, ControllerSite, ShopSpec, ShopStatus, play
+from tests.support.run_by import run_by
 
 Shop = Object[ShopSpec, ShopStatus]
 
@@ -234,20 +235,20 @@ def test_an_object_that_is_no_longer_selected_can_be_deleted() -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError("no route"), Terminal("CallFailed", "RuntimeError: no route")])
-def test_a_cleanup_that_fails_for_an_object_that_is_no_longer_selected_is_told(error: Exception) -> None:
+@run_by(play)
+async def test_a_cleanup_that_fails_for_an_object_that_is_no_longer_selected_is_told(
+    site: ControllerSite, *, error: Exception
+) -> None:
     """Its status is not written any more, and would go on to say Ready, while its deletion waits for the finalizer."""
     chosen = Watch(label_selector="ours=yes")
     shops = type("Shops", (Shops,), {"watch": chosen})([Result(), *[error] * 5])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create(metadata={"name": "shop", "namespace": NS, "labels": {"ours": "yes"}})
-            await site.until_ready(ref)
-            await site.edit(ref, {"metadata": {"labels": {"ours": "no"}}})
-            await site.clock.sleep(3.5)
-            assert await site.events("CallFailed") == ["shops: RuntimeError: no route"]
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create(metadata={"name": "shop", "namespace": NS, "labels": {"ours": "yes"}})
+        await site.until_ready(ref)
+        await site.edit(ref, {"metadata": {"labels": {"ours": "no"}}})
+        await site.clock.sleep(3.5)
+        assert await site.events("CallFailed") == ["shops: RuntimeError: no route"]
 
 
 @pytest.mark.parametrize(("size", "fields"), [(HELD_WHOLE, None), (9, METADATA_ONLY)])
@@ -270,16 +271,14 @@ def test_what_is_no_longer_selected_is_cleaned_up_as_a_whole(size: int, fields: 
     assert told == [(False, "x" * size), (True, "x" * size)]
 
 
-def test_a_finalizer_that_somebody_takes_off_comes_back() -> None:
-    async def story(site: ControllerSite) -> None:
-        async with site.running(Shops()):
-            ref = await site.create()
-            await site.until_ready(ref)
-            await site.edit(ref, {"metadata": {"finalizers": ["other.example/keep"]}})
-            await site.clock.sleep(1)
-            assert await site.finalizers(ref) == ["other.example/keep", "example.com/shops"]
-
-    play(story)
+@run_by(play)
+async def test_a_finalizer_that_somebody_takes_off_comes_back(site: ControllerSite) -> None:
+    async with site.running(Shops()):
+        ref = await site.create()
+        await site.until_ready(ref)
+        await site.edit(ref, {"metadata": {"finalizers": ["other.example/keep"]}})
+        await site.clock.sleep(1)
+        assert await site.finalizers(ref) == ["other.example/keep", "example.com/shops"]
 
 
 @pytest.mark.parametrize(("plain", "told"), [((), Cause.SYNCED), ((Feature.SYNC,), Cause.CREATED)])
@@ -333,39 +332,35 @@ def test_updates_that_change_nothing_that_counts_are_dropped(plain: Collection[F
     assert len(shops.requests) == calls
 
 
-def test_a_slow_call_for_a_large_object_delays_no_other() -> None:
+@run_by(play)
+async def test_a_slow_call_for_a_large_object_delays_no_other(site: ControllerSite) -> None:
     shops = Shops([(8.0, Result())] * 4)
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            large = [await site.create(f"large-{number}", spec={"image": "x" * HELD_WHOLE}) for number in range(4)]
-            await site.clock.sleep(10)
-            assert [(await site.condition(ref))[0] for ref in large] == ["True"] * 4
-            assert [len(request.object.spec.image) for request in shops.requests] == [HELD_WHOLE] * 4
-
-    play(story)
+    async with site.running(shops):
+        large = [await site.create(f"large-{number}", spec={"image": "x" * HELD_WHOLE}) for number in range(4)]
+        await site.clock.sleep(10)
+        assert [(await site.condition(ref))[0] for ref in large] == ["True"] * 4
+        assert [len(request.object.spec.image) for request in shops.requests] == [HELD_WHOLE] * 4
 
 
 @pytest.mark.parametrize("is_ours", [True, False])
-def test_changes_of_objects_of_other_shards_are_not_kept(is_ours: bool) -> None:
+@run_by(play)
+async def test_changes_of_objects_of_other_shards_are_not_kept(site: ControllerSite, *, is_ours: bool) -> None:
     class Resynced(Shops):
         resync = 20.0
 
     shops = Resynced()
     mine = shard_of(NS, 2)
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops, shard=Shard(mine if is_ours else 1 - mine, 2)) as manager:
-            (passes,) = manager.extensions.python
-            ref = await site.create()
-            await site.clock.sleep(30)
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.clock.sleep(5)
-            passes.pending_events.begin(ref)
-            assert passes.pending_events.wake(ref) == NOTHING
-            assert bool(shops.requests) is is_ours
-
-    play(story)
+    async with site.running(shops, shard=Shard(mine if is_ours else 1 - mine, 2)) as manager:
+        (passes,) = manager.extensions.python
+        ref = await site.create()
+        await site.clock.sleep(30)
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.clock.sleep(5)
+        passes.pending_events.begin(ref)
+        assert passes.pending_events.wake(ref) == NOTHING
+        assert bool(shops.requests) is is_ours
 
 
 def test_filters_choose_what_counts_and_a_deletion_always_does() -> None:
@@ -404,21 +399,21 @@ def test_filters_choose_what_counts_and_a_deletion_always_does() -> None:
 @pytest.mark.parametrize(
     ("plain", "retry", "calls"), [((), Constant(1.0), 3), ((Feature.RETRY,), Constant(1.0), 1), ((), Never(), 1)]
 )
-def test_what_raised_is_retried_by_its_policy(plain: Collection[Feature], retry: Any, calls: int) -> None:
+@run_by(play)
+async def test_what_raised_is_retried_by_its_policy(
+    site: ControllerSite, *, plain: Collection[Feature], retry: Any, calls: int
+) -> None:
     made = type("Shops", (Shops,), {"plain": plain, "retry": retry})
     shops = made([RuntimeError("no"), RuntimeError("no")])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(60)
-            assert len(shops.requests) == calls
-            assert (await site.condition(ref, "Stalled"))[0] == ("True" if calls == 1 else "False")
-            shops.answers.clear()
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.until_ready(ref)
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(60)
+        assert len(shops.requests) == calls
+        assert (await site.condition(ref, "Stalled"))[0] == ("True" if calls == 1 else "False")
+        shops.answers.clear()
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.until_ready(ref)
 
 
 def test_a_retry_is_never_dropped_and_reads_the_current_object() -> None:
@@ -471,38 +466,34 @@ def test_own_status_writes_do_not_wake(plain: Collection[Feature], calls: int) -
 
 
 @pytest.mark.parametrize("plain", [(), (Feature.CONDITIONS,)])
-def test_conditions_are_written_from_the_outcome(plain: Collection[Feature]) -> None:
+@run_by(play)
+async def test_conditions_are_written_from_the_outcome(site: ControllerSite, *, plain: Collection[Feature]) -> None:
     shops = without(*plain)([Result(ShopStatus("r-1"), waiting="for the remote database"), Result(ShopStatus("r-2"))])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(1)
-            assert get_path(await site.get(ref), "status", "remoteId") == "r-1"
-            ready, under_way = await site.condition(ref), await site.condition(ref, "Reconciling")
-            assert ready == (("", "", "") if plain else ("False", "Progressing", "for the remote database"))
-            assert under_way[0] == ("" if plain else "True")
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.clock.sleep(1)
-            assert get_path(await site.get(ref), "status", "remoteId") == "r-2"
-            observed = get_path(await site.get(ref), "status", "observedGeneration")
-            assert observed == (None if plain else 2)
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(1)
+        assert get_path(await site.get(ref), "status", "remoteId") == "r-1"
+        ready, under_way = await site.condition(ref), await site.condition(ref, "Reconciling")
+        assert ready == (("", "", "") if plain else ("False", "Progressing", "for the remote database"))
+        assert under_way[0] == ("" if plain else "True")
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.clock.sleep(1)
+        assert get_path(await site.get(ref), "status", "remoteId") == "r-2"
+        observed = get_path(await site.get(ref), "status", "observedGeneration")
+        assert observed == (None if plain else 2)
 
 
 @pytest.mark.parametrize("plain", [(), (Feature.CONDITIONS,)])
-def test_a_field_that_becomes_empty_is_removed(plain: Collection[Feature]) -> None:
+@run_by(play)
+async def test_a_field_that_becomes_empty_is_removed(site: ControllerSite, *, plain: Collection[Feature]) -> None:
     shops = without(*plain)([Result(ShopStatus("r-1", 2), requeue_after=1), Result(ShopStatus("", 2))])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(10)
-            status = get_path(await site.get(ref), "status") or {}
-            assert (status.get("remoteId"), status.get("seen")) == (None, 2)
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(10)
+        status = get_path(await site.get(ref), "status") or {}
+        assert (status.get("remoteId"), status.get("seen")) == (None, 2)
 
 
 @pytest.mark.parametrize("plain", [(), (Feature.LIMIT,)])
@@ -566,14 +557,14 @@ def test_whatever_is_raised_stays_with_its_object(trap: BaseException) -> None:
         ),
     ],
 )
-def test_an_answer_that_cannot_be_written_says_so_on_the_object(answer: Any, says: str) -> None:
-    async def story(site: ControllerSite) -> None:
-        async with site.running(Shops([answer])):
-            ref = await site.create()
-            await site.clock.sleep(0.5)
-            assert await site.condition(ref) == ("False", "ReconcileFailed", says)
-
-    play(story)
+@run_by(play)
+async def test_an_answer_that_cannot_be_written_says_so_on_the_object(
+    site: ControllerSite, *, answer: Any, says: str
+) -> None:
+    async with site.running(Shops([answer])):
+        ref = await site.create()
+        await site.clock.sleep(0.5)
+        assert await site.condition(ref) == ("False", "ReconcileFailed", says)
 
 
 @pytest.mark.parametrize(
@@ -583,36 +574,32 @@ def test_an_answer_that_cannot_be_written_says_so_on_the_object(answer: Any, say
         ({"kind": CONFIG_MAP}, "somebody else's status is not written"),
     ],
 )
-def test_conditions_that_nothing_writes_are_told(declared: Any, says: str) -> None:
+@run_by(play)
+async def test_conditions_that_nothing_writes_are_told(site: ControllerSite, *, declared: Any, says: str) -> None:
     reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered")
     shops = type("Shops", (Shops,), declared)([Result(conditions=[reachable])])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            await site.create(kind=declared.get("kind", SHOP.kind))
-            await site.clock.sleep(0.5)
-            (note,) = await site.events("CallFailed")
-            assert note == f"shops: Shops returned conditions: {says}; return a Result without one"
-
-    play(story)
+    async with site.running(shops):
+        await site.create(kind=declared.get("kind", SHOP.kind))
+        await site.clock.sleep(0.5)
+        (note,) = await site.events("CallFailed")
+        assert note == f"shops: Shops returned conditions: {says}; return a Result without one"
 
 
-def test_own_conditions_stand_beside_and_survive_a_failure() -> None:
+@run_by(play)
+async def test_own_conditions_stand_beside_and_survive_a_failure(site: ControllerSite) -> None:
     reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered", "in 3 ms")
     shops = Shops([Result(conditions=[reachable]), RuntimeError("no"), Result()])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.until_ready(ref)
-            assert await site.condition(ref, "Reachable") == ("True", "Answered", "in 3 ms")
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.until_ready(ref, "False")
-            assert (await site.condition(ref, "Reachable"))[0] == "True"
-            await site.until_ready(ref)
-            assert await site.condition(ref, "Reachable") == ("", "", "")
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.until_ready(ref)
+        assert await site.condition(ref, "Reachable") == ("True", "Answered", "in 3 ms")
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.until_ready(ref, "False")
+        assert (await site.condition(ref, "Reachable"))[0] == "True"
+        await site.until_ready(ref)
+        assert await site.condition(ref, "Reachable") == ("", "", "")
 
 
 def test_an_edit_during_a_call_loses_nothing_of_what_the_call_found() -> None:
@@ -631,36 +618,34 @@ def test_an_edit_during_a_call_loses_nothing_of_what_the_call_found() -> None:
     assert [request.object.spec.replicas for request in shops.requests] == [1, 2]
 
 
-def test_a_terminal_error_is_told_by_an_event_too() -> None:
+@run_by(play)
+async def test_a_terminal_error_is_told_by_an_event_too(site: ControllerSite) -> None:
     shops = Shops([Terminal("SpecTooLarge", "token=abcdefgh1234 is too large")])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(5)
-            (note,) = await site.events("SpecTooLarge")
-            assert note.startswith("Stalled is True:")
-            assert "abcdefgh1234" not in note + str(await site.get(ref)), "no secret in any output"
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(5)
+        (note,) = await site.events("SpecTooLarge")
+        assert note.startswith("Stalled is True:")
+        assert "abcdefgh1234" not in note + str(await site.get(ref)), "no secret in any output"
 
 
-def test_a_terminal_error_is_told_on_the_object_although_the_first_status_write_failed() -> None:
+@run_by(play)
+async def test_a_terminal_error_is_told_on_the_object_although_the_first_status_write_failed(
+    site: ControllerSite,
+) -> None:
     shops = Shops([Terminal("TooMany", "at most 50")] * 9)
 
-    async def story(site: ControllerSite) -> None:
-        lost = [Unavailable("away")] * 3
+    lost = [Unavailable("away")] * 3
 
-        def schedule(request: KubeRequest) -> Fault | None:
-            return Fault(lost.pop()) if request.subresource == "status" and lost else None
+    def schedule(request: KubeRequest) -> Fault | None:
+        return Fault(lost.pop()) if request.subresource == "status" and lost else None
 
-        site.faults.schedule = schedule
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(60)
-            assert await site.condition(ref, "Stalled") == ("True", "TooMany", "at most 50")
-
-    play(story)
+    site.faults.schedule = schedule
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(60)
+        assert await site.condition(ref, "Stalled") == ("True", "TooMany", "at most 50")
 
 
 @attrs.define
@@ -798,34 +783,33 @@ class Failing(Watcher[Shop]):
         self.added += 1
 
 
-def test_what_a_watcher_raises_is_told_by_one_event_and_no_status() -> None:
+@run_by(play)
+async def test_what_a_watcher_raises_is_told_by_one_event_and_no_status(site: ControllerSite) -> None:
     watcher = Failing([RuntimeError("no route"), RuntimeError("no route"), asyncio.CancelledError()])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(watcher):
-            ref = await site.create()
-            await site.clock.sleep(60)
-            assert watcher.added == 1
-            assert await site.events("CallFailed") == ["failing: RuntimeError: no route", "failing: CancelledError"]
-            assert "status" not in (await site.get(ref) or {})
-
-    play(story)
+    async with site.running(watcher):
+        ref = await site.create()
+        await site.clock.sleep(60)
+        assert watcher.added == 1
+        assert await site.events("CallFailed") == ["failing: RuntimeError: no route", "failing: CancelledError"]
+        assert "status" not in (await site.get(ref) or {})
 
 
-def test_a_waiting_object_is_looked_at_again_though_nobody_says_when() -> None:
+@run_by(play)
+async def test_a_waiting_object_is_looked_at_again_though_nobody_says_when(site: ControllerSite) -> None:
     shops = Shops([Result(waiting="for somebody"), Result()])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.clock.sleep(59)
-            assert len(shops.requests) == 1
-            await site.until_ready(ref)
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.clock.sleep(59)
+        assert len(shops.requests) == 1
+        await site.until_ready(ref)
 
 
-def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on_once_it_does() -> None:
+@run_by(play)
+async def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on_once_it_does(
+    site: ControllerSite,
+) -> None:
     shops = Shops()
     loose = SHOP.crd()
     loose["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = {
@@ -833,54 +817,49 @@ def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on_once_
         "x-kubernetes-preserve-unknown-fields": True,
     }
 
-    async def story(site: ControllerSite) -> None:
-        await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": loose["spec"]})
-        async with site.running(shops):
-            ref = await site.create(spec={"replicas": "many"})
-            await site.clock.sleep(1)
-            status, reason, message = await site.condition(ref, "Stalled")
-            assert (status, reason) == ("True", "ObjectUnreadable")
-            assert "spec.replicas" in message
-            assert not shops.requests
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.until_ready(ref)
-
-    play(story)
+    await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": loose["spec"]})
+    async with site.running(shops):
+        ref = await site.create(spec={"replicas": "many"})
+        await site.clock.sleep(1)
+        status, reason, message = await site.condition(ref, "Stalled")
+        assert (status, reason) == ("True", "ObjectUnreadable")
+        assert "spec.replicas" in message
+        assert not shops.requests
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.until_ready(ref)
 
 
-def test_a_right_that_is_missing_is_told_on_the_object_with_the_command_that_gives_it() -> None:
-    async def story(site: ControllerSite) -> None:
-        refused = 'User "system:x" cannot patch resource "shops" in API group "example.com" in the namespace "team"'
-        site.faults.schedule = lambda call: Fault(Forbidden(refused)) if call.verb == "patch" else None
-        async with site.running(Shops()):
-            ref = await site.create()
-            await site.clock.sleep(5)
-            status, reason, message = await site.condition(ref, "Stalled")
-            assert (status, reason) == ("True", "Forbidden")
-            assert "vworkspace-operator controllers rbac shops --namespace team | kubectl apply" in message
-            site.faults.schedule = lambda call: None
-            await site.clock.sleep(60)
-            assert (await site.condition(ref))[0] == "True"
+@run_by(play)
+async def test_a_right_that_is_missing_is_told_on_the_object_with_the_command_that_gives_it(
+    site: ControllerSite,
+) -> None:
+    refused = 'User "system:x" cannot patch resource "shops" in API group "example.com" in the namespace "team"'
+    site.faults.schedule = lambda call: Fault(Forbidden(refused)) if call.verb == "patch" else None
+    async with site.running(Shops()):
+        ref = await site.create()
+        await site.clock.sleep(5)
+        status, reason, message = await site.condition(ref, "Stalled")
+        assert (status, reason) == ("True", "Forbidden")
+        assert "vworkspace-operator controllers rbac shops --namespace team | kubectl apply" in message
+        site.faults.schedule = lambda call: None
+        await site.clock.sleep(60)
+        assert (await site.condition(ref))[0] == "True"
 
-    play(story)
 
-
-def test_a_status_that_somebody_holds_is_told_and_not_taken() -> None:
+@run_by(play)
+async def test_a_status_that_somebody_holds_is_told_and_not_taken(site: ControllerSite) -> None:
     shops = Shops([Result(ShopStatus("r-1")), Result(ShopStatus("r-2")), Result(ShopStatus("r-2"))])
 
-    async def story(site: ControllerSite) -> None:
-        async with site.running(shops):
-            ref = await site.create()
-            await site.until_ready(ref)
-            taken = {**SHOP.kind.manifest("shop", NS), "status": {"remoteId": "mine"}}
-            await site.admin.apply_status(taken, kind=SHOP.kind, field_manager="somebody", force=True)
-            await site.edit(ref, {"spec": {"replicas": 2}})
-            await site.clock.sleep(5)
-            assert get_path(await site.get(ref), "status", "remoteId") == "mine"
-            (note,) = await site.events("StatusHeld")
-            assert "somebody holds .status.remoteId" in note
-
-    play(story)
+    async with site.running(shops):
+        ref = await site.create()
+        await site.until_ready(ref)
+        taken = {**SHOP.kind.manifest("shop", NS), "status": {"remoteId": "mine"}}
+        await site.admin.apply_status(taken, kind=SHOP.kind, field_manager="somebody", force=True)
+        await site.edit(ref, {"spec": {"replicas": 2}})
+        await site.clock.sleep(5)
+        assert get_path(await site.get(ref), "status", "remoteId") == "mine"
+        (note,) = await site.events("StatusHeld")
+        assert "somebody holds .status.remoteId" in note
 
 
 def test_the_report_of_a_refused_write_wakes_nobody() -> None:

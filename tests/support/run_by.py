@@ -1,0 +1,26 @@
+"""A decorator for tests that are one story: an async function that a world, a site or an event loop runs."""
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+Story: TypeAlias = Callable[..., Awaitable[object]]
+
+
+def run_by(play: Callable[..., object], *more: Any, **options: Any) -> Callable[[Story], Callable[..., None]]:
+    """Return a decorator that makes a test of a story: the test calls `play(story, *more, **options)`.
+
+    `play` passes the story's positional parameters, such as a site. Its keyword-only parameters are pytest's fixtures.
+    """
+
+    def decorate(story: Story) -> Callable[..., None]:
+        @functools.wraps(story)
+        def test(**fixtures: Any) -> None:
+            play(functools.partial(story, **fixtures), *more, **options)
+
+        of_pytest = [each for each in inspect.signature(story).parameters.values() if each.kind is each.KEYWORD_ONLY]
+        test.__signature__ = inspect.Signature(of_pytest)  # type: ignore[attr-defined]  # pytest reads it
+        return test
+
+    return decorate
