@@ -13,12 +13,12 @@ from purekube.apimachinery.manifest import ObjectRef, get_path
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.controller.ownership import owner_reference
 from purekube.ports import KubeApi
-from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
+from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.box_site import FACES, BoxSite, Face, play
-from tests.support.controller_site import SHOP, ShopSpec, ShopStatus
+from tests.support.controller_site import SHOP, Audit, ShopSpec, ShopStatus
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
@@ -53,26 +53,6 @@ class Shops(Reconciler[Shop, int]):
         manifest = CONFIG_MAP.manifest(meta.name, meta.namespace, owner, data={"image": shop.spec.image})
         await self.api.apply(manifest, kind=CONFIG_MAP, field_manager="shops")
         return Result(ShopStatus("r-1", shop.spec.replicas), state=len(self.causes))
-
-
-@attrs.define
-class Audit(Watcher[Shop]):
-    """Keeps what it is told."""
-
-    kind = SHOP
-    told: list[tuple[Any, ...]] = attrs.field(factory=list)
-
-    async def on_add(self, new: Shop) -> None:
-        self.told.append(("add", new.spec.replicas))
-
-    async def on_sync(self, now: Shop) -> None:
-        self.told.append(("sync", now.spec.replicas))
-
-    async def on_update(self, old: Shop, new: Shop) -> None:
-        self.told.append(("update", old.spec.replicas, new.spec.replicas))
-
-    async def on_delete(self, last: Shop) -> None:
-        self.told.append(("delete", last.spec.replicas))
 
 
 @asynccontextmanager

@@ -23,13 +23,13 @@ from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
 from kubelab.simulation.running import run_simulator
 from purekube.apimachinery.definitions import OPERATOR_BOX
-from purekube.apimachinery.errors import NotFound, OperatorError
+from purekube.apimachinery.errors import OperatorError
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, NAMESPACE
 from purekube.boxes.box import Box
 from purekube.boxes.decision.decide import composite_of
 from purekube.composites.composite import Composite
-from purekube.ports import Clock, KubeApi, PatchType
+from purekube.ports import KubeApi
 from purekube_http import KubeApiClient
 from purekube_kit.kube_apiserver import OPERATOR_USER, RealServer
 from purekube_run.boxes.applied_boxes import AppliedBoxes
@@ -41,7 +41,7 @@ from purekube_run.process.machine import SystemClock
 from purekube_run.reconcilers.extensions import ExtensionManager
 from tests.support.embedded_server import config_of, embedded
 from tests.support.lent_server import lent
-from tests.support.patience import PATIENCE, pause_after
+from tests.support.site import Site
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -73,12 +73,9 @@ def applied_example(name: str) -> dict[str, Any]:
 
 
 @attrs.define
-class BoxSite:
-    """Both ends: `admin` is whoever acts, `api` what boxes run on. `server` is the embedded one, where it is that."""
+class BoxSite(Site):
+    """A site of boxes. `server` is the embedded one, where it is that."""
 
-    admin: KubeApi
-    api: KubeApi
-    clock: Clock
     server: ApiServer | None = None
 
     @asynccontextmanager
@@ -155,42 +152,6 @@ class BoxSite:
         await self.admin.create(manifest, kind=kind, field_manager="kubectl")
         return ObjectRef(kind, NS, name)
 
-    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any], manager: str = "kubectl-edit") -> Manifest:
-        """A merge patch by somebody."""
-        return await self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager=manager)
-
-    async def get(self, ref: ObjectRef) -> Manifest | None:
-        """An object; None where there is none."""
-        try:
-            return await self.admin.get(ref)
-        except NotFound:
-            return None
-
-    async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
-        """Status, reason and message of a condition of the present generation; empty where it has none."""
-        live = await self.get(ref)
-        for condition in get_path(live, "status", "conditions") or ():
-            if condition["type"] == kind and condition["observedGeneration"] == get_path(
-                live, "metadata", "generation"
-            ):
-                return condition["status"], condition["reason"], condition["message"]
-        return "", "", ""
-
-    async def until(self, holds: Callable[[], Awaitable[Any]]) -> None:
-        """Wait for something to come about. Raises TimeoutError."""
-        began = self.clock.monotonic()
-        with anyio.fail_after(PATIENCE):
-            while not await holds():
-                await self.clock.sleep(pause_after(self.clock.monotonic() - began))
-
-    async def until_ready(self, ref: ObjectRef) -> None:
-        """Wait for Ready of the present generation."""
-
-        async def is_ready() -> bool:
-            return (await self.condition(ref))[0] == "True"
-
-        await self.until(is_ready)
-
     async def until_reason(self, ref: ObjectRef, reason: str, kind: str = "Ready") -> str:
         """Wait for a reason; its message."""
 
@@ -199,15 +160,6 @@ class BoxSite:
 
         await self.until(says_so)
         return (await self.condition(ref, kind))[2]
-
-    async def until_gone(self, *refs: ObjectRef) -> None:
-        """Wait until none of them is there."""
-        for ref in refs:
-
-            async def is_gone(ref: ObjectRef = ref) -> bool:
-                return await self.get(ref) is None
-
-            await self.until(is_gone)
 
     async def until_there(self, ref: ObjectRef) -> Manifest:
         """Wait for an object."""

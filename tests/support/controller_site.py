@@ -1,6 +1,6 @@
 """A cluster in which controllers run as in a process, under virtual time: informers, queues, workers, Events (PH-7)."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -14,19 +14,17 @@ from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.model.calls import Caller
 from kubelab.server import ApiServer
-from purekube.apimachinery.errors import NotFound
-from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path
+from purekube.apimachinery.manifest import Kind, ObjectRef, get_path
 from purekube.apimachinery.resources import CUSTOM_RESOURCE_DEFINITION, EVENT, NAMESPACE
 from purekube.controller.shard import WHOLE, Shard
-from purekube.ports import Clock, KubeApi, PatchType
-from purekube.reconcilers import Resource, resource
+from purekube.reconcilers import Object, Resource, Watcher, resource
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
 from purekube_run.simulation.faults import WatchFaults
 from tests.support.faulty_kube import FaultyKube
-from tests.support.patience import PATIENCE, pause_after
+from tests.support.site import Site
 from tests.support.virtual_time import run as run_in_virtual_time
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -50,16 +48,34 @@ class ShopStatus:
     seen: int = 0
 
 
+Shop = Object[ShopSpec, ShopStatus]
 SHOP: Final[Resource[ShopSpec, ShopStatus]] = resource("example.com", "v1", "Shop", ShopSpec, ShopStatus)
 
 
 @attrs.define
-class ControllerSite:
-    """`admin` is whoever acts, `api` what controllers run on, whose calls fail as `faults` says."""
+class Audit(Watcher[Shop]):
+    """Keeps what it is told."""
 
-    admin: KubeApi
-    api: KubeApi
-    clock: Clock
+    kind = SHOP
+    told: list[tuple[Any, ...]] = attrs.field(factory=list)
+
+    async def on_add(self, new: Shop) -> None:
+        self.told.append(("add", new.spec.replicas))
+
+    async def on_sync(self, now: Shop) -> None:
+        self.told.append(("sync", now.spec.replicas))
+
+    async def on_update(self, old: Shop, new: Shop) -> None:
+        self.told.append(("update", old.spec.replicas, new.spec.replicas))
+
+    async def on_delete(self, last: Shop) -> None:
+        self.told.append(("delete", last.spec.replicas))
+
+
+@attrs.define
+class ControllerSite(Site):
+    """A site of controllers in Python, whose calls fail as `faults` says."""
+
     faults: FaultyKube
     server: ApiServer
 
@@ -93,24 +109,6 @@ class ControllerSite:
         await self.admin.create({**kind.manifest(name, NS), **fields}, kind=kind, field_manager="kubectl")
         return ObjectRef(kind, NS, name)
 
-    async def edit(self, ref: ObjectRef, patch: Mapping[str, Any]) -> Manifest:
-        """A merge patch by somebody."""
-        return await self.admin.patch(ref, patch, patch_type=PatchType.MERGE, field_manager="kubectl-edit")
-
-    async def get(self, ref: ObjectRef) -> Manifest | None:
-        """An object; None where there is none."""
-        try:
-            return await self.admin.get(ref)
-        except NotFound:
-            return None
-
-    async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
-        """Status, reason and message of a condition; empty where it has none."""
-        for condition in get_path(await self.get(ref), "status", "conditions") or ():
-            if condition["type"] == kind:
-                return condition["status"], condition["reason"], condition["message"]
-        return "", "", ""
-
     async def finalizers(self, ref: ObjectRef) -> Sequence[str]:
         """Those of an object."""
         return get_path(await self.get(ref), "metadata", "finalizers") or ()
@@ -119,36 +117,6 @@ class ControllerSite:
         """The notes of the Events of a reason."""
         page = await self.admin.list(EVENT)
         return [item["note"] for item in page.items if not reason or item["reason"] == reason]
-
-    async def until(self, holds: Callable[[], Awaitable[Any]], within: float = PATIENCE) -> None:
-        """Wait for something to come about. Raises TimeoutError."""
-        began = self.clock.monotonic()
-        with anyio.fail_after(within):
-            while not await holds():
-                await self.clock.sleep(pause_after(self.clock.monotonic() - began, 0.05))
-
-    async def until_gone(self, ref: ObjectRef) -> None:
-        """Wait until it is not there."""
-
-        async def is_gone() -> bool:
-            return await self.get(ref) is None
-
-        await self.until(is_gone)
-
-    async def until_ready(self, ref: ObjectRef, status: str = "True") -> None:
-        """Wait for a status of Ready at the present generation."""
-
-        async def says_so() -> bool:
-            live = await self.get(ref)
-            conditions = get_path(live, "status", "conditions") or ()
-            return any(
-                condition["type"] == "Ready"
-                and condition["status"] == status
-                and condition["observedGeneration"] == get_path(live, "metadata", "generation")
-                for condition in conditions
-            )
-
-        await self.until(says_so)
 
 
 def play(

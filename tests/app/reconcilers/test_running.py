@@ -1,12 +1,10 @@
 """Reconcilers and watchers at work, as in a process: what each is told, and what the object says (PH-7)."""
 
-from typing import Any
-
 import attrs
 
 from purekube.apimachinery.manifest import get_path
-from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal, Watcher
-from tests.support.controller_site import SHOP, ControllerSite, ShopSpec, ShopStatus, play
+from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, Result, Terminal
+from tests.support.controller_site import SHOP, Audit, ControllerSite, ShopSpec, ShopStatus, play
 
 Shop = Object[ShopSpec, ShopStatus]
 
@@ -29,26 +27,6 @@ class Shops(Reconciler[Shop, int]):
     @property
     def causes(self) -> list[Cause]:
         return [request.cause for request in self.requests]
-
-
-@attrs.define
-class Audit(Watcher[Shop]):
-    """Keeps what it is told."""
-
-    kind = SHOP
-    told: list[tuple[Any, ...]] = attrs.field(factory=list)
-
-    async def on_add(self, new: Shop) -> None:
-        self.told.append(("add", new.spec.replicas))
-
-    async def on_sync(self, now: Shop) -> None:
-        self.told.append(("sync", now.spec.replicas))
-
-    async def on_update(self, old: Shop, new: Shop) -> None:
-        self.told.append(("update", old.spec.replicas, new.spec.replicas))
-
-    async def on_delete(self, last: Shop) -> None:
-        self.told.append(("delete", last.spec.replicas))
 
 
 def test_a_life_from_creation_to_deletion_across_a_restart() -> None:
