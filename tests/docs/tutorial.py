@@ -1,10 +1,8 @@
 """A page that a newcomer follows: its blocks by name, its servers at work, its commands in a shell."""
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,8 +10,7 @@ from pathlib import Path
 
 import attrs
 
-from tests.support.commands import clean_environment
-from tests.support.patience import PATIENCE
+from tests.docs import newcomer
 
 _BLOCK = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -39,28 +36,9 @@ class Tutorial:
     def started(self, name: str, instead: Mapping[str, str] = {}) -> Iterator["subprocess.Popen[str]"]:
         """The one command of a block, at work in the folder, with other words `instead` of some."""
         command = [instead.get(word, word) for word in shlex.split(self.block("sh", name))]
-        words = [str(Path(sys.executable).with_name(command[0])), *command[1:]]
-        environment = clean_environment(self.folder, {})
-        process = subprocess.Popen(words, cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True)
-        try:
+        with newcomer.started(self.folder, shlex.join(command)) as process:
             yield process
-            assert process.poll() is None, "it goes on"
-        finally:
-            process.terminate()
-            process.communicate(timeout=PATIENCE)
 
     def shell(self, commands: str) -> str:
         """What commands print, on either output, once all have succeeded."""
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(
-            ["sh", "-ec", commands],
-            cwd=self.folder,
-            env=clean_environment(self.folder, {"PATH": path}),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+        return newcomer.shell(self.folder, commands)
