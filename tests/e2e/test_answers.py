@@ -216,7 +216,6 @@ def _backup() -> tuple[dict[str, Any], ...]:
 @run_by(ENVIRONMENT.run)
 async def test_a_forgotten_Role_is_told_with_the_command_that_prints_it(world: World) -> None:
     ref = ObjectRef(APPLICATION_INSTANCE, FOREIGN, NAME)
-
     labels = {"managed-by": "vworkspace"}
     world.have({**NAMESPACE.manifest(FOREIGN), "metadata": {"name": FOREIGN, "labels": labels}}, NAMESPACE)
     spec = {**instance()["spec"], "release": {"name": NAME, "namespace": FOREIGN}}

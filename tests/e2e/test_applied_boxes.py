@@ -167,7 +167,6 @@ async def test_a_controller_whose_writes_hang_is_replaced_and_not_doubled_PH_10_
 async def test_objects_whose_list_has_a_name_of_its_own_are_served_PH_10(site: BoxSite) -> None:
     """`spec.names.listKind` is free."""
     definition = crd(names={"plural": "shops", "singular": "shop", "kind": "Shop", "listKind": "Shopping"})
-
     await site.install(applied_box_definition())
     async with site.serving():
         box = await site.apply_box("shops", {**settings("one"), "crd": {"spec": definition["spec"]}})
@@ -362,7 +361,6 @@ async def test_a_revision_is_judged_over_every_object_while_its_roll_out_is_paus
     more = [config("more", "${self.metadata.name}-more"), secret("keys", data={"a": "b"})]
     more[1]["template"]["metadata"]["name"] = "${self.metadata.name}"
     paused = {"rollout": {"pause": True}}
-
     box = await set_up(site, 3)
     await site.apply_box("shops", spec_of(*settings("two")["resources"], *more, **paused))
     await until_condition(site, box, "RolledOut", "False", "Paused")
@@ -477,7 +475,6 @@ async def test_the_judgement_counts_deletes_that_wait_for_a_new_child_PH_10(site
             "settings", "${self.metadata.name}-new", data={"value": "one"}, readyWhen=["${settings.data.value == 'x'}"]
         )
     )
-
     box = await set_up(site, 3)
     await site.apply_box("shops", {**renamed, "rollout": {"pause": True}})
     await until_condition(site, box, "RolledOut", "False", "Paused")
@@ -596,7 +593,6 @@ async def test_a_value_that_the_api_server_cannot_compute_is_refused_with_what_t
     site: BoxSite,
 ) -> None:
     filled = [{"field": "spec.image", "value": "r/x:1"}, {"field": "spec.host", "value": "${hash(self.metadata.name)}"}]
-
     box = await site.apply_box("shops", settings("one", mutation=filled))
     await until_condition(site, box, "Accepted", "False", "Invalid")
     (problem,) = get_path(await site.get(box), "status", "problems")
@@ -762,7 +758,6 @@ async def test_a_policy_is_looked_up_when_its_box_changes_or_after_a_minute_howe
     site: BoxSite,
 ) -> None:
     box = attrs.evolve(box_of(config("settings"), validation=[BARRED]), name="shops")
-
     assert site.server is not None
     await site.install(applied_box_definition())
     for kind, manifest in policy_of(box).items():
@@ -842,7 +837,6 @@ async def test_a_second_box_of_the_same_kind_changes_nothing_until_the_first_one
     """The first one is that whose definition was accepted first, also for a process that starts later."""
     further = {**SPEC_SCHEMA, "properties": {**SPEC_SCHEMA["properties"], "further": {"type": "string"}}}
     definition = ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, SHOP.crd_name)
-
     await site.install(applied_box_definition())
     async with site.serving():
         first = await set_up(site, 1)
@@ -1007,7 +1001,6 @@ async def test_nothing_is_loaded_before_the_rights_are_there_and_the_printed_rol
     resource = config("settings", "${self.metadata.name}", data={"value": "one"})
     box = attrs.evolve(box_of(resource, deletionPolicy="Delete"), name="shops")
     account = RoleOptions(account="vworkspace-operator")
-
     await site.install(applied_box_definition())
     await grant_all(site, of_the_operator(account))
     async with site.serving() as boxes:
@@ -1158,7 +1151,6 @@ async def test_an_applied_box_whose_rules_the_installed_definition_lacks_is_refu
     site: BoxSite,
 ) -> None:
     rule = "size(self.spec.image) < 9"
-
     definition = crd()
     await site.install(definition)
     named = {**settings("one"), "crd": {"name": SHOP.crd_name}, "validation": [{"rule": rule}]}
@@ -1289,7 +1281,6 @@ async def test_a_box_without_end_of_writes_leaves_another_box_its_share_PH_10(si
 @run_by(played)
 async def test_an_object_in_a_namespace_that_the_box_does_not_select_stops_no_roll_out_PH_10(site: BoxSite) -> None:
     selected = {"namespaces": {"matchLabels": {"shops": "yes"}}}
-
     await site.edit(ObjectRef(NAMESPACE, None, NS), {"metadata": {"labels": {"shops": "yes"}}})
     await site.namespace("outside")
     box = await set_up(site, 2, **selected)

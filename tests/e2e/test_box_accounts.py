@@ -15,7 +15,7 @@ from purekube_run.boxes.load import load_boxes, runnable
 from tests.e2e.test_box_rights import ROLES, compare, fought_over, grant_all, set_up
 from tests.e2e.test_box_run import SHOP
 from tests.support.audited_story import Remembered
-from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, in_process
+from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, in_process
 from tests.support.boxes import SPEC, TEXT, box_of, config, crd, examined, told
 from tests.support.commands import run
 from tests.support.run_by import run_by
@@ -65,30 +65,27 @@ async def let_the_operator_do_everything(site: BoxSite, *resources: str) -> None
 
 @on_both
 @pytest.mark.slow
-def test_a_tenant_whose_account_may_not_write_config_maps_gets_none_although_the_operator_could_RUN_12(
-    rights: Limited,
+@run_by("rights", QUICK)
+async def test_a_tenant_whose_account_may_not_write_config_maps_gets_none_although_the_operator_could_RUN_12(
+    site: BoxSite,
 ) -> None:
     box = acting()
-
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await let_the_operator_do_everything(site)
-        await grant_account(site, box, "apps")
-        async with site.running(box, namespaces=(NS,)):
-            await site.until_ready(await order(site, box, "rich", "apps"))
-            poor = await order(site, box, "poor", "visitor")
-            message = await site.until_reason(poor, "Forbidden", "Stalled")
-            assert "ServiceAccount team/visitor may not list configmaps in namespace team" in message
-            assert message.endswith(
-                "To fix: vworkspace-operator box rbac shop.yaml --for-account team/visitor --namespace team "
-                "| kubectl apply --server-side -f -"
-            )
-            assert await site.get(child("poor")) is None
-            await grant_account(site, box, "visitor")
-            await site.until_ready(poor)
-            assert await site.get(child("poor")) is not None
-
-    rights(story, QUICK)
+    await set_up(site, box)
+    await let_the_operator_do_everything(site)
+    await grant_account(site, box, "apps")
+    async with site.running(box, namespaces=(NS,)):
+        await site.until_ready(await order(site, box, "rich", "apps"))
+        poor = await order(site, box, "poor", "visitor")
+        message = await site.until_reason(poor, "Forbidden", "Stalled")
+        assert "ServiceAccount team/visitor may not list configmaps in namespace team" in message
+        assert message.endswith(
+            "To fix: vworkspace-operator box rbac shop.yaml --for-account team/visitor --namespace team "
+            "| kubectl apply --server-side -f -"
+        )
+        assert await site.get(child("poor")) is None
+        await grant_account(site, box, "visitor")
+        await site.until_ready(poor)
+        assert await site.get(child("poor")) is not None
 
 
 @pytest.mark.slow
@@ -122,83 +119,77 @@ def test_the_command_that_a_status_prints_gives_the_account_what_it_lacks_and_no
 
 @on_both
 @pytest.mark.slow
-def test_an_account_that_may_look_and_not_write_gets_nothing_and_the_status_names_it_RUN_12(rights: Limited) -> None:
+@run_by("rights", QUICK)
+async def test_an_account_that_may_look_and_not_write_gets_nothing_and_the_status_names_it_RUN_12(
+    site: BoxSite,
+) -> None:
     box = acting()
-
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await let_the_operator_do_everything(site)
-        for role in account_rbac(box, RoleOptions(NS, "reader", (NS,))):
-            looks = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
-            await grant_all(site, ({**role, "rules": looks} if role["kind"] == "Role" else role,))
-        async with site.running(box, namespaces=(NS,)):
-            shop = await order(site, box, "shop", "reader")
-            message = await site.until_reason(shop, "Denied")
-            assert 'User "system:serviceaccount:team:reader" cannot patch resource "configmaps"' in message
-            assert "box rbac shop.yaml --for-account team/reader --namespace team | kubectl" in message
-            assert await site.get(child("shop")) is None
-
-    rights(story, QUICK)
+    await set_up(site, box)
+    await let_the_operator_do_everything(site)
+    for role in account_rbac(box, RoleOptions(NS, "reader", (NS,))):
+        looks = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
+        await grant_all(site, ({**role, "rules": looks} if role["kind"] == "Role" else role,))
+    async with site.running(box, namespaces=(NS,)):
+        shop = await order(site, box, "shop", "reader")
+        message = await site.until_reason(shop, "Denied")
+        assert 'User "system:serviceaccount:team:reader" cannot patch resource "configmaps"' in message
+        assert "box rbac shop.yaml --for-account team/reader --namespace team | kubectl" in message
+        assert await site.get(child("shop")) is None
 
 
 @on_both
 @pytest.mark.slow
-def test_what_an_account_made_is_kept_up_and_removed_as_that_account_without_a_resync(rights: Limited) -> None:
+@run_by("rights", QUICK)
+async def test_what_an_account_made_is_kept_up_and_removed_as_that_account_without_a_resync(site: BoxSite) -> None:
     """A watch of metadata as the account wakes the object; what it may not delete any more stays and is told."""
     box = acting()
+    await set_up(site, box)
+    await grant_account(site, box, "apps")
+    async with site.running(box, resync=NEVER, namespaces=(NS,)):
+        shop = await order(site, box, "shop", "apps")
+        await site.until_ready(shop)
+        first = await site.until_there(child("shop"))
+        await site.admin.delete(child("shop"))
 
-    async def story(site: BoxSite) -> None:
-        await set_up(site, box)
-        await grant_account(site, box, "apps")
-        async with site.running(box, resync=NEVER, namespaces=(NS,)):
-            shop = await order(site, box, "shop", "apps")
-            await site.until_ready(shop)
-            first = await site.until_there(child("shop"))
-            await site.admin.delete(child("shop"))
+        async def is_another() -> bool:
+            live = await site.get(child("shop"))
+            return get_path(live, "metadata", "uid") not in (None, get_path(first, "metadata", "uid"))
 
-            async def is_another() -> bool:
-                live = await site.get(child("shop"))
-                return get_path(live, "metadata", "uid") not in (None, get_path(first, "metadata", "uid"))
-
-            await site.until(is_another)
-            await site.until_ready(shop)
-            await site.admin.delete(shop)
-            await site.until_gone(shop, child("shop"))
-
-    rights(story, QUICK)
+        await site.until(is_another)
+        await site.until_ready(shop)
+        await site.admin.delete(shop)
+        await site.until_gone(shop, child("shop"))
 
 
 @on_both
 @pytest.mark.slow
-def test_without_the_right_to_impersonate_nothing_is_done_and_the_status_says_what_gives_it(rights: Limited) -> None:
+@run_by("rights", QUICK)
+async def test_without_the_right_to_impersonate_nothing_is_done_and_the_status_says_what_gives_it(
+    site: BoxSite,
+) -> None:
     box = acting()
-
-    async def story(site: BoxSite) -> None:
-        await site.install(box.crd)
-        printed = [*box_rbac(box, RoleOptions(account="vworkspace-operator", tenants=(NS,), elects=False))]
-        for role in printed:
-            rules = [rule for rule in role.get("rules", ()) if rule["verbs"] != ["impersonate"]]
-            await grant_all(site, ({**role, "rules": rules} if "rules" in role else role,))
-        await grant_account(site, box, "apps")
-        async with site.running(box, namespaces=(NS,)):
-            shop = await order(site, box, "shop", "apps")
-            message = await site.until_reason(shop, "Forbidden", "Stalled")
-            assert "the box shop may not impersonate serviceaccounts in namespace team" in message
-            assert message.endswith(
-                "To fix: vworkspace-operator box rbac shop.yaml --namespace team --service-account vworkspace-operator "
-                "| kubectl apply --server-side -f -"
-            )
-            (role,) = [role for role in printed if role["kind"] == "Role"]
-            await site.edit(ObjectRef(ROLES["Role"], NS, role["metadata"]["name"]), {"rules": role["rules"]})
-            await site.until_ready(shop)
-
-    rights(story, QUICK)
+    await site.install(box.crd)
+    printed = [*box_rbac(box, RoleOptions(account="vworkspace-operator", tenants=(NS,), elects=False))]
+    for role in printed:
+        rules = [rule for rule in role.get("rules", ()) if rule["verbs"] != ["impersonate"]]
+        await grant_all(site, ({**role, "rules": rules} if "rules" in role else role,))
+    await grant_account(site, box, "apps")
+    async with site.running(box, namespaces=(NS,)):
+        shop = await order(site, box, "shop", "apps")
+        message = await site.until_reason(shop, "Forbidden", "Stalled")
+        assert "the box shop may not impersonate serviceaccounts in namespace team" in message
+        assert message.endswith(
+            "To fix: vworkspace-operator box rbac shop.yaml --namespace team --service-account vworkspace-operator "
+            "| kubectl apply --server-side -f -"
+        )
+        (role,) = [role for role in printed if role["kind"] == "Role"]
+        await site.edit(ObjectRef(ROLES["Role"], NS, role["metadata"]["name"]), {"rules": role["rules"]})
+        await site.until_ready(shop)
 
 
 @run_by(in_process, QUICK, rbac=True)
 async def test_an_object_that_names_no_account_is_left_alone_until_it_does(site: BoxSite) -> None:
     box = acting()
-
     await set_up(site, box)
     await grant_account(site, box, "apps")
     async with site.running(box, namespaces=(NS,)):
@@ -218,7 +209,6 @@ async def test_an_object_that_names_no_account_is_left_alone_until_it_does(site:
 async def test_an_external_is_read_as_the_account_and_wakes_its_reader_without_a_resync(site: BoxSite) -> None:
     reads = {"id": "given", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "given"}}
     box = acting(config("own", "own-${self.metadata.name}", {"p": "${given.data.p}"}), externals=[reads])
-
     await set_up(site, box)
     await grant_account(site, box, "apps")
     given = await site.create(CONFIG_MAP, "given", data={"p": "one"})
@@ -242,7 +232,6 @@ async def test_a_secret_that_the_account_may_not_read_is_read_for_nobody_RUN_12(
     """The operator could: it holds every right on Secrets here."""
     reads = {"id": "tls", "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "${self.metadata.name}-tls"}}
     box = acting(config("own", "own-${self.metadata.name}", {"p": "${tls.metadata.name}"}), externals=[reads])
-
     await set_up(site, box)
     await let_the_operator_do_everything(site, "configmaps", "secrets")
     for role in account_rbac(box, RoleOptions(NS, "apps", (NS,))):
@@ -258,7 +247,6 @@ async def test_a_secret_that_the_account_may_not_read_is_read_for_nobody_RUN_12(
 @run_by(in_process, QUICK, rbac=True)
 async def test_an_object_goes_once_its_account_may_remove_what_it_made_and_not_before(site: BoxSite) -> None:
     box = acting()
-
     await set_up(site, box)
     await grant_account(site, box, "apps")
     (role,) = [one for one in account_rbac(box, RoleOptions(NS, "apps", (NS,))) if one["kind"] == "Role"]
@@ -312,7 +300,6 @@ def test_the_operator_holds_impersonate_and_nothing_on_children_and_the_account_
 @run_by(in_process, QUICK, rbac=True)
 async def test_accounts_beyond_the_most_of_a_namespace_take_no_watch_of_others(site: BoxSite) -> None:
     box = acting()
-
     await set_up(site, box)
     for number in range(12):
         await grant_account(site, box, f"apps-{number}")

@@ -14,6 +14,7 @@ from tests.e2e.test_box_rights import ROLES, grant
 from tests.e2e.test_box_run import INGRESS_OF_SHOP, SHOP, SVC, WEB
 from tests.support.box_site import EXAMPLES, NS, QUICK, BoxSite, in_process
 from tests.support.commands import run
+from tests.support.run_by import run_by
 
 pytestmark = pytest.mark.slow
 
@@ -74,33 +75,35 @@ def verbs(roles: list[dict[str, Any]]) -> list[tuple[str, str, set[str]]]:
     return [(kind, rule["resources"][0], set(rule["verbs"])) for kind, rule in rules]
 
 
-def test_a_right_that_is_missing_for_a_former_kind_holds_up_the_prune_alone(tmp_path: Path) -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_right_that_is_missing_for_a_former_kind_holds_up_the_prune_alone(
+    site: BoxSite, *, tmp_path: Path
+) -> None:
     file, present = without_edge(tmp_path)
+    shop = await set_up(site)
+    await replace_roles(site, present)
+    async with site.running(present, namespaces=(NS,)):
+        await site.edit(shop, {"spec": {"replicas": 3}})
+        told = await site.until_reason(shop, "Forbidden", "Stalled")
+        await site.until_ready(shop)  # at the generation of the edit
+        live = await site.get(shop)
+        assert get_path(live, "status", "readyReplicas") == 3
+        assert await site.get(INGRESS_OF_SHOP) is not None
+        assert "Ingress" in told
 
-    async def story(site: BoxSite) -> None:
-        shop = await set_up(site)
-        await replace_roles(site, present)
-        async with site.running(present, namespaces=(NS,)):
-            await site.edit(shop, {"spec": {"replicas": 3}})
-            told = await site.until_reason(shop, "Forbidden", "Stalled")
-            await site.until_ready(shop)  # at the generation of the edit
-            live = await site.get(shop)
-            assert get_path(live, "status", "readyReplicas") == 3
-            assert await site.get(INGRESS_OF_SHOP) is not None
-            assert "Ingress" in told
+        roles = await paste(site, told, file)
+        assert verbs(roles) == [("Role", "ingresses", {"list", "patch", "delete"})]
+        await site.until_gone(INGRESS_OF_SHOP)
+        assert await site.until_reason(shop, "Stable", "Stalled") == ""
 
-            roles = await paste(site, told, file)
-            assert verbs(roles) == [("Role", "ingresses", {"list", "patch", "delete"})]
-            await site.until_gone(INGRESS_OF_SHOP)
-            assert await site.until_reason(shop, "Stable", "Stalled") == ""
-
-            await site.admin.delete(shop)
-            await site.until_gone(shop, SVC, WEB)
-
-    in_process(story, QUICK, rbac=True)
+        await site.admin.delete(shop)
+        await site.until_gone(shop, SVC, WEB)
 
 
-def test_roles_with_the_previous_file_let_the_new_box_prune_what_the_former_one_made_RUN_7(tmp_path: Path) -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_roles_with_the_previous_file_let_the_new_box_prune_what_the_former_one_made_RUN_7(
+    site: BoxSite, *, tmp_path: Path
+) -> None:
     file, present = without_edge(tmp_path)
     command = ("box", "rbac", str(file), "--namespace", NS, "--no-leader-elect")
     account = ("--service-account", "vworkspace-operator")
@@ -111,56 +114,51 @@ def test_roles_with_the_previous_file_let_the_new_box_prune_what_the_former_one_
     assert verbs(former) == [("Role", "ingresses", {"list", "patch", "delete"})]
     assert run(*command, "--previous", str(file)).out == run(*command).out
 
-    async def story(site: BoxSite) -> None:
-        shop = await set_up(site)
-        await replace_roles(site, present)
-        for manifest in former:
-            await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="kubectl")
-        async with site.running(present, namespaces=(NS,)):
-            await site.edit(shop, {"spec": {"replicas": 3}})
-            await site.until_gone(INGRESS_OF_SHOP)
-            assert await site.until_reason(shop, "Stable", "Stalled") == ""
-
-    in_process(story, QUICK, rbac=True)
+    shop = await set_up(site)
+    await replace_roles(site, present)
+    for manifest in former:
+        await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="kubectl")
+    async with site.running(present, namespaces=(NS,)):
+        await site.edit(shop, {"spec": {"replicas": 3}})
+        await site.until_gone(INGRESS_OF_SHOP)
+        assert await site.until_reason(shop, "Stable", "Stalled") == ""
 
 
-def test_a_deletion_waits_for_what_may_not_be_looked_at_and_says_so_at_its_generation(tmp_path: Path) -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_deletion_waits_for_what_may_not_be_looked_at_and_says_so_at_its_generation(
+    site: BoxSite, *, tmp_path: Path
+) -> None:
     file, present = without_edge(tmp_path)
+    shop = await set_up(site)
+    await replace_roles(site, present)
+    async with site.running(present, namespaces=(NS,)):
+        await site.admin.delete(shop)
+        await site.until_gone(SVC, WEB)
+        told = await site.until_reason(shop, "Forbidden", "Stalled")
+        assert (await site.condition(shop, "Deleting"))[0] == "True"
+        assert await site.get(INGRESS_OF_SHOP) is not None
 
-    async def story(site: BoxSite) -> None:
-        shop = await set_up(site)
-        await replace_roles(site, present)
-        async with site.running(present, namespaces=(NS,)):
-            await site.admin.delete(shop)
-            await site.until_gone(SVC, WEB)
-            told = await site.until_reason(shop, "Forbidden", "Stalled")
-            assert (await site.condition(shop, "Deleting"))[0] == "True"
-            assert await site.get(INGRESS_OF_SHOP) is not None
-
-            await paste(site, told, file)
-            await site.until_gone(shop, INGRESS_OF_SHOP)
-
-    in_process(story, QUICK, rbac=True)
+        await paste(site, told, file)
+        await site.until_gone(shop, INGRESS_OF_SHOP)
 
 
-def test_an_abandoned_object_is_not_let_go_before_all_that_it_has_may_be_looked_at(tmp_path: Path) -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_an_abandoned_object_is_not_let_go_before_all_that_it_has_may_be_looked_at(
+    site: BoxSite, *, tmp_path: Path
+) -> None:
     file, present = without_edge(tmp_path)
-
-    async def story(site: BoxSite) -> None:
-        shop = await set_up(site)
-        await replace_roles(site, present)
-        async with site.running(present, namespaces=(NS,)):
-            await site.edit(shop, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
-            await site.admin.delete(shop)
-            told = await site.until_reason(shop, "Forbidden", "Stalled")
-            await paste(site, told, file)
-            await site.until_gone(shop)
-            for ref in (WEB, SVC, INGRESS_OF_SHOP):
-                kept = await site.get(ref)
-                assert kept is not None
-                assert not metadata(kept).get("ownerReferences")
-
-    in_process(story, QUICK, rbac=True)
+    shop = await set_up(site)
+    await replace_roles(site, present)
+    async with site.running(present, namespaces=(NS,)):
+        await site.edit(shop, {"metadata": {"annotations": {"vworkspace.io/abandon": "true"}}})
+        await site.admin.delete(shop)
+        told = await site.until_reason(shop, "Forbidden", "Stalled")
+        await paste(site, told, file)
+        await site.until_gone(shop)
+        for ref in (WEB, SVC, INGRESS_OF_SHOP):
+            kept = await site.get(ref)
+            assert kept is not None
+            assert not metadata(kept).get("ownerReferences")
 
 
 @pytest.mark.slow

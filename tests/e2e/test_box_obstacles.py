@@ -147,7 +147,6 @@ async def test_a_status_field_of_the_wrong_type_is_reported_once_and_not_tried_a
     field = "${has(self.spec.free) ? self.spec.free.x : dyn(0)}"
     status = {"fields": {"ready": field, "address": "${self.spec.image}"}}
     box = box_of(config("beside", data={"image": "${self.spec.image}"}), status=status)
-
     assert site.server is not None
     await site.install(crd())
     shop = await site.create(box.kind, "shop", spec={**SPEC, "free": free})

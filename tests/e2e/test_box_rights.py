@@ -70,7 +70,6 @@ async def fought_over(site: BoxSite, parent: ObjectRef, *children: ObjectRef) ->
 @run_by(in_process, QUICK, rbac=True)
 async def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other(site: BoxSite) -> None:
     webapp = example("webapp")
-
     await set_up(site, webapp)
     async with site.with_ready(webapp, "shop", SHOP, namespaces=(NS,)) as shop:
         await fought_over(site, shop, WEB, WEB, SVC, INGRESS_OF_SHOP)  # what is told twice is one Event, patched
@@ -84,7 +83,6 @@ async def test_a_box_of_three_phases_has_the_rights_that_it_uses_and_no_other(si
 @run_by(in_process, QUICK, rbac=True)
 async def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses(site: BoxSite) -> None:
     registry = example("registry")
-
     await site.namespace(**{"managed-by": "vworkspace"})
     await set_up(site, registry)
     data = {"tls.crt": "YQ==", "tls.key": "YQ=="}
@@ -106,7 +104,6 @@ async def test_a_box_with_secrets_lists_and_a_drain_has_the_rights_that_it_uses(
 @run_by(in_process, QUICK, rbac=True)
 async def test_a_missing_right_is_told_with_what_gives_it(site: BoxSite) -> None:
     webapp = example("webapp")
-
     await site.install(webapp.crd)
     everywhere, binding, role, its_binding = printed(webapp)
     services = {"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]}
@@ -149,7 +146,6 @@ def test_roles_of_one_tenants_namespace_show_nothing_of_another(name: str) -> No
 async def test_a_box_that_watches_one_tenants_namespace_leaves_others_alone(site: BoxSite) -> None:
     webapp = example("webapp")
     theirs = ObjectRef(webapp.kind, "org-other", "shop")
-
     await site.namespace("org-other")
     await set_up(site, webapp)
     await site.admin.create(

@@ -59,7 +59,6 @@ async def test_a_deployment_without_a_control_plane_needs_no_credential_SEE_1_SE
 ) -> None:
     name = "vworkspace-operator" if shards == "1" else "vworkspace-operator-shard-0"
     ref = ObjectRef(DEPLOYMENT, OPTIONS.namespace, name)
-
     if ref.namespace is None or world.find(ObjectRef(NAMESPACE, None, ref.namespace)) is None:
         pytest.skip("this cluster has no namespace of the operator")
     assert "credentials" in await found(world)

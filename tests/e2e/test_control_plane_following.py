@@ -179,7 +179,6 @@ async def test_a_call_under_way_ends_on_the_connection_it_began_on() -> None:
 async def test_mutual_TLS_with_certificates_that_are_exchanged_while_running_PULL_8() -> None:
     ours, other = certificates(), certificates()
     (certificate, key), (strange, strange_key) = client_certificate(), client_certificate()
-
     async with tls_server(ours, certificate) as url:
         good = ControlPlaneEndpoint(url, MARK, ca=ours.authority.decode(), certificate=certificate, private_key=key)
         now = attrs.evolve(good, ca=other.authority.decode())

@@ -402,7 +402,6 @@ async def test_one_hostile_job_does_not_hide_the_others(server: ControlPlaneServ
         deep,
         b"9" * 5000,
     )
-
     async with client(url) as control:
         server.faults.inject(ScriptedFault(status=200, body=hostile))
         jobs = (await control.fetch(CLUSTER, 0)).jobs

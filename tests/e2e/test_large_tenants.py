@@ -77,7 +77,6 @@ async def test_a_tenants_large_instance_is_installed_changed_and_removed_as_any_
 @run_by(played)
 async def test_a_large_operation_is_carried_out_and_removed_as_any_other_RUN_11(world: World, manager: Manager) -> None:
     note = {"metadata": {"annotations": {"example.com/note": "x" * (200 * 1024)}}}
-
     world.create_object(upgradable("app"), APPLICATION_INSTANCE)
     await world.until(lambda: world.running() == [FIRST], "it runs")
     ref = ObjectRef(OPERATION, NS, "app")
@@ -118,7 +117,6 @@ async def settled(site: BoxSite, *refs: ObjectRef) -> bool:
 async def test_large_children_of_a_box_are_kept_up_changed_and_removed_and_not_held_RUN_11(site: BoxSite) -> None:
     box = box_of(config("own", "own", {"p": "${self.spec.image}"}))
     own = ObjectRef(CONFIG_MAP, NAMESPACE_OF_BOXES, "own")
-
     await site.install(box.crd)
     async with site.running(box) as running:
         shop = await site.create(box.kind, "shop", spec={"image": "x" * LARGE, "parts": []})
@@ -143,7 +141,6 @@ async def test_large_children_of_a_box_are_kept_up_changed_and_removed_and_not_h
 @run_by(in_process, SOON)
 async def test_large_children_of_a_pure_reconciler_are_kept_up_and_not_held_RUN_11(site: BoxSite) -> None:
     settings = ObjectRef(CONFIG_MAP, NAMESPACE_OF_BOXES, "settings")
-
     await site.install(SHOP.crd())
     async with site.running(composite_of(shop)) as running:
         mine = await site.create(SHOP.kind, "mine", spec={"image": "x" * LARGE})
@@ -178,7 +175,6 @@ async def test_a_reconciler_is_called_with_the_whole_of_a_large_object_which_is_
     site: ControllerSite,
 ) -> None:
     reader = Reader()
-
     async with site.running(reader) as running:
         mine = await site.create(spec={"image": "x" * LARGE})
         await site.until_ready(mine)

@@ -14,6 +14,7 @@ from purekube.controller.ownership import UNRECORDED
 from tests.support.e2e_world import CLUSTER, INSTANCE, NS, QUICK, World, instance
 from tests.support.namespace_ends import end_namespace, is_ended, take_roles
 from tests.support.operation_requests import AT_WORK, FLUX, Operating, rules
+from tests.support.run_by import run_by
 from tests.support.servers import ENVIRONMENT, FACES, Face
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.instances.context import Settings
@@ -124,17 +125,15 @@ def test_an_abandoned_instance_lets_go_in_it_too_RES_5(face: Face) -> None:
 
 
 @pytest.mark.slow
-def test_a_namespace_that_never_had_the_role_ends() -> None:
-    async def story(world: World) -> None:
-        take_roles(world, NS)
-        manifest = instance()
-        manifest["metadata"]["labels"] = LABELS
-        world.create_object(manifest, APPLICATION_INSTANCE)
-        await world.until(lambda: world.conditions().get("Blocked") == "True/Forbidden", "the right that is missing")
-        delete_namespace(world)
-        await end_namespace(world, NS)
-
-    ENVIRONMENT.run(story)
+@run_by(ENVIRONMENT.run)
+async def test_a_namespace_that_never_had_the_role_ends(world: World) -> None:
+    take_roles(world, NS)
+    manifest = instance()
+    manifest["metadata"]["labels"] = LABELS
+    world.create_object(manifest, APPLICATION_INSTANCE)
+    await world.until(lambda: world.conditions().get("Blocked") == "True/Forbidden", "the right that is missing")
+    delete_namespace(world)
+    await end_namespace(world, NS)
 
 
 @pytest.mark.slow
@@ -160,21 +159,19 @@ def _unlocked(job: Manifest | None) -> bool:
 
 
 @pytest.mark.slow
-def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_OPS_1() -> None:
-    async def story(world: World) -> None:
-        ops = Operating(world)
-        await ops.prepare()
-        world.lever.hang_after_create = JOB
-        ref = ops.submit("runCommand.job", "long")
-        await world.until(lambda: world.lever.hung, "the Job made, and the operator not told")
-        take_roles(world, NS)
-        await world.lever.restart()
-        delete_namespace(world)
-        await world.until(lambda: not is_ended(world, NS) and "kubectl patch" in str(ops.told(ref)), "the cure")
-        told = await ops.says(ref, "Running", ops.condition(ref, "Running"))
-        kind, name, namespace, patch = _command(told)
-        assert (kind, namespace) == ("jobs.batch", NS)
-        world.edit(ObjectRef(JOB, namespace, name), json.loads(patch))
-        await end_namespace(world, NS)
-
-    ENVIRONMENT.run(story, behaviour=FLUX, engines=rules(AT_WORK))
+@run_by(ENVIRONMENT.run, behaviour=FLUX, engines=rules(AT_WORK))
+async def test_a_job_that_could_not_be_recorded_before_the_role_went_is_told_with_its_cure_OPS_1(world: World) -> None:
+    ops = Operating(world)
+    await ops.prepare()
+    world.lever.hang_after_create = JOB
+    ref = ops.submit("runCommand.job", "long")
+    await world.until(lambda: world.lever.hung, "the Job made, and the operator not told")
+    take_roles(world, NS)
+    await world.lever.restart()
+    delete_namespace(world)
+    await world.until(lambda: not is_ended(world, NS) and "kubectl patch" in str(ops.told(ref)), "the cure")
+    told = await ops.says(ref, "Running", ops.condition(ref, "Running"))
+    kind, name, namespace, patch = _command(told)
+    assert (kind, namespace) == ("jobs.batch", NS)
+    world.edit(ObjectRef(JOB, namespace, name), json.loads(patch))
+    await end_namespace(world, NS)

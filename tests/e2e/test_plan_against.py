@@ -57,7 +57,6 @@ async def test_writes_and_refusals_are_counted_over_every_object_and_none_is_mad
 @run_by(in_process, QUICK)
 async def test_the_former_child_of_a_renamed_one_is_told_as_a_delete_afterwards_PH_10(site: BoxSite) -> None:
     renamed = shops("a", name="${self.metadata.name}-new")
-
     await site.install(crd())
     async with site.running(shops("a")):
         await site.until_ready(await site.create(shops("a").kind, "one", spec=SPEC))
@@ -98,7 +97,6 @@ async def test_objects_of_a_kind_that_a_box_makes_no_more_are_told_as_deletes_PH
 @run_by(in_process, QUICK)
 async def test_a_namespace_that_a_box_does_not_select_gets_nothing_in_the_plan_either_PH_10(site: BoxSite) -> None:
     box = box_of(config("settings", "${self.metadata.name}"), namespaces={"matchLabels": {"shops": "yes"}})
-
     await site.install(crd())
     await site.create(box.kind, "one", spec=SPEC)
     assert (await plan_against(site.admin, box, (), NOW)).writes == {}
@@ -111,7 +109,6 @@ async def test_a_namespace_that_a_box_does_not_select_gets_nothing_in_the_plan_e
 async def test_a_namespace_that_lets_others_in_does_so_in_the_plan_too_PH_10(site: BoxSite) -> None:
     template = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "${self.spec.image}"}}
     box = box_of({"id": "a", "template": template, "owner": "Label"}, trustParents=["Namespaces"])
-
     await site.install(crd())
     await site.admin.create(NAMESPACE.manifest("far"), kind=NAMESPACE, field_manager="setup")
     await site.create(box.kind, "one", spec={**SPEC, "image": "far"})

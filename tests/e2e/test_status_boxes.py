@@ -73,7 +73,6 @@ async def test_with_its_file_every_node_is_told_and_the_gate_that_it_waits_for_S
 @run_by(in_process, QUICK)
 async def test_a_name_that_another_object_has_is_told_as_the_parent_tells_it_SEE_1(site: BoxSite) -> None:
     box = box_of(config("settings"))
-
     await site.install(box.crd)
     await site.namespace()
     await site.create(CONFIG_MAP, "settings", data={"whose": "mine"})
@@ -89,7 +88,6 @@ async def test_a_name_that_another_object_has_is_told_as_the_parent_tells_it_SEE
 @run_by(in_process, QUICK)
 async def test_a_node_that_differs_from_a_newer_file_is_not_told_as_being_applied_SEE_1(site: BoxSite) -> None:
     box, newer = (box_of(config("settings", data={"v": value})) for value in ("one", "two"))
-
     await site.install(box.crd)
     await site.namespace()
     async with site.running(box):
@@ -141,7 +139,6 @@ async def test_an_object_that_a_changed_box_no_longer_names_counts_as_deleted_af
     former, kept = config("settings", "${self.metadata.name}-old"), config("other", "${self.metadata.name}-kept")
     box = box_of(former, {**kept, "onDelete": "Orphan"})
     renamed = box_of(config("settings", "${self.metadata.name}-new"))
-
     await site.install(box.crd)
     await site.namespace()
     async with site.running(box):
@@ -159,7 +156,6 @@ async def test_an_object_that_a_changed_box_no_longer_names_counts_as_deleted_af
 @run_by(in_process, QUICK)
 async def test_objects_of_a_pure_reconciler_are_shown_with_their_nodes_SEE_1(site: BoxSite) -> None:
     (definition,) = yaml.safe_load_all(render_crds([PURE], Format.YAML))
-
     await site.install(definition)
     await site.namespace()
     async with site.running(COMPOSITE):

@@ -25,6 +25,7 @@ from tests.property.boxes.test_box_tenants import ACCEPTED, ATOMS, EXPRESSIONS, 
 from tests.support.box_site import EXAMPLES, NS, QUICK, RIGHTS, BoxSite, Limited, example, in_process
 from tests.support.boxes import config
 from tests.support.effort import effort
+from tests.support.run_by import run_by
 from tests.support.tenant_matrix import ADMIN, VICTIM, attempts_of, box_annotated, held_beyond
 from vworkspace_app.install.extension_manifests import account_rbac
 from vworkspace_app.install.roles import RoleOptions
@@ -118,49 +119,44 @@ def judged(box: Box, kind: Kind, live: Manifest) -> list[str]:
 @on_both
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GOOD))
-def test_no_example_of_a_box_does_for_a_tenant_what_the_tenant_could_not_RUN_12(rights: Limited, name: str) -> None:
+@run_by("rights", QUICK)
+async def test_no_example_of_a_box_does_for_a_tenant_what_the_tenant_could_not_RUN_12(
+    site: BoxSite, *, name: str
+) -> None:
     box = example(name)
-
-    async def story(site: BoxSite) -> None:
-        await prepare(site, box)
-        async with site.running(box, namespaces=(NS,)):
-            assert await outcome(site, box, specs_of(box, GOOD[name])) == []
-
-    rights(story, QUICK)
+    await prepare(site, box)
+    async with site.running(box, namespaces=(NS,)):
+        assert await outcome(site, box, specs_of(box, GOOD[name])) == []
 
 
 @on_both
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GOOD))
-def test_no_example_that_acts_as_an_account_does_for_a_tenant_what_that_could_not_RUN_12(
-    rights: Limited, name: str
+@run_by("rights", QUICK)
+async def test_no_example_that_acts_as_an_account_does_for_a_tenant_what_that_could_not_RUN_12(
+    site: BoxSite, *, name: str
 ) -> None:
     """The operator may impersonate and nothing else; what comes about is what the tenant's account may make."""
     box = acting(name)
-
-    async def story(site: BoxSite) -> None:
-        await prepare(site, box)
-        await grant_all(site, account_rbac(box, RoleOptions(NS, "apps", (NS,))))
-        async with site.running(box, namespaces=(NS,)):
-            assert await outcome(site, box, specs_of(box, GOOD[name])) == []
-            assert await made(site, box) != []
-
-    rights(story, QUICK)
+    await prepare(site, box)
+    await grant_all(site, account_rbac(box, RoleOptions(NS, "apps", (NS,))))
+    async with site.running(box, namespaces=(NS,)):
+        assert await outcome(site, box, specs_of(box, GOOD[name])) == []
+        assert await made(site, box) != []
 
 
 @on_both
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(GOOD))
-def test_an_example_makes_nothing_for_a_tenant_whose_account_may_nothing_RUN_12(rights: Limited, name: str) -> None:
+@run_by("rights", QUICK)
+async def test_an_example_makes_nothing_for_a_tenant_whose_account_may_nothing_RUN_12(
+    site: BoxSite, *, name: str
+) -> None:
     box = acting(name)
-
-    async def story(site: BoxSite) -> None:
-        await prepare(site, box)
-        async with site.running(box, namespaces=(NS,)):
-            assert await outcome(site, box, specs_of(box, GOOD[name])) == []
-            assert await made(site, box) == []
-
-    rights(story, QUICK)
+    await prepare(site, box)
+    async with site.running(box, namespaces=(NS,)):
+        assert await outcome(site, box, specs_of(box, GOOD[name])) == []
+        assert await made(site, box) == []
 
 
 def acting(name: str) -> Box:
@@ -286,16 +282,13 @@ def an_expression(random: Random, depth: int = 2) -> str:
 @on_both
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(4))
-def test_a_drawn_box_under_exactly_its_roles_does_for_a_tenant_nothing_that_the_tenant_could_not_RUN_12(
-    rights: Limited, number: int
+@run_by("rights", QUICK)
+async def test_a_drawn_box_under_exactly_its_roles_does_for_a_tenant_nothing_that_the_tenant_could_not_RUN_12(
+    site: BoxSite, *, number: int
 ) -> None:
     box = a_drawn_box(number)
-
-    async def story(site: BoxSite) -> None:
-        await prepare(site, box)
-        async with site.running(box, namespaces=(NS,)):
-            found = await outcome(site, box, specs_of(box, SHOP))
-            assert [line for line in found if VICTIM in line or ADMIN in line or "data of" in line] == []
-            assert await made(site, box) != []
-
-    rights(story, QUICK)
+    await prepare(site, box)
+    async with site.running(box, namespaces=(NS,)):
+        found = await outcome(site, box, specs_of(box, SHOP))
+        assert [line for line in found if VICTIM in line or ADMIN in line or "data of" in line] == []
+        assert await made(site, box) != []

@@ -185,7 +185,6 @@ async def test_a_dry_run_tells_each_step_and_changes_nothing(world: World) -> No
 async def test_the_tool_that_would_create_everything_again_is_named_first(world: World) -> None:
     labels = {"kustomize.toolkit.fluxcd.io/name": "operator", "kustomize.toolkit.fluxcd.io/namespace": "flux-system"}
     account = ObjectRef(SERVICE_ACCOUNT, OWN_NS, "vworkspace-operator")
-
     (installed,) = INSTALLED
     assert "first: " not in (await installed.uninstall("--dry-run")).out
     world.edit(account, {"metadata": {"labels": labels}})

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from starlette.requests import Request
 
 from purekube.apimachinery.manifest import Kind, Manifest
+from tests.support.run_by import run_by
 from vworkspace_app.page.access import BURST, LONGEST, REFILL_SECONDS, Allowances, TokenAccess, may_be_token
 from vworkspace_app.page.rendering import Renderer
 from vworkspace_app.page.screens import PageContent
@@ -71,24 +72,21 @@ def shown(token: str, address: str) -> Request:
     return Request({"type": "http", "method": "GET", "path": "/", "headers": headers, "client": (address, 1)})
 
 
-def test_garbage_tokens_starve_nobody_and_cost_few_reviews_RUN_11() -> None:
+@run_by(anyio.run)
+async def test_garbage_tokens_starve_nobody_and_cost_few_reviews_RUN_11() -> None:
     """A thousand of them from one address; who is known comes in from the same address and from another."""
-
-    async def main() -> None:
-        access, cluster = TokenAccess(), Cluster()
-        access.attach(cluster)
-        assert await access.refusal(shown("good", "10.0.0.1")) is None
-        asked, answers = cluster.asked, Counter[int]()
-        for number in range(1_000):
-            refusal = await access.refusal(shown(f"garbage-{number}", "10.0.0.1"))
-            assert refusal is not None
-            answers[refusal.status_code] += 1
-        assert set(answers) == {401, 429}
-        assert cluster.asked - asked == answers[401] <= BURST + 2
-        for address in ("10.0.0.1", "10.0.0.2"):
-            assert await access.refusal(shown("good", address)) is None
-
-    anyio.run(main)
+    access, cluster = TokenAccess(), Cluster()
+    access.attach(cluster)
+    assert await access.refusal(shown("good", "10.0.0.1")) is None
+    asked, answers = cluster.asked, Counter[int]()
+    for number in range(1_000):
+        refusal = await access.refusal(shown(f"garbage-{number}", "10.0.0.1"))
+        assert refusal is not None
+        answers[refusal.status_code] += 1
+    assert set(answers) == {401, 429}
+    assert cluster.asked - asked == answers[401] <= BURST + 2
+    for address in ("10.0.0.1", "10.0.0.2"):
+        assert await access.refusal(shown("good", address)) is None
 
 
 class Still:
@@ -104,34 +102,32 @@ class Still:
 
 
 @pytest.mark.slow
-def test_followers_of_one_address_starve_no_other_SEE_3() -> None:
-    async def main() -> None:
-        source = Still()
-        followers = Followers(source, Renderer("test", ()), most=4)  # type: ignore[arg-type]  # what it needs of one
-        left: list[str] = []
+@run_by(anyio.run)
+async def test_followers_of_one_address_starve_no_other_SEE_3() -> None:
+    source = Still()
+    followers = Followers(source, Renderer("test", ()), most=4)  # type: ignore[arg-type]  # what it needs of one
+    left: list[str] = []
 
-        async def follow(address: str) -> None:
-            async for _ in followers.follow("/", {}, "/", "", address):
-                pass
-            left.append(address)
+    async def follow(address: str) -> None:
+        async for _ in followers.follow("/", {}, "/", "", address):
+            pass
+        left.append(address)
 
-        async with anyio.create_task_group() as group:
-            for _ in range(4):
-                group.start_soon(follow, "hostile")
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(follow, "hostile")
+        await anyio.wait_all_tasks_blocked()
+        assert not followers.has_room("hostile"), "nobody pushes out those of the same address"
+        for honest in ("a", "b", "c"):
+            assert followers.has_room(honest)
+            group.start_soon(follow, honest)
             await anyio.wait_all_tasks_blocked()
-            assert not followers.has_room("hostile"), "nobody pushes out those of the same address"
-            for honest in ("a", "b", "c"):
-                assert followers.has_room(honest)
-                group.start_soon(follow, honest)
-                await anyio.wait_all_tasks_blocked()
-                assert len(followers) == 4
-            while len(left) < 3:
-                await anyio.sleep(0.05)
-            assert left == ["hostile"] * 3
-            assert not followers.has_room("d"), "nobody has two more than a newcomer would"
-            group.cancel_scope.cancel()
-
-    anyio.run(main)
+            assert len(followers) == 4
+        while len(left) < 3:
+            await anyio.sleep(0.05)
+        assert left == ["hostile"] * 3
+        assert not followers.has_room("d"), "nobody has two more than a newcomer would"
+        group.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(

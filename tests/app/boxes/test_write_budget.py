@@ -7,6 +7,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeApi
 from purekube_run.boxes.served_boxes import WriteBudget
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 
 
@@ -28,34 +29,30 @@ async def seconds_of_writes(clock: VirtualClock, api: KubeApi, prefix: str, coun
     return clock.monotonic() - begun
 
 
-def test_writes_of_a_box_are_paced_after_a_burst_and_delay_neither_its_reads_nor_other_boxes_PH_10() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        busy, other = budgets(clock)
-        await write(other, "first")
-        assert await seconds_of_writes(clock, busy, "burst", 20) < 0.01
-        begun = clock.monotonic()
-        for number in range(30):
-            await write(other, f"other-{number}")
-            await write(busy, f"busy-{number}")
-        assert 2.9 < clock.monotonic() - begun < 3.1
+@run_by(run)
+async def test_writes_of_a_box_are_paced_after_a_burst_and_delay_neither_its_reads_nor_other_boxes_PH_10() -> None:
+    clock = VirtualClock()
+    busy, other = budgets(clock)
+    await write(other, "first")
+    assert await seconds_of_writes(clock, busy, "burst", 20) < 0.01
+    begun = clock.monotonic()
+    for number in range(30):
+        await write(other, f"other-{number}")
+        await write(busy, f"busy-{number}")
+    assert 2.9 < clock.monotonic() - begun < 3.1
 
-        paced = clock.monotonic()
-        await write(other, "other")
-        await busy.get(ObjectRef(CONFIG_MAP, "default", "other"))
-        assert clock.monotonic() == paced
-
-    run(main)
+    paced = clock.monotonic()
+    await write(other, "other")
+    await busy.get(ObjectRef(CONFIG_MAP, "default", "other"))
+    assert clock.monotonic() == paced
 
 
-def test_a_box_writes_ten_times_as_fast_while_no_other_box_writes_PH_10() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        busy, other = budgets(clock)
-        await write(other, "other")
-        await clock.sleep(1.5)
-        assert 0.7 < await seconds_of_writes(clock, busy, "alone", 100) < 0.9
-        await write(other, "again")
-        assert 0.9 < await seconds_of_writes(clock, busy, "shared", 10) < 1.1
-
-    run(main)
+@run_by(run)
+async def test_a_box_writes_ten_times_as_fast_while_no_other_box_writes_PH_10() -> None:
+    clock = VirtualClock()
+    busy, other = budgets(clock)
+    await write(other, "other")
+    await clock.sleep(1.5)
+    assert 0.7 < await seconds_of_writes(clock, busy, "alone", 100) < 0.9
+    await write(other, "again")
+    assert 0.9 < await seconds_of_writes(clock, busy, "shared", 10) < 1.1

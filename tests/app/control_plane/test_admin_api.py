@@ -74,7 +74,6 @@ async def test_events_are_listed_of_all_clusters_or_of_one_that_is_known_PULL_11
     """An empty list for a cluster that nobody knows would say that its agent has reported nothing."""
     ref = {"apiVersion": "v1", "kind": "Cluster", "namespace": "", "name": "c", "uid": ""}
     event = {"kind": "ClusterHeartbeat", "eventKey": "1", "timestamp": "2026-01-01T00:00:00Z", "conditions": []}
-
     posted = await client.post("/api/agent/events", headers=AGENT, json={"events": [{**event, "resourceRef": ref}]})
     assert posted.status_code == 204, posted.text
 

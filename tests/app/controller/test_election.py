@@ -16,6 +16,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.resources import LEASE, NAMESPACE
 from purekube.ports import KubeApi, KubeRequest, Send
 from purekube_run.controller.election import Elector, Fence, LeaseLost
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_core.api.labels import FIELD_MANAGER
 
@@ -90,57 +91,53 @@ def story(tell: Callable[[ApiServer, Replica, Replica], Awaitable[None]]) -> Non
 
 
 @pytest.mark.slow
-def test_one_leads_and_the_other_stands_by() -> None:
-    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
-        await anyio.sleep(300)
-        assert first.elector.is_leader
-        first.fence.check()
-        assert not second.elector.is_leader
-        assert second.elector.holder == "first"
-        with pytest.raises(Unavailable, match="lease"):
-            second.fence.check()
-        lease = await InProcessKube(server).get(REF)
-        assert lease["spec"]["leaseTransitions"] == 0
-
-    story(tell)
+@run_by(story)
+async def test_one_leads_and_the_other_stands_by(server: ApiServer, first: Replica, second: Replica) -> None:
+    await anyio.sleep(300)
+    assert first.elector.is_leader
+    first.fence.check()
+    assert not second.elector.is_leader
+    assert second.elector.holder == "first"
+    with pytest.raises(Unavailable, match="lease"):
+        second.fence.check()
+    lease = await InProcessKube(server).get(REF)
+    assert lease["spec"]["leaseTransitions"] == 0
 
 
-def test_a_leader_that_is_cut_off_ends_before_the_other_begins() -> None:
-    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
-        first.wire.hangs = True
-        await anyio.sleep(10.1)
-        assert "could not be renewed within 10 s" in first.lost
-        assert not first.fence.is_open
-        assert not second.elector.is_leader
-        with anyio.fail_after(10):
-            await second.elector.wait_leading()
-        assert second.elector.is_leader
+@run_by(story)
+async def test_a_leader_that_is_cut_off_ends_before_the_other_begins(
+    server: ApiServer, first: Replica, second: Replica
+) -> None:
+    first.wire.hangs = True
+    await anyio.sleep(10.1)
+    assert "could not be renewed within 10 s" in first.lost
+    assert not first.fence.is_open
+    assert not second.elector.is_leader
+    with anyio.fail_after(10):
+        await second.elector.wait_leading()
+    assert second.elector.is_leader
 
-    story(tell)
+
+@run_by(story)
+async def test_a_release_hands_over_at_the_next_look(server: ApiServer, first: Replica, second: Replica) -> None:
+    await first.elector.release()
+    assert not first.fence.is_open
+    assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == ""
+    with anyio.fail_after(4.5):
+        await second.elector.wait_leading()
+    assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == "second"
 
 
-def test_a_release_hands_over_at_the_next_look() -> None:
-    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
+@run_by(story)
+async def test_a_release_that_cannot_be_written_ends_all_the_same(
+    server: ApiServer, first: Replica, second: Replica
+) -> None:
+    first.wire.hangs = True
+    with anyio.fail_after(6):
         await first.elector.release()
-        assert not first.fence.is_open
-        assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == ""
-        with anyio.fail_after(4.5):
-            await second.elector.wait_leading()
-        assert (await InProcessKube(server).get(REF))["spec"]["holderIdentity"] == "second"
-
-    story(tell)
-
-
-def test_a_release_that_cannot_be_written_ends_all_the_same() -> None:
-    async def tell(server: ApiServer, first: Replica, second: Replica) -> None:
-        first.wire.hangs = True
-        with anyio.fail_after(6):
-            await first.elector.release()
-        assert not first.fence.is_open
-        with anyio.fail_after(16 + 5):
-            await second.elector.wait_leading()
-
-    story(tell)
+    assert not first.fence.is_open
+    with anyio.fail_after(16 + 5):
+        await second.elector.wait_leading()
 
 
 def test_a_standby_that_may_not_read_the_lease_says_so_once_and_goes_on(capsys: pytest.CaptureFixture[str]) -> None:

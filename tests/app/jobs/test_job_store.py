@@ -11,6 +11,7 @@ from kubelab.server import ApiServer
 from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE, SECRET
 from purekube.ports import KubeApi, KubeRequest, Send
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_core.jobs.job_store import JobRecord, Tombstone
 from vworkspace_core.jobs.store import KubeJobStore
@@ -39,47 +40,43 @@ def tombstone(number: int) -> Tombstone:
 
 
 @pytest.mark.slow
-def test_jobs_that_close_together_share_a_write_and_ten_thousand_tombstones_fit_PULL_4() -> None:
-    async def main() -> None:
-        kube = InProcessKube(ApiServer(now=VirtualClock().now))
-        await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
-        distant = Distant(kube)
-        store = KubeJobStore(distant, NS, lock=anyio.Lock())
-        for start in range(0, LIFE, AT_ONCE):
-            async with anyio.create_task_group() as group:
-                for number in range(start, start + AT_ONCE):
-                    group.start_soon(store.close, f"job-{number}", tombstone(number))
-        writes = sum(call in ("create", "update") for call in distant.calls)
-        assert writes <= 2 * LIFE / AT_ONCE, "one write for the first, one for all that came meanwhile"
-
-        secrets = (await kube.list(SECRET, namespace=NS)).items
-        assert 40 <= len(secrets) <= 50
-        assert max(len(base64.b64decode(secret["data"]["tombstones"])) for secret in secrets) < 100_000
-        again = KubeJobStore(distant, NS)
-        assert list(await again.load()) == []
-        distant.calls.clear()
-        for number in range(LIFE):
-            desired = tombstone(number)
-            assert await again.tombstone(desired.idempotency_key) == desired
-            assert await again.newest(desired.idempotency_key.partition("@")[0]) == desired
-        assert distant.calls == [], "what is remembered is asked of memory"
-
-    run(main)
-
-
-def test_one_who_closes_while_a_write_fails_is_told_and_the_others_get_through() -> None:
-    async def main() -> None:
-        kube = InProcessKube(ApiServer(now=VirtualClock().now))
-        await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
-        store = KubeJobStore(Distant(kube), NS, lock=anyio.Lock())
-        await store.put(JobRecord("job-0", {"id": "job-0"}))
-        with anyio.move_on_after(0.002):
-            await store.close("job-0", tombstone(0))
+@run_by(run)
+async def test_jobs_that_close_together_share_a_write_and_ten_thousand_tombstones_fit_PULL_4() -> None:
+    kube = InProcessKube(ApiServer(now=VirtualClock().now))
+    await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
+    distant = Distant(kube)
+    store = KubeJobStore(distant, NS, lock=anyio.Lock())
+    for start in range(0, LIFE, AT_ONCE):
         async with anyio.create_task_group() as group:
-            for number in range(5):
+            for number in range(start, start + AT_ONCE):
                 group.start_soon(store.close, f"job-{number}", tombstone(number))
-        again = KubeJobStore(kube, NS)
-        assert list(await again.load()) == []
-        assert all([await again.tombstone(tombstone(number).idempotency_key) for number in range(5)])
+    writes = sum(call in ("create", "update") for call in distant.calls)
+    assert writes <= 2 * LIFE / AT_ONCE, "one write for the first, one for all that came meanwhile"
 
-    run(main)
+    secrets = (await kube.list(SECRET, namespace=NS)).items
+    assert 40 <= len(secrets) <= 50
+    assert max(len(base64.b64decode(secret["data"]["tombstones"])) for secret in secrets) < 100_000
+    again = KubeJobStore(distant, NS)
+    assert list(await again.load()) == []
+    distant.calls.clear()
+    for number in range(LIFE):
+        desired = tombstone(number)
+        assert await again.tombstone(desired.idempotency_key) == desired
+        assert await again.newest(desired.idempotency_key.partition("@")[0]) == desired
+    assert distant.calls == [], "what is remembered is asked of memory"
+
+
+@run_by(run)
+async def test_one_who_closes_while_a_write_fails_is_told_and_the_others_get_through() -> None:
+    kube = InProcessKube(ApiServer(now=VirtualClock().now))
+    await kube.create(NAMESPACE.manifest(NS), kind=NAMESPACE, field_manager="setup")
+    store = KubeJobStore(Distant(kube), NS, lock=anyio.Lock())
+    await store.put(JobRecord("job-0", {"id": "job-0"}))
+    with anyio.move_on_after(0.002):
+        await store.close("job-0", tombstone(0))
+    async with anyio.create_task_group() as group:
+        for number in range(5):
+            group.start_soon(store.close, f"job-{number}", tombstone(number))
+    again = KubeJobStore(kube, NS)
+    assert list(await again.load()) == []
+    assert all([await again.tombstone(tombstone(number).idempotency_key) for number in range(5)])

@@ -57,7 +57,6 @@ def web(box: Box, namespace: str) -> Manifest:
 @run_by(run)
 async def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> None:
     webapp = example("webapp")
-
     clock = VirtualClock()
     _, admin, api = await cluster(clock, webapp)
     settings = OperatorSettings(Settings(cluster_id=CLUSTER))
@@ -97,7 +96,6 @@ async def test_a_box_and_an_instance_are_reconciled_by_one_manager_PH_6() -> Non
 @run_by(run)
 async def test_a_box_beside_the_operator_sees_the_namespaces_that_it_is_given_and_no_other_L25() -> None:
     webapp = example("webapp")
-
     clock = VirtualClock()
     server, admin, api = await cluster(clock, webapp)
     await admin.create(NAMESPACE.manifest("other"), kind=NAMESPACE, field_manager="admin")
@@ -140,7 +138,6 @@ def box_spec(box: Box) -> dict[str, Any]:
 async def test_the_operator_runs_applied_boxes_with_the_roles_that_are_printed_for_it_PH_10(*, shard: Shard) -> None:
     webapp = example("webapp")
     box = ObjectRef(OPERATOR_BOX, None, webapp.name)
-
     clock = VirtualClock()
     server = ApiServer(now=clock.now, rbac=True, collects=True)
     admin, api = InProcessKube(server), InProcessKube(server, caller=OPERATOR)
@@ -219,7 +216,6 @@ async def test_applied_boxes_run_only_where_the_settings_ask_for_it_and_in_the_f
     *, settings: Any
 ) -> None:
     webapp = example("webapp")
-
     clock = VirtualClock()
     _, admin, api = await cluster(clock, webapp)
     await admin.create(applied_box_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")
@@ -237,7 +233,6 @@ async def test_applied_boxes_run_only_where_the_settings_ask_for_it_and_in_the_f
 @run_by(run)
 async def test_an_applied_box_of_a_kind_that_runs_beside_the_operator_is_not_served_PH_10() -> None:
     webapp = example("webapp")
-
     clock = VirtualClock()
     _, admin, api = await cluster(clock, webapp)
     await admin.create(applied_box_definition(), kind=CUSTOM_RESOURCE_DEFINITION, field_manager="admin")

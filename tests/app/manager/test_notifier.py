@@ -117,7 +117,6 @@ PAGE = (Path(__file__).resolve().parents[3] / "docs/notifications.md").read_text
 @run_by(play)
 async def test_the_page_shows_a_notice_as_it_is_sent(site: Site) -> None:
     (shown,) = map(json.loads, re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
-
     await site.apply()
     await anyio.sleep(400)
     (event,) = site.receiver.received
@@ -132,7 +131,6 @@ async def test_the_alert_of_flux_on_the_page_selects_the_releases_that_the_opera
     blocks = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     (alert,) = (each for block in blocks for each in yaml.safe_load_all(block) if each.get("kind") == "Alert")
     (source,) = alert["spec"]["eventSources"]
-
     await site.gate(True)
     await site.apply()
     await anyio.sleep(5)

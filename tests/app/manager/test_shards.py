@@ -27,6 +27,7 @@ from purekube_run.controller.election import Elector, Fence
 from purekube_run.controller.manager import Election
 from tests.support.builders import chart, instance_manifest
 from tests.support.furnished import furnish
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from vworkspace_app.manager.manager import Manager
 from vworkspace_app.manager.settings import OperatorSettings
@@ -181,71 +182,67 @@ def only(user_of: dict[int, str], count: int) -> dict[str, set[str]]:
 
 
 @pytest.mark.slow
-def test_each_object_is_reconciled_by_its_own_shard_and_shard_0_alone_speaks_for_the_cluster() -> None:
-    async def story(world: World) -> None:
-        zero, one = world.start("pod-zero", "0/2"), world.start("pod-one", "1/2")
-        await world.ask_for_a_new_version()
-        await world.pass_until_converged(60)
-        await anyio.sleep(700)  # a resync
+@run_by(in_world)
+async def test_each_object_is_reconciled_by_its_own_shard_and_shard_0_alone_speaks_for_the_cluster(
+    world: World,
+) -> None:
+    zero, one = world.start("pod-zero", "0/2"), world.start("pod-one", "1/2")
+    await world.ask_for_a_new_version()
+    await world.pass_until_converged(60)
+    await anyio.sleep(700)  # a resync
 
-        assert world.writers() == only({0: "pod-zero", 1: "pod-one"}, 2)
-        clusters = [entry.user for entry in world.server.audit.writes() if "/clusters" in entry.path]
-        assert set(clusters) == {"pod-zero"}
-        for process in (zero, one):
-            for kind in (APPLICATION_INSTANCE, HELM_RELEASE):
-                held = {namespace for namespace, _ in process.manager.informers.store(kind).names()}
-                assert held == {name for name in SPACES if process.shard.owns(name)}, "nothing else is kept in memory"
-        counted = [ready_instances(process) for process in (zero, one)]
-        assert sum(counted) == len(SPACES)
-        assert min(counted) > 0
-        assert "[+]shard 1/2 ok" in ready(one.telemetry.latest.current.vitals, 0.0).text()
-
-    in_world(story)
-
-
-@pytest.mark.slow
-def test_after_a_kill_the_standby_of_that_shard_goes_on_and_nobody_else() -> None:
-    async def story(world: World) -> None:
-        world.start("pod-zero", "0/2")
-        one = world.start("pod-one", "1/2")
-        await anyio.sleep(5)
-        world.start("pod-next", "1/2")
-        await world.ask_for_a_new_version()
-        await world.pass_until_converged(60)
-        assert world.writers() == only({0: "pod-zero", 1: "pod-one"}, 2)
-
-        since = world.mark()
-        one.kill()
-        await world.ask_for_a_new_version()
-        await world.pass_until_converged(60)
-        assert world.writers(since) == only({0: "pod-zero", 1: "pod-next"}, 2)
-
-    in_world(story)
+    assert world.writers() == only({0: "pod-zero", 1: "pod-one"}, 2)
+    clusters = [entry.user for entry in world.server.audit.writes() if "/clusters" in entry.path]
+    assert set(clusters) == {"pod-zero"}
+    for process in (zero, one):
+        for kind in (APPLICATION_INSTANCE, HELM_RELEASE):
+            held = {namespace for namespace, _ in process.manager.informers.store(kind).names()}
+            assert held == {name for name in SPACES if process.shard.owns(name)}, "nothing else is kept in memory"
+    counted = [ready_instances(process) for process in (zero, one)]
+    assert sum(counted) == len(SPACES)
+    assert min(counted) > 0
+    assert "[+]shard 1/2 ok" in ready(one.telemetry.latest.current.vitals, 0.0).text()
 
 
 @pytest.mark.slow
-def test_when_n_changes_the_new_shards_wait_for_the_last_of_the_old_and_then_do_everything() -> None:
-    async def story(world: World) -> None:
-        old = [world.start("pod-old-0", "0/2"), world.start("pod-old-1", "1/2")]
-        await anyio.sleep(5)
-        for index in range(3):
-            world.start(f"pod-new-{index}", f"{index}/3")
-        await world.ask_for_a_new_version()
-        await world.pass_until_converged(60)
-        assert world.writers() == only({0: "pod-old-0", 1: "pod-old-1"}, 2)
+@run_by(in_world)
+async def test_after_a_kill_the_standby_of_that_shard_goes_on_and_nobody_else(world: World) -> None:
+    world.start("pod-zero", "0/2")
+    one = world.start("pod-one", "1/2")
+    await anyio.sleep(5)
+    world.start("pod-next", "1/2")
+    await world.ask_for_a_new_version()
+    await world.pass_until_converged(60)
+    assert world.writers() == only({0: "pod-zero", 1: "pod-one"}, 2)
 
-        since = world.mark()
-        await old[0].stop()
-        await world.ask_for_a_new_version()
-        await anyio.sleep(60)
-        still = {user for users in world.writers(since).values() for user in users}
-        assert still == {"pod-old-1"}, "one of the old ones works still"
+    since = world.mark()
+    one.kill()
+    await world.ask_for_a_new_version()
+    await world.pass_until_converged(60)
+    assert world.writers(since) == only({0: "pod-zero", 1: "pod-next"}, 2)
 
-        old[1].kill()
-        since = world.mark()
-        await world.pass_until_converged(90)
-        await world.ask_for_a_new_version()
-        await world.pass_until_converged(60)
-        assert world.writers(since) == only({0: "pod-new-0", 1: "pod-new-1", 2: "pod-new-2"}, 3)
 
-    in_world(story)
+@pytest.mark.slow
+@run_by(in_world)
+async def test_when_n_changes_the_new_shards_wait_for_the_last_of_the_old_and_then_do_everything(world: World) -> None:
+    old = [world.start("pod-old-0", "0/2"), world.start("pod-old-1", "1/2")]
+    await anyio.sleep(5)
+    for index in range(3):
+        world.start(f"pod-new-{index}", f"{index}/3")
+    await world.ask_for_a_new_version()
+    await world.pass_until_converged(60)
+    assert world.writers() == only({0: "pod-old-0", 1: "pod-old-1"}, 2)
+
+    since = world.mark()
+    await old[0].stop()
+    await world.ask_for_a_new_version()
+    await anyio.sleep(60)
+    still = {user for users in world.writers(since).values() for user in users}
+    assert still == {"pod-old-1"}, "one of the old ones works still"
+
+    old[1].kill()
+    since = world.mark()
+    await world.pass_until_converged(90)
+    await world.ask_for_a_new_version()
+    await world.pass_until_converged(60)
+    assert world.writers(since) == only({0: "pod-new-0", 1: "pod-new-1", 2: "pod-new-2"}, 3)

@@ -132,7 +132,6 @@ class Told(Watcher[Shop]):
 async def test_controllers_of_a_kind_share_an_informer_and_none_holds_up_another(site: ControllerSite) -> None:
     quick, slow, failing = (type(name, (Told,), {})() for name in ("Quick", "Slow", "Failing"))
     slow.seconds, failing.failures, shops = 600.0, 3, Shops()
-
     async with site.running(quick, slow, failing, shops) as controllers:
         assert len({id(controller_passes.watches.own) for controller_passes in controllers.extensions.python}) == 1
         ref = await site.create()
@@ -461,7 +460,6 @@ async def test_an_api_that_was_not_declared_is_refused_with_what_to_write(site: 
 async def test_the_verbs_that_are_used_are_those_that_are_printed(site: ControllerSite) -> None:
     requests: list[Request[Shop, None]] = []
     told = type("Told", (Told,), {"watch": Watch(fields=METADATA_ONLY)})()
-
     async with site.running(lambda api: Owning(api, requests), told) as controllers:
         ref = await site.create(spec={"image": "key"})
         await site.until_ready(ref)
@@ -487,7 +485,6 @@ def granted(controllers: Iterable[Any]) -> set[Right]:
 @run_by(play)
 async def test_a_call_in_hand_is_finished_at_the_end_and_nothing_more_is_begun(site: ControllerSite) -> None:
     told = Told(seconds=30.0)
-
     async with site.running(told) as controllers:
         await site.create("one")
         await site.clock.sleep(5)
@@ -591,7 +588,6 @@ async def test_a_class_that_cannot_run_says_all_that_is_wrong(
     site: ControllerSite, *, wrong: dict[str, Any], says: str
 ) -> None:
     made = type("Shops", (Shops,), wrong)()
-
     with pytest.raises(CommandError, match=says.replace("(", r"\(")):
         async with site.running(made):
             pass

@@ -242,7 +242,6 @@ async def test_a_cleanup_that_fails_for_an_object_that_is_no_longer_selected_is_
     """Its status is not written any more, and would go on to say Ready, while its deletion waits for the finalizer."""
     chosen = Watch(label_selector="ours=yes")
     shops = type("Shops", (Shops,), {"watch": chosen})([Result(), *[error] * 5])
-
     async with site.running(shops):
         ref = await site.create(metadata={"name": "shop", "namespace": NS, "labels": {"ours": "yes"}})
         await site.until_ready(ref)
@@ -335,7 +334,6 @@ def test_updates_that_change_nothing_that_counts_are_dropped(plain: Collection[F
 @run_by(play)
 async def test_a_slow_call_for_a_large_object_delays_no_other(site: ControllerSite) -> None:
     shops = Shops([(8.0, Result())] * 4)
-
     async with site.running(shops):
         large = [await site.create(f"large-{number}", spec={"image": "x" * HELD_WHOLE}) for number in range(4)]
         await site.clock.sleep(10)
@@ -405,7 +403,6 @@ async def test_what_raised_is_retried_by_its_policy(
 ) -> None:
     made = type("Shops", (Shops,), {"plain": plain, "retry": retry})
     shops = made([RuntimeError("no"), RuntimeError("no")])
-
     async with site.running(shops):
         ref = await site.create()
         await site.clock.sleep(60)
@@ -469,7 +466,6 @@ def test_own_status_writes_do_not_wake(plain: Collection[Feature], calls: int) -
 @run_by(play)
 async def test_conditions_are_written_from_the_outcome(site: ControllerSite, *, plain: Collection[Feature]) -> None:
     shops = without(*plain)([Result(ShopStatus("r-1"), waiting="for the remote database"), Result(ShopStatus("r-2"))])
-
     async with site.running(shops):
         ref = await site.create()
         await site.clock.sleep(1)
@@ -488,7 +484,6 @@ async def test_conditions_are_written_from_the_outcome(site: ControllerSite, *, 
 @run_by(play)
 async def test_a_field_that_becomes_empty_is_removed(site: ControllerSite, *, plain: Collection[Feature]) -> None:
     shops = without(*plain)([Result(ShopStatus("r-1", 2), requeue_after=1), Result(ShopStatus("", 2))])
-
     async with site.running(shops):
         ref = await site.create()
         await site.clock.sleep(10)
@@ -578,7 +573,6 @@ async def test_an_answer_that_cannot_be_written_says_so_on_the_object(
 async def test_conditions_that_nothing_writes_are_told(site: ControllerSite, *, declared: Any, says: str) -> None:
     reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered")
     shops = type("Shops", (Shops,), declared)([Result(conditions=[reachable])])
-
     async with site.running(shops):
         await site.create(kind=declared.get("kind", SHOP.kind))
         await site.clock.sleep(0.5)
@@ -590,7 +584,6 @@ async def test_conditions_that_nothing_writes_are_told(site: ControllerSite, *, 
 async def test_own_conditions_stand_beside_and_survive_a_failure(site: ControllerSite) -> None:
     reachable = DesiredCondition("Reachable", ConditionStatus.TRUE, "Answered", "in 3 ms")
     shops = Shops([Result(conditions=[reachable]), RuntimeError("no"), Result()])
-
     async with site.running(shops):
         ref = await site.create()
         await site.until_ready(ref)
@@ -621,7 +614,6 @@ def test_an_edit_during_a_call_loses_nothing_of_what_the_call_found() -> None:
 @run_by(play)
 async def test_a_terminal_error_is_told_by_an_event_too(site: ControllerSite) -> None:
     shops = Shops([Terminal("SpecTooLarge", "token=abcdefgh1234 is too large")])
-
     async with site.running(shops):
         ref = await site.create()
         await site.clock.sleep(5)
@@ -635,7 +627,6 @@ async def test_a_terminal_error_is_told_on_the_object_although_the_first_status_
     site: ControllerSite,
 ) -> None:
     shops = Shops([Terminal("TooMany", "at most 50")] * 9)
-
     lost = [Unavailable("away")] * 3
 
     def schedule(request: KubeRequest) -> Fault | None:
@@ -786,7 +777,6 @@ class Failing(Watcher[Shop]):
 @run_by(play)
 async def test_what_a_watcher_raises_is_told_by_one_event_and_no_status(site: ControllerSite) -> None:
     watcher = Failing([RuntimeError("no route"), RuntimeError("no route"), asyncio.CancelledError()])
-
     async with site.running(watcher):
         ref = await site.create()
         await site.clock.sleep(60)
@@ -798,7 +788,6 @@ async def test_what_a_watcher_raises_is_told_by_one_event_and_no_status(site: Co
 @run_by(play)
 async def test_a_waiting_object_is_looked_at_again_though_nobody_says_when(site: ControllerSite) -> None:
     shops = Shops([Result(waiting="for somebody"), Result()])
-
     async with site.running(shops):
         ref = await site.create()
         await site.clock.sleep(59)
@@ -816,7 +805,6 @@ async def test_an_object_that_does_not_fit_its_classes_says_why_and_is_worked_on
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }
-
     await site.edit(ObjectRef(CUSTOM_RESOURCE_DEFINITION, None, "shops.example.com"), {"spec": loose["spec"]})
     async with site.running(shops):
         ref = await site.create(spec={"replicas": "many"})
@@ -849,7 +837,6 @@ async def test_a_right_that_is_missing_is_told_on_the_object_with_the_command_th
 @run_by(play)
 async def test_a_status_that_somebody_holds_is_told_and_not_taken(site: ControllerSite) -> None:
     shops = Shops([Result(ShopStatus("r-1")), Result(ShopStatus("r-2")), Result(ShopStatus("r-2"))])
-
     async with site.running(shops):
         ref = await site.create()
         await site.until_ready(ref)

@@ -14,6 +14,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path
 from purekube.apimachinery.resources import HELM_RELEASE, NAMESPACE, OCI_REPOSITORY
 from tests.support.flux_world import NAME, ORG, helm_release, oci_repository
 from tests.support.furnished import furnish
+from tests.support.run_by import run_by
 
 Story = Callable[[InProcessKube, FluxSimulator], Awaitable[None]]
 
@@ -83,39 +84,35 @@ def test_a_release_is_installed_upgraded_and_removed_while_flux_runs() -> None:
     assert tell(story) < 60
 
 
-def test_behaviour_changes_while_it_runs() -> None:
-    async def story(api: InProcessKube, flux: FluxSimulator) -> None:
-        await apply(api)
-        await until(api, reads("Ready", "True", "InstallSucceeded"))
-        flux.behaviour = FluxBehaviour(
-            release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "boom"), action=Action.UPGRADE),)
-        )
-        await api.apply(oci_repository("6.7.0"), kind=OCI_REPOSITORY, field_manager="test")
-        await until(api, reads("Stalled", "True", "RetriesExceeded"))
-
-    tell(story)
+@run_by(tell)
+async def test_behaviour_changes_while_it_runs(api: InProcessKube, flux: FluxSimulator) -> None:
+    await apply(api)
+    await until(api, reads("Ready", "True", "InstallSucceeded"))
+    flux.behaviour = FluxBehaviour(
+        release_rules=(ReleaseRule(FluxOutcome(OutcomeKind.FAIL, "boom"), action=Action.UPGRADE),)
+    )
+    await api.apply(oci_repository("6.7.0"), kind=OCI_REPOSITORY, field_manager="test")
+    await until(api, reads("Stalled", "True", "RetriesExceeded"))
 
 
-def test_kinds_that_are_installed_later_are_noticed() -> None:
-    async def story(api: InProcessKube, flux: FluxSimulator) -> None:
-        await asyncio.sleep(30)
-        await install_crds(api)
-        await apply(api)
-        await until(api, reads("Ready", "True", "InstallSucceeded"))
-
-    tell(story, crds_at_once=False)
+@run_by(tell, crds_at_once=False)
+async def test_kinds_that_are_installed_later_are_noticed(api: InProcessKube, flux: FluxSimulator) -> None:
+    await asyncio.sleep(30)
+    await install_crds(api)
+    await apply(api)
+    await until(api, reads("Ready", "True", "InstallSucceeded"))
 
 
-def test_an_hour_of_intervals_writes_reconciling_and_nothing_else() -> None:
-    async def story(api: InProcessKube, flux: FluxSimulator) -> None:
-        await apply(api)
-        settled = await until(api, reads("Ready", "True", "InstallSucceeded"))
-        await asyncio.sleep(10)
-        api.server.audit.clear()
-        await asyncio.sleep(3600)
-        writes = api.server.audit.writes()
-        assert 22 <= len(writes) <= 24, "two an interval of five minutes"
-        manifest = await api.get(ObjectRef(HELM_RELEASE, ORG, NAME))
-        assert manifest["status"]["history"] == settled["status"]["history"]
-
-    tell(story)
+@run_by(tell)
+async def test_an_hour_of_intervals_writes_reconciling_and_nothing_else(
+    api: InProcessKube, flux: FluxSimulator
+) -> None:
+    await apply(api)
+    settled = await until(api, reads("Ready", "True", "InstallSucceeded"))
+    await asyncio.sleep(10)
+    api.server.audit.clear()
+    await asyncio.sleep(3600)
+    writes = api.server.audit.writes()
+    assert 22 <= len(writes) <= 24, "two an interval of five minutes"
+    manifest = await api.get(ObjectRef(HELM_RELEASE, ORG, NAME))
+    assert manifest["status"]["history"] == settled["status"]["history"]
