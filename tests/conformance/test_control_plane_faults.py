@@ -10,6 +10,7 @@ from purekube.apimachinery.errors import Unavailable
 from tests.support.control_planes import Admin, quick_server, served
 from tests.support.effort import unused_name
 from tests.support.patience import PATIENCE
+from tests.support.run_by import run_by
 from vworkspace_core.control_plane.port import ControlPlane
 from vworkspace_fake.controlplane import InProcessControlPlane
 from vworkspace_odoo import HttpControlPlane
@@ -41,40 +42,36 @@ async def enqueue(admin: Admin) -> str:
 
 
 @pytest.mark.parametrize("raw", [{"id": 7}, {"kind": "apply"}, {"id": "x", "payload": "text"}])
-def test_anything_can_be_offered_so_that_agents_can_be_tried(examine: Callable[[Body], None], raw: Any) -> None:
-    async def body(admin: Admin, control: ControlPlane) -> None:
-        await admin("POST", "jobs", {"clusterId": CLUSTER, "raw": raw})
+@run_by("examine")
+async def test_anything_can_be_offered_so_that_agents_can_be_tried(
+    admin: Admin, control: ControlPlane, *, raw: Any
+) -> None:
+    await admin("POST", "jobs", {"clusterId": CLUSTER, "raw": raw})
 
-        assert list((await control.fetch(CLUSTER, 0)).jobs) == [raw]
-
-    examine(body)
+    assert list((await control.fetch(CLUSTER, 0)).jobs) == [raw]
 
 
-def test_faults_before_the_effect_after_it_and_without_an_answer(examine: Callable[[Body], None]) -> None:
-    async def body(admin: Admin, control: ControlPlane) -> None:
-        before, after, dropped = [await enqueue(admin) for _ in range(3)]
-        for job_id, fault, taken in (
-            (before, {"status": 500}, False),
-            (after, {"status": 503, "when": "after", "retryAfter": 7}, True),
-            (dropped, {"status": 0, "when": "after"}, True),
-        ):
-            await admin("POST", "faults", {"call": "ack", **fault})
-            with pytest.raises(Unavailable) as failed:
-                await control.ack(job_id)
-            assert failed.value.retry_after == fault.get("retryAfter")
-            assert ((await admin("GET", f"jobs/{job_id}"))["ackedAt"] is not None) is taken
+@run_by("examine")
+async def test_faults_before_the_effect_after_it_and_without_an_answer(admin: Admin, control: ControlPlane) -> None:
+    before, after, dropped = [await enqueue(admin) for _ in range(3)]
+    for job_id, fault, taken in (
+        (before, {"status": 500}, False),
+        (after, {"status": 503, "when": "after", "retryAfter": 7}, True),
+        (dropped, {"status": 0, "when": "after"}, True),
+    ):
+        await admin("POST", "faults", {"call": "ack", **fault})
+        with pytest.raises(Unavailable) as failed:
             await control.ack(job_id)
+        assert failed.value.retry_after == fault.get("retryAfter")
+        assert ((await admin("GET", f"jobs/{job_id}"))["ackedAt"] is not None) is taken
+        await control.ack(job_id)
 
-    examine(body)
 
-
-def test_an_outage_is_total_until_it_ends(examine: Callable[[Body], None]) -> None:
-    async def body(admin: Admin, control: ControlPlane) -> None:
-        await admin("PUT", "outage", {"status": 502})
-        for _ in range(3):
-            with pytest.raises(Unavailable):
-                await control.fetch(CLUSTER, 0)
-        await admin("PUT", "outage", {})
-        assert (await control.fetch(CLUSTER, 0)).jobs == []
-
-    examine(body)
+@run_by("examine")
+async def test_an_outage_is_total_until_it_ends(admin: Admin, control: ControlPlane) -> None:
+    await admin("PUT", "outage", {"status": 502})
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            await control.fetch(CLUSTER, 0)
+    await admin("PUT", "outage", {})
+    assert (await control.fetch(CLUSTER, 0)).jobs == []

@@ -8,6 +8,7 @@ from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import DEPLOYMENT
 from purekube_kit.kube_apiserver import OPERATOR_USER
 from tests.support.box_site import NS, QUICK, BoxSite, example, in_process
+from tests.support.run_by import run_by
 
 SHOP = {"image": "registry.example.com/shop:1", "replicas": 2, "host": "shop.example.com"}
 IS_CURRENT = "get webapps"
@@ -31,54 +32,50 @@ def _short(entry: AuditEntry) -> str:
 
 
 @pytest.mark.slow
-def test_on_the_way_to_ready_nothing_is_read_from_the_server_but_whether_the_parent_is_current() -> None:
+@run_by(in_process, QUICK)
+async def test_on_the_way_to_ready_nothing_is_read_from_the_server_but_whether_the_parent_is_current(
+    site: BoxSite,
+) -> None:
     """Three phases: what is under way is known from watches; it is read anew after five minutes only (D23)."""
     webapp = example("webapp")
-
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        async with site.running(webapp, resync=86_400.0):
-            assert site.server is not None
-            await site.clock.sleep(5)
-            site.server.audit.clear()
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until_ready(shop)
-            await site.clock.sleep(5)
-            assert sent(site) == [
-                "patch webapps",  # the finalizer
-                "patch deployments",
-                TOLD,
-                IS_CURRENT,
-                "patch services",
-                TOLD,
-                IS_CURRENT,
-                "patch ingresses",
-                TOLD,
-                TOLD,
-            ]
-
-    in_process(story, QUICK)
+    await site.install(webapp.crd)
+    async with site.running(webapp, resync=86_400.0):
+        assert site.server is not None
+        await site.clock.sleep(5)
+        site.server.audit.clear()
+        shop = await site.create(webapp.kind, "shop", spec=SHOP)
+        await site.until_ready(shop)
+        await site.clock.sleep(5)
+        assert sent(site) == [
+            "patch webapps",  # the finalizer
+            "patch deployments",
+            TOLD,
+            IS_CURRENT,
+            "patch services",
+            TOLD,
+            IS_CURRENT,
+            "patch ingresses",
+            TOLD,
+            TOLD,
+        ]
 
 
 @pytest.mark.slow
-def test_what_waits_for_long_is_read_anew_once_in_five_minutes() -> None:
+@run_by(in_process, QUICK)
+async def test_what_waits_for_long_is_read_anew_once_in_five_minutes(site: BoxSite) -> None:
     """Should a cache be wrong, what waits for it would wait for the next full list (D23)."""
     webapp = example("webapp")
-
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        async with site.running(webapp, resync=86_400.0):
-            assert site.server is not None
-            shop = await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until_ready(shop)
-            web = ObjectRef(DEPLOYMENT, NS, "shop")
-            await site.edit(web, {"metadata": {"finalizers": ["tests.example/busy"]}})
-            await site.admin.delete(web)
-            await site.until_reason(shop, "ResourceNotReady")
-            await site.clock.sleep(30)
-            site.server.audit.clear()
-            await site.clock.sleep(3000)
-            reads = [request for request in sent(site) if request.startswith("list deployments")]
-            assert len(reads) == 10
-
-    in_process(story, QUICK)
+    await site.install(webapp.crd)
+    async with site.running(webapp, resync=86_400.0):
+        assert site.server is not None
+        shop = await site.create(webapp.kind, "shop", spec=SHOP)
+        await site.until_ready(shop)
+        web = ObjectRef(DEPLOYMENT, NS, "shop")
+        await site.edit(web, {"metadata": {"finalizers": ["tests.example/busy"]}})
+        await site.admin.delete(web)
+        await site.until_reason(shop, "ResourceNotReady")
+        await site.clock.sleep(30)
+        site.server.audit.clear()
+        await site.clock.sleep(3000)
+        reads = [request for request in sent(site) if request.startswith("list deployments")]
+        assert len(reads) == 10

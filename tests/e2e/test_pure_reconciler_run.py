@@ -11,9 +11,10 @@ from purekube.composites.rights import composite_access
 from purekube.reconcilers.decide_pure import composite_of
 from tests.e2e.test_box_rights import ROLES, fought_over
 from tests.support.audited_story import Remembered
-from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, in_process, play
+from tests.support.box_site import FACES, NS, QUICK, BoxSite, in_process
 from tests.support.commands import Running, call, run
 from tests.support.rights import granted, unused, used
+from tests.support.run_by import run_by
 from tests.support.shop import SHOP, shop
 from vworkspace_app.install.roles import RoleOptions, roles_of
 
@@ -26,36 +27,34 @@ ROOT = str(Path(__file__).parents[2])
 
 @pytest.mark.slow
 @pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
-def test_a_function_is_kept_up_repaired_restarted_and_taken_down(face: Face) -> None:
-    async def story(site: BoxSite) -> None:
-        await site.install(SHOP.crd())
-        async with site.running(COMPOSITE, resync=86_400.0):
-            mine = await site.create(SHOP.kind, "mine", spec={"image": "r/x:1", "replicas": 2, "parts": ["a"]})
-            await site.until_ready(mine)
-            live = await site.get(mine)
-            assert get_path(live, "status", "ready") == 2
-            assert get_path(live, "status", "parts") == ["a"]
-            await site.edit(LAST, {"data": {"banner": "mine"}}, manager="kubectl")
-            await site.until_reason(mine, "FieldConflict")
-            await site.admin.delete(LAST)
-            await site.until_ready(mine)
+@run_by("face", QUICK)
+async def test_a_function_is_kept_up_repaired_restarted_and_taken_down(site: BoxSite) -> None:
+    await site.install(SHOP.crd())
+    async with site.running(COMPOSITE, resync=86_400.0):
+        mine = await site.create(SHOP.kind, "mine", spec={"image": "r/x:1", "replicas": 2, "parts": ["a"]})
+        await site.until_ready(mine)
+        live = await site.get(mine)
+        assert get_path(live, "status", "ready") == 2
+        assert get_path(live, "status", "parts") == ["a"]
+        await site.edit(LAST, {"data": {"banner": "mine"}}, manager="kubectl")
+        await site.until_reason(mine, "FieldConflict")
+        await site.admin.delete(LAST)
+        await site.until_ready(mine)
 
-            await site.edit(mine, {"spec": {"fails": "raises"}})
-            told = await site.until_reason(mine, "ReconcileFailed")
-            assert told.startswith("shop: RuntimeError: the shop is closed: None (shop.py:")
-            await site.edit(mine, {"spec": {"fails": None, "parts": []}})
-            await site.until_gone(ObjectRef(CONFIG_MAP, NS, "part-a"))
-            await site.until_ready(mine)
+        await site.edit(mine, {"spec": {"fails": "raises"}})
+        told = await site.until_reason(mine, "ReconcileFailed")
+        assert told.startswith("shop: RuntimeError: the shop is closed: None (shop.py:")
+        await site.edit(mine, {"spec": {"fails": None, "parts": []}})
+        await site.until_gone(ObjectRef(CONFIG_MAP, NS, "part-a"))
+        await site.until_ready(mine)
 
-        settled = get_path(await site.get(mine), "metadata", "resourceVersion")
-        async with site.running(COMPOSITE, resync=86_400.0) as running:
-            await running.wait_ready()
-            await site.clock.sleep(0.5)
-            assert get_path(await site.get(mine), "metadata", "resourceVersion") == settled
-            await site.admin.delete(mine)
-            await site.until_gone(mine, WEB, LAST, PASSWORD)
-
-    play(face, story)
+    settled = get_path(await site.get(mine), "metadata", "resourceVersion")
+    async with site.running(COMPOSITE, resync=86_400.0) as running:
+        await running.wait_ready()
+        await site.clock.sleep(0.5)
+        assert get_path(await site.get(mine), "metadata", "resourceVersion") == settled
+        await site.admin.delete(mine)
+        await site.until_gone(mine, WEB, LAST, PASSWORD)
 
 
 def printed() -> list[dict[str, Any]]:
@@ -64,32 +63,30 @@ def printed() -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_a_pure_reconciler_has_the_rights_that_it_uses_and_no_other() -> None:
-    async def story(site: BoxSite) -> None:
-        await site.install(SHOP.crd())
-        for manifest in printed():
-            await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
-        await site.create(CONFIG_MAP, "sale", data={"text": "half price"})
-        async with site.running(COMPOSITE, namespaces=(NS,)):
-            mine = await site.create(SHOP.kind, "mine", spec={"banner": "sale"})
-            await site.until_ready(mine)
-            await fought_over(site, mine, WEB, WEB, SETTINGS)
-            await site.admin.delete(mine)
-            await site.until_gone(mine, WEB)
-            await site.clock.sleep(5.0)
-        assert site.server is not None
-        rights, needed = set(granted(printed())), set(used(Remembered(site.server.audit).requests()))
-        assert [one for one in needed if not any(right.covers(one) for right in rights)] == []
-        # A Secret and a Job are made once here; a function may as well apply them.
-        assert {(right.verb, right.resource) for right in unused(rights, needed)} <= {
-            ("patch", "secrets"),
-            ("get", "secrets"),
-            ("delete", "jobs"),
-            ("get", "jobs"),
-            ("patch", "jobs"),
-        }
-
-    in_process(story, QUICK, rbac=True)
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_pure_reconciler_has_the_rights_that_it_uses_and_no_other(site: BoxSite) -> None:
+    await site.install(SHOP.crd())
+    for manifest in printed():
+        await site.admin.create(manifest, kind=ROLES[manifest["kind"]], field_manager="setup")
+    await site.create(CONFIG_MAP, "sale", data={"text": "half price"})
+    async with site.running(COMPOSITE, namespaces=(NS,)):
+        mine = await site.create(SHOP.kind, "mine", spec={"banner": "sale"})
+        await site.until_ready(mine)
+        await fought_over(site, mine, WEB, WEB, SETTINGS)
+        await site.admin.delete(mine)
+        await site.until_gone(mine, WEB)
+        await site.clock.sleep(5.0)
+    assert site.server is not None
+    rights, needed = set(granted(printed())), set(used(Remembered(site.server.audit).requests()))
+    assert [one for one in needed if not any(right.covers(one) for right in rights)] == []
+    # A Secret and a Job are made once here; a function may as well apply them.
+    assert {(right.verb, right.resource) for right in unused(rights, needed)} <= {
+        ("patch", "secrets"),
+        ("get", "secrets"),
+        ("delete", "jobs"),
+        ("get", "jobs"),
+        ("patch", "jobs"),
+    }
 
 
 @pytest.mark.slow

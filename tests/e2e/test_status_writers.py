@@ -19,7 +19,8 @@ from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.process.command_line import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
-from tests.support.box_site import FACES, NS, QUICK, BoxSite, Face, example, in_process, play
+from tests.support.box_site import FACES, NS, QUICK, BoxSite, example, in_process, play
+from tests.support.run_by import run_by
 from vworkspace_core.api.kinds import OWN_KINDS
 
 
@@ -35,26 +36,25 @@ async def paste(site: BoxSite, note: str, ref: ObjectRef) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
-def test_a_box_that_was_renamed_leaves_the_objects_of_its_former_name_alone_and_says_so_on_them(face: Face) -> None:
+@run_by("face", QUICK)
+async def test_a_box_that_was_renamed_leaves_the_objects_of_its_former_name_alone_and_says_so_on_them(
+    site: BoxSite,
+) -> None:
     webapp = example("webapp")
     renamed = attrs.evolve(webapp, name="storefront")
+    await site.install(webapp.crd)
+    async with site.with_ready(webapp, "shop", SHOP) as shop:
+        pass
+    before, web = await site.get(shop), await site.get(WEB)
+    async with site.running(renamed):
+        await site.until(lambda: notes(site, "StatusHeld"))
+        (note,) = await notes(site, "StatusHeld")
+        assert note.startswith("the box webapp writes the status of this object, so the box storefront leaves it")
+        assert "give it its former name back" in note
+        assert (await site.get(shop), await site.get(WEB)) == (before, web)
 
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        async with site.with_ready(webapp, "shop", SHOP) as shop:
-            pass
-        before, web = await site.get(shop), await site.get(WEB)
-        async with site.running(renamed):
-            await site.until(lambda: notes(site, "StatusHeld"))
-            (note,) = await notes(site, "StatusHeld")
-            assert note.startswith("the box webapp writes the status of this object, so the box storefront leaves it")
-            assert "give it its former name back" in note
-            assert (await site.get(shop), await site.get(WEB)) == (before, web)
-
-            await paste(site, note, shop)  # the other one is gone for good
-            await site.until(lambda: _has_finalizer(site, shop, "box.vworkspace.io/storefront"))
-
-    play(face, story)
+        await paste(site, note, shop)  # the other one is gone for good
+        await site.until(lambda: _has_finalizer(site, shop, "box.vworkspace.io/storefront"))
 
 
 async def _has_finalizer(site: BoxSite, ref: ObjectRef, name: str) -> bool:
@@ -164,19 +164,16 @@ def test_no_box_is_run_beside_the_operator_for_a_kind_of_the_operator() -> None:
             refuse_shared_kinds([attrs.evolve(webapp, kind=newer)], [StatusWriter(kind, "operator")])
 
 
-def test_a_status_that_may_not_be_written_is_told_by_an_event_with_the_role() -> None:
+@run_by(in_process, QUICK, rbac=True)
+async def test_a_status_that_may_not_be_written_is_told_by_an_event_with_the_role(site: BoxSite) -> None:
     webapp = example("webapp")
-
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        for manifest in printed(webapp):
-            rules = [rule for rule in manifest.get("rules", ()) if rule["resources"] != ["webapps/status"]]
-            allowed = {**manifest, "rules": rules} if "rules" in manifest else manifest
-            await site.admin.create(allowed, kind=ROLES[manifest["kind"]], field_manager="setup")
-        async with site.running(webapp, namespaces=(NS,)):
-            await site.create(webapp.kind, "shop", spec=SHOP)
-            await site.until(lambda: notes(site, "StatusNotWritten"))
-        (note,) = await notes(site, "StatusNotWritten")
-        assert "may not patch webapps.example.com/status in namespace team. To fix: vworkspace-operator" in note
-
-    in_process(story, QUICK, rbac=True)
+    await site.install(webapp.crd)
+    for manifest in printed(webapp):
+        rules = [rule for rule in manifest.get("rules", ()) if rule["resources"] != ["webapps/status"]]
+        allowed = {**manifest, "rules": rules} if "rules" in manifest else manifest
+        await site.admin.create(allowed, kind=ROLES[manifest["kind"]], field_manager="setup")
+    async with site.running(webapp, namespaces=(NS,)):
+        await site.create(webapp.kind, "shop", spec=SHOP)
+        await site.until(lambda: notes(site, "StatusNotWritten"))
+    (note,) = await notes(site, "StatusNotWritten")
+    assert "may not patch webapps.example.com/status in namespace team. To fix: vworkspace-operator" in note

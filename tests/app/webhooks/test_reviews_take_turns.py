@@ -15,6 +15,7 @@ import pytest
 
 from kubelab.clock import VirtualClock
 from tests.support.instance_worlds import CLUSTER, instance_manifest
+from tests.support.run_by import run_by
 from tests.support.virtual_time import run
 from tests.support.worst import INSTANCES
 from vworkspace_app.webhooks.intake import Turns
@@ -108,21 +109,18 @@ def test_reviews_at_all_paths_share_the_turns() -> None:
     assert max(rounds.answered.values()) == 1
 
 
-def test_after_a_review_the_loop_is_everybody_elses_for_as_long_as_it_took() -> None:
+@run_by(run)
+async def test_after_a_review_the_loop_is_everybody_elses_for_as_long_as_it_took() -> None:
     """A review alone waits for nothing."""
-
-    async def main() -> None:
-        clock, spent = VirtualClock(), 0.0
-        turns = Turns(lambda: clock.monotonic() + spent)
-        entered: list[float] = []
-        began = clock.monotonic()
-        for _ in range(3):
-            async with turns.taken(0):
-                entered.append(clock.monotonic() - began)
-                spent += 0.25
-        assert entered == [0.0, 0.25, 0.5]
-
-    run(main)
+    clock, spent = VirtualClock(), 0.0
+    turns = Turns(lambda: clock.monotonic() + spent)
+    entered: list[float] = []
+    began = clock.monotonic()
+    for _ in range(3):
+        async with turns.taken(0):
+            entered.append(clock.monotonic() - began)
+            spent += 0.25
+    assert entered == [0.0, 0.25, 0.5]
 
 
 @pytest.mark.parametrize(("seconds", "rests"), [(0.25, 3), (0.0001, 0)])
