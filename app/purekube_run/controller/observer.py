@@ -109,7 +109,7 @@ class LoggingObserver:
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
         """Log a crash of the reconcile `done`. The traceback is logged once for each object and line of code."""
-        what = f"{type(done.error).__name__} {_place(done.error)}"
+        what = f"{type(done.error).__name__} {place_of(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
         _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
@@ -119,7 +119,7 @@ class LoggingObserver:
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
 
 
-def _place(error: BaseException | None) -> str:
+def place_of(error: BaseException | None) -> str:
     """Return the function and the line of code that raised the exception, as text for the log."""
     trace = error.__traceback__ if error is not None else None
     while trace is not None and trace.tb_next is not None:

@@ -64,7 +64,7 @@ from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube.reconcilers.watching import finalizers_of
 from purekube_run.controller.informers import StoredObject, let_others_read
-from purekube_run.controller.observer import DECISION
+from purekube_run.controller.observer import DECISION, place_of
 from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.reconcilers.declared_rights import FIND, ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
@@ -375,7 +375,7 @@ class ControllerPasses:
         """Return the outcome for an exception of user code. Its traceback is logged once for each line that raises."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
-            what = f"{type(error).__name__} {_place(error)}"
+            what = f"{type(error).__name__} {place_of(error)}"
             if self._failing.first(name_of(self.controller), what):
                 _log.error("the controller failed", controller=name_of(self.controller), exc_info=error, error=what)
         return outcome
@@ -488,11 +488,3 @@ def _requeue_of_stopped(work: _Pass, error: OperatorError) -> Requeue:
     if isinstance(error, Unavailable) or (isinstance(error, Forbidden) and error.right is not None):
         return requeue
     return requeue.no_later_than(SLOW_SECONDS)
-
-
-def _place(error: BaseException) -> str:
-    """Return the function and line of code that raised the exception, as text."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""
