@@ -1,4 +1,7 @@
-"""The compilation of an OperatorBox with the CRDs of its cluster, and the rights that are missing to run it (PH-10)."""
+"""The compilation of an OperatorBox with the CRDs of its cluster, its validating webhook, and its rights (PH-10).
+
+The webhook reports errors when a box is applied, not only later.
+"""
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -6,9 +9,10 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.errors import Right
-from purekube.apimachinery.manifest import Kind, content_hash, get_path
-from purekube.apimachinery.problems import Place, ValidationProblems
+from purekube.apimachinery.admission_review import AdmissionRequest, allowed, refused
+from purekube.apimachinery.errors import OperatorError, Right
+from purekube.apimachinery.manifest import Kind, Manifest, content_hash, get_path
+from purekube.apimachinery.problems import Place, Problem, ValidationProblems
 from purekube.apimachinery.resources import Access
 from purekube.boxes.box import Box
 from purekube.boxes.compiler.compile import BoxExamination, examine
@@ -25,6 +29,7 @@ from purekube.composites.rights import FORMER, CompositeAccess
 from purekube.ports import KubeApi
 from purekube_run.boxes.installed import installed_definitions, missing_definitions
 from purekube_run.boxes.load import LoadedBox, declared_kinds
+from purekube_run.boxes.requirements import requirements_of
 from purekube_run.controller.lookups import lacking
 from purekube_run.process.command_line import CommandError
 
@@ -259,3 +264,46 @@ def told_of(name: str, account: str, lacking: Sequence[Right], retired: Iterable
     options = f"{former}{account} --no-leader-elect"
     command = f"vworkspace-operator box rbac {name}.yaml {options} | kubectl apply --server-side -f -"
     return f"the operator may not {lacking[0]}{more}. To fix: {command}"
+
+
+@attrs.frozen
+class BoxReview:
+    """The validating admission webhook for OperatorBoxes, which reports errors when a user applies a box.
+
+    An OperatorBox with errors of its own is refused. There is only a warning if the cluster lacks a CRD or an admission
+    policy that the box needs, since the user may apply it next. `api` reads CRDs and policies from the cluster.
+    """
+
+    api: KubeApi
+
+    async def __call__(self, request: AdmissionRequest) -> dict[str, Any]:
+        """Return the response to an AdmissionReview of an OperatorBox: allowed, allowed with warnings, or refused."""
+        new, old = request.written, request.old_object
+        if new is None or get_path(new, "metadata", "deletionTimestamp") is not None:
+            return allowed(request)
+        if old is not None and old.get("spec") == new.get("spec"):
+            return allowed(request)
+        try:
+            loaded = await self._loaded(new)
+            former = None if old is None else (await self._loaded(old)).box
+            needed = () if loaded.box is None else await self._lacking(loaded.box)
+        except OperatorError as error:
+            return allowed(request, [Problem("spec", f"was not checked: {error.message}")])
+        problems = (*loaded.problems, *changed_problems(loaded.box, (former,)))
+        if problems and not loaded.absent:
+            return refused(request, [_told(each) for each in problems])
+        return allowed(request, [_told(each) for each in (*problems, *needed)])
+
+    async def _lacking(self, box: Box) -> tuple[BoxProblem, ...]:
+        """Return a problem for each object that the box needs in the cluster, and that is missing or incomplete."""
+        needed = await requirements_of(self.api, box, serves_webhooks=True)
+        return (*unenforced_problems(box), *needed.problems)
+
+    async def _loaded(self, manifest: Manifest) -> LoadedDefinition:
+        spec = manifest.get("spec")
+        name = str(get_path(manifest, "metadata", "name") or "")
+        return await load_definition(self.api, name, spec if isinstance(spec, Mapping) else {})
+
+
+def _told(problem: BoxProblem) -> Problem:
+    return Problem(problem.place.path, problem.message)

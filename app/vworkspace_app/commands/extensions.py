@@ -24,7 +24,7 @@ from purekube.reconcilers import Resource
 from purekube.reconcilers.kind_reviews import webhook_needs
 from purekube_run.boxes.applied_boxes import AppliedBoxes, AppliedInstallation
 from purekube_run.boxes.applied_converters import AppliedConverters
-from purekube_run.boxes.box_review import BoxReview
+from purekube_run.boxes.applied_load import BoxReview
 from purekube_run.boxes.enforcement import Enforcement
 from purekube_run.boxes.load import load_boxes, runnable
 from purekube_run.composites.controller import refuse_shared_kinds
