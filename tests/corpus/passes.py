@@ -44,6 +44,8 @@ from vworkspace_core.api.labels import RETRY
 from vworkspace_core.instances.context import Settings
 from vworkspace_fake.controlplane import InProcessControlPlane
 
+__all__ = ["STORIES", "Story", "record"]
+
 _MESSAGES: Final = frozenset({"ack", "status", "result", "events", "register", "rotate"})
 
 

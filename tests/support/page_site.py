@@ -42,7 +42,7 @@ from vworkspace_app.page.screens import STREAMS, CombinedSource, ScreenSource
 from vworkspace_app.page.serving import PageTelemetry
 from vworkspace_app.page.site import Site, ViewerRule
 from vworkspace_core.api.crd import crd_manifests
-from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
+from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 from vworkspace_core.api.labels import CLUSTER_ID, MANAGED_BY, MANAGED_BY_VALUE
 from vworkspace_core.instances.context import Settings
 from vworkspace_core.jobs.store import KubeJobStore
@@ -283,11 +283,6 @@ def operation(name: str, target: str, namespace: str = NS, **spec: Any) -> dict[
 def instance_ref(name: str, namespace: str = NS) -> ObjectRef:
     """Where it lives."""
     return ObjectRef(APPLICATION_INSTANCE, namespace, name)
-
-
-def operation_ref(name: str, namespace: str = NS) -> ObjectRef:
-    """An Operation."""
-    return ObjectRef(OPERATION, namespace, name)
 
 
 def condition(type_: str, status: str, reason: str, message: str = "", at: str = "2026-01-01T12:00:00Z") -> Manifest:

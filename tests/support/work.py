@@ -11,20 +11,10 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, TypeVar
 
-import attrs
-
 T = TypeVar("T")
 KIB = 1024
 MIB = 1024 * KIB
 _BEGINNINGS = ("call", "c_call")
-
-
-@attrs.frozen
-class Work:
-    """What one computation took."""
-
-    calls: int
-    peak: int
 
 
 def calls_of(compute: Callable[[], Any], limit: int | None = None, *, but: str = "") -> int:
@@ -62,8 +52,3 @@ def peak_of(compute: Callable[[], Any]) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-
-
-def work_of(compute: Callable[[], Any], limit: int | None = None) -> Work:
-    """Both, of two runs."""
-    return Work(calls_of(compute, limit), peak_of(compute))

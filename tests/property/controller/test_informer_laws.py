@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable
-from typing import TypeAlias
 
 import pytest
 from hypothesis import example, given, settings
@@ -39,9 +38,6 @@ from purekube.controller.informer.messages import (
 from purekube.ports import WatchEvent, WatchEventType
 from tests.support.effort import effort
 from tests.support.watch_world import KIND, Rig, server_state, store_state
-
-Happening: TypeAlias = tuple[str, Callable[[Rig], object]]
-"""Something that happens, with a name that reads well in a failing example."""
 
 NAMES = ["a", "b", "c", "d", "e"]
 

@@ -261,9 +261,6 @@ def test_the_object_that_was_created_is_recorded_before_it_is_unlocked_OPS_1() -
     assert field(forged, "engineRef").get("uid", "") == ""
 
 
-REFUSAL = EngineRefusal(Reason.VALIDATION_FAILED, "not so")
-
-
 @pytest.mark.parametrize(
     ("one", "observed", "of", "message"),
     [
