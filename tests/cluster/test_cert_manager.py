@@ -33,7 +33,7 @@ from tests.support.patience import until
 from tests.support.webhooks_in_force import LABELS, SERVICES, configuration_kind, on_this_machine, with_port
 from tools.cluster.up import Cluster
 from vworkspace_app.install import InstallOptions, installation
-from vworkspace_app.install.box_webhooks import with_conversion
+from vworkspace_app.install.extension_manifests import with_conversion
 from vworkspace_app.install.names import NAME
 from vworkspace_app.install.options import TLS_SECRET
 from vworkspace_app.install.webhook_manifests import SERVICE

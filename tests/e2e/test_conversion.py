@@ -35,7 +35,7 @@ from tests.support.second_version import converter, definition
 from tests.support.server_thread import served, wall_clock
 from tests.support.server_use import real_assets
 from vworkspace_app.install import InstallOptions
-from vworkspace_app.install.box_webhooks import with_conversion
+from vworkspace_app.install.extension_manifests import with_conversion
 from vworkspace_app.webhooks import CertificateFiles, ServedKinds, serve_webhooks
 
 REASON = why_not()

@@ -21,8 +21,7 @@ from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.box.manifests import former_kinds, role_options
 from vworkspace_app.commands.extensions import run_extensions, warn_unreviewed
 from vworkspace_app.commands.shared.options import CertManager, Former, LeaderElect, Output, Tenants
-from vworkspace_app.install.box_webhooks import NOBODY, with_conversion
-from vworkspace_app.install.extension_manifests import controllers_installation
+from vworkspace_app.install.extension_manifests import NOBODY, controllers_installation, with_conversion
 from vworkspace_app.install.options import WebhookTrust, read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles, roles_of
 from vworkspace_app.settings import RunSettings

@@ -2,7 +2,7 @@
 
 Match conditions exempt requests that are never refused: writes of an object being deleted, and updates that change
 neither spec nor labels. So a finalizer can be removed even while no replica of the operator is up. What boxes add is in
-`box_webhooks`, whose imports `manifests` can do without.
+`extension_manifests`, whose imports `manifests` can do without.
 """
 
 from base64 import b64encode

@@ -24,13 +24,13 @@ from purekube_run.process.yaml_documents import Format, dump, read_text
 from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
 from vworkspace_app.commands.shared.options import CertManager, Crds, Former, LeaderElect, Output, Tenants
-from vworkspace_app.install.box_webhooks import with_conversion
 from vworkspace_app.install.extension_manifests import (
     account_rbac,
     applied_installation,
     box_installation,
     box_rbac,
     name_of,
+    with_conversion,
 )
 from vworkspace_app.install.options import WebhookTrust, read_authority
 from vworkspace_app.install.roles import RoleOptions, former_roles
