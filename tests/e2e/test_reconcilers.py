@@ -17,8 +17,9 @@ from purekube.reconcilers import Cause, Constant, Object, Reconciler, Request, R
 from purekube_run.controller.event_recorder import BackgroundEvents
 from purekube_run.controller.runner import ManagerOptions
 from purekube_run.reconcilers.extensions import ExtensionManager
-from tests.support.box_site import FACES, BoxSite, Face, play
+from tests.support.box_site import FACES, QUICK, BoxSite
 from tests.support.controller_site import SHOP, Audit, ShopSpec, ShopStatus
+from tests.support.run_by import run_by
 from vworkspace_core.api.labels import FIELD_MANAGER
 
 pytestmark = pytest.mark.parametrize("face", [pytest.param(face, id=name) for name, face in FACES.items()])
@@ -70,44 +71,42 @@ async def running(site: BoxSite, *controllers: Any) -> AsyncIterator[ExtensionMa
 
 
 @pytest.mark.slow
-def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(face: Face) -> None:
-    async def story(site: BoxSite) -> None:
-        await site.install(SHOP.crd())
-        failures: list[Exception] = [ConnectionError("no route")]
-        shops, audit = Shops(site.api, failures), Audit()
-        async with running(site, shops, audit) as controllers:
-            ref = await site.create(SHOP.kind, "shop", spec={"image": "web:1", "replicas": 2})
-            await site.until_ready(ref)
-            await site.until(lambda: _says(audit, ("add", 2)))
-            at_work: Any = controllers.extensions.python[0].controller
-            await site.edit(ref, {"spec": {"replicas": 51}})
-            assert await site.until_reason(ref, "TooMany", "Stalled") == "at most 50 replicas"
-            await site.until(lambda: _says(audit, ("update", 2, 51)))
-            await site.edit(ref, {"spec": {"replicas": 3}})
-            await site.until_ready(ref)
-            await site.until(lambda: _says(audit, ("update", 51, 3)))
-            child = ObjectRef(CONFIG_MAP, ref.namespace, "shop")
-            await site.admin.delete(child)
-            await site.until_there(child)
-            await site.until(lambda: _has(site, ref, ("example.com/shops", "example.com/audit")))
-        assert not at_work.unheld, "the finalizer was on before every call"
-        before = get_path(await site.get(ref), "metadata", "resourceVersion")
+@run_by("face", QUICK)
+async def test_a_shop_from_creation_to_deletion_with_failures_and_a_restart(site: BoxSite) -> None:
+    await site.install(SHOP.crd())
+    failures: list[Exception] = [ConnectionError("no route")]
+    shops, audit = Shops(site.api, failures), Audit()
+    async with running(site, shops, audit) as controllers:
+        ref = await site.create(SHOP.kind, "shop", spec={"image": "web:1", "replicas": 2})
+        await site.until_ready(ref)
+        await site.until(lambda: _says(audit, ("add", 2)))
+        at_work: Any = controllers.extensions.python[0].controller
+        await site.edit(ref, {"spec": {"replicas": 51}})
+        assert await site.until_reason(ref, "TooMany", "Stalled") == "at most 50 replicas"
+        await site.until(lambda: _says(audit, ("update", 2, 51)))
+        await site.edit(ref, {"spec": {"replicas": 3}})
+        await site.until_ready(ref)
+        await site.until(lambda: _says(audit, ("update", 51, 3)))
+        child = ObjectRef(CONFIG_MAP, ref.namespace, "shop")
+        await site.admin.delete(child)
+        await site.until_there(child)
+        await site.until(lambda: _has(site, ref, ("example.com/shops", "example.com/audit")))
+    assert not at_work.unheld, "the finalizer was on before every call"
+    before = get_path(await site.get(ref), "metadata", "resourceVersion")
 
-        later, again = Shops(site.api), Audit()
-        async with running(site, later, again) as controllers:
-            at_work = controllers.extensions.python[0].controller
-            await site.until(lambda: _says(again, ("sync", 3)))
-            await site.until(lambda: _called(at_work))
-            await site.clock.sleep(0.3)
-            assert get_path(await site.get(ref), "metadata", "resourceVersion") == before, "a restart writes nothing"
-            await site.admin.delete(ref)
-            await site.until_gone(ref)
-        assert at_work.causes == [Cause.SYNCED, Cause.CHANGED]
-        assert again.told == [("sync", 3), ("delete", 3)]
-        assert audit.told[0] == ("add", 2)
-        assert audit.told[-1] == ("update", 51, 3)
-
-    play(face, story)
+    later, again = Shops(site.api), Audit()
+    async with running(site, later, again) as controllers:
+        at_work = controllers.extensions.python[0].controller
+        await site.until(lambda: _says(again, ("sync", 3)))
+        await site.until(lambda: _called(at_work))
+        await site.clock.sleep(0.3)
+        assert get_path(await site.get(ref), "metadata", "resourceVersion") == before, "a restart writes nothing"
+        await site.admin.delete(ref)
+        await site.until_gone(ref)
+    assert at_work.causes == [Cause.SYNCED, Cause.CHANGED]
+    assert again.told == [("sync", 3), ("delete", 3)]
+    assert audit.told[0] == ("add", 2)
+    assert audit.told[-1] == ("update", 51, 3)
 
 
 async def _says(audit: Audit, what: tuple[Any, ...]) -> bool:

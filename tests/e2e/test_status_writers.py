@@ -19,7 +19,7 @@ from purekube_run.composites.controller import refuse_shared_kinds
 from purekube_run.process.command_line import CommandError
 from tests.e2e.test_box_rights import ROLES, printed
 from tests.e2e.test_box_run import SHOP, WEB
-from tests.support.box_site import FACES, NS, QUICK, BoxSite, example, in_process, play
+from tests.support.box_site import FACES, NS, QUICK, BoxSite, example, in_process
 from tests.support.run_by import run_by
 from vworkspace_core.api.kinds import OWN_KINDS
 
@@ -62,22 +62,19 @@ async def _has_finalizer(site: BoxSite, ref: ObjectRef, name: str) -> bool:
 
 
 @pytest.mark.slow
-def test_two_boxes_for_one_kind_in_two_processes_do_not_write_the_same_object() -> None:
+@run_by(in_process, QUICK)
+async def test_two_boxes_for_one_kind_in_two_processes_do_not_write_the_same_object(site: BoxSite) -> None:
     webapp = example("webapp")
     second = attrs.evolve(webapp, name="second")
-
-    async def story(site: BoxSite) -> None:
-        await site.install(webapp.crd)
-        async with site.with_ready(webapp, "shop", SHOP) as shop, site.running(second):
-            await site.until(lambda: notes(site, "StatusHeld"))
-            await site.edit(shop, {"spec": {"replicas": 3}})
-            await site.until_ready(shop)
-            before = await site.get(shop)
-            await site.clock.sleep(300.0)
-            assert await site.get(shop) == before
-            assert len(await notes(site, "StatusHeld")) == 1
-
-    play(FACES["in-process"], story)
+    await site.install(webapp.crd)
+    async with site.with_ready(webapp, "shop", SHOP) as shop, site.running(second):
+        await site.until(lambda: notes(site, "StatusHeld"))
+        await site.edit(shop, {"spec": {"replicas": 3}})
+        await site.until_ready(shop)
+        before = await site.get(shop)
+        await site.clock.sleep(300.0)
+        assert await site.get(shop) == before
+        assert len(await notes(site, "StatusHeld")) == 1
 
 
 # --- in one process --------------------------------------------------------------------------------------------------

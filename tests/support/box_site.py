@@ -177,11 +177,6 @@ Play = Callable[[BoxSite], Awaitable[None]]
 Face = Callable[[Play, DownstreamBehaviour], None]
 
 
-def play(face: Face, story: Play, behaviour: DownstreamBehaviour = QUICK) -> None:
-    """Run a story in a world of its own."""
-    face(story, behaviour)
-
-
 def in_process(story: Play, behaviour: DownstreamBehaviour, *, rbac: bool = False) -> None:
     """Under virtual time; with `rbac` roles decide what boxes may do."""
 
