@@ -5,8 +5,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Final
 
+import aiohttp
 import anyio
+import attrs
 import pytest
+from aiohttp import web
 from lightkube.config.kubeconfig import KubeConfig
 from lightkube.config.models import Cluster, User
 
@@ -19,7 +22,54 @@ from tests.support.box_site import NS, BoxSite
 from tests.support.boxes import SPEC, box_of, config, crd, secret
 from tests.support.embedded_server import config_of, embedded
 from tests.support.lent_server import lent
-from tests.support.recorded_wire import Answered, recorded
+
+_END_TO_END = ("Accept", "Authorization", "Content-Type", "Impersonate-User")
+
+
+@attrs.define
+class Answered:
+    """What was answered to one request, as far as it has come."""
+
+    method: str
+    path: str
+    accept: str
+    body: bytearray = attrs.field(factory=bytearray)
+
+
+@asynccontextmanager
+async def recorded(upstream: str, trust: ssl.SSLContext | None) -> AsyncIterator[tuple[str, list[Answered]]]:
+    """Yield the URL of a server before `upstream`, and what it has passed on so far."""
+    answers: list[Answered] = []
+
+    async def pass_on(request: web.Request) -> web.StreamResponse:
+        answered = Answered(request.method, request.path_qs, request.headers.get("Accept", ""))
+        answers.append(answered)
+        headers = {name: request.headers[name] for name in _END_TO_END if name in request.headers}
+        url = f"{upstream}{request.raw_path}"
+        async with session.request(
+            request.method, url, headers=headers, data=await request.read() or None, ssl=trust or True
+        ) as answer:
+            names = [name for name in ("Content-Type", "Audit-Id") if name in answer.headers]
+            reply = web.StreamResponse(status=answer.status, headers={name: answer.headers[name] for name in names})
+            await reply.prepare(request)
+            async for chunk in answer.content.iter_any():
+                answered.body += chunk
+                await reply.write(chunk)
+        return reply
+
+    app = web.Application(client_max_size=2**24)
+    app.router.add_route("*", "/{any:.*}", pass_on)
+    timeout = aiohttp.ClientTimeout(total=None)
+    async with aiohttp.ClientSession(timeout=timeout, connector=aiohttp.TCPConnector(limit=0)) as session:
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}", answers
+        finally:
+            await runner.cleanup()
+
 
 LOOT: Final = "dG9wLXNlY3JldA=="
 DRAWN: Final = {**secret("pw"), "apply": "IfAbsent", "generate": {"data.p": {"length": 8}}}
