@@ -148,7 +148,15 @@ async def operate(urls: dict[str, str], found: Iterator[str]) -> Any:
     ):
         informer = InformerRunner(kube, APPLICATION_INSTANCE, clock=clock, random=lambda: 0.5)
         store = KubeJobStore(kube, OWN_NAMESPACE, lock=anyio.Lock())
-        agent = Agent(control=odoo, kube=kube, store=store, clock=clock, scope=JobScope(CLUSTER_ID), random=lambda: 0.5)
+        agent = Agent(
+            control=odoo,
+            kube=kube,
+            store=store,
+            clock=clock,
+            scope=JobScope(CLUSTER_ID),
+            random=lambda: 0.5,
+            find=lambda ref: None,
+        )
 
         def changed(change: CacheChange) -> None:
             agent.on_object_changed(None if change.type is ChangeType.DELETED else change.object, change.ref)

@@ -52,7 +52,8 @@ def events(count: int, message: str = "Helm upgrade succeeded for release org-my
 async def drained(control: ControlPlane, batch: Sequence[Any]) -> float:
     """Return the events per second of `batch`, sent in portions that fit the buffer, until all have arrived."""
     clock = SystemClock()
-    telling = EventSender(control, Connection(clock), clock, lambda: 0.5, AgentSettings(batch_seconds=0.0), tuple)
+    at_once = AgentSettings(batch_seconds=0.0)
+    telling = EventSender(control, Connection(clock), clock, lambda: 0.5, at_once, tuple, find=lambda ref: None)
     telling.release()
     began = time.perf_counter()
     async with anyio.create_task_group() as tasks:
