@@ -31,12 +31,12 @@ class Site:
         except NotFound:
             return None
 
-    async def condition(self, ref: ObjectRef, kind: str = "Ready") -> tuple[str, str, str]:
-        """Status, reason and message of a condition of the present generation; empty where it has none."""
+    async def condition(self, ref: ObjectRef, kind: str = "Ready", *, current: bool = True) -> tuple[str, str, str]:
+        """Status, reason and message of a condition, if `current` of the present generation; empty where it has none."""
         live = await self.get(ref)
         generation = get_path(live, "metadata", "generation")
         for condition in get_path(live, "status", "conditions") or ():
-            if condition["type"] == kind and condition["observedGeneration"] == generation:
+            if condition["type"] == kind and (not current or condition["observedGeneration"] == generation):
                 return condition["status"], condition["reason"], condition["message"]
         return "", "", ""
 

@@ -208,7 +208,7 @@ def _managed(
     removal = Decision() if pending else prunes
     decision = Decision(
         finalizer=Finalizer.ADD if guarded else None,
-        dry_runs=_dry_runs(pending, live_release),
+        dry_runs=(*_dry_runs(pending, live_release), *_confirming(removal.deletes, desired, observed)),
         patches=(*_adoptions(source, desired, observed), *removal.patches, *request.patches),
         applies=pending,
         deletes=removal.deletes,
@@ -283,6 +283,22 @@ def _dry_runs(pending: tuple[Apply, ...], live_release: Manifest | None) -> tupl
     if len(pending) < 2:
         return ()
     return tuple(apply for apply in pending if apply.kind == HELM_RELEASE and _is_held(apply, live_release))
+
+
+def _confirming(deletes: tuple[Delete, ...], desired: DesiredObjects, observed: InstanceObserved) -> tuple[Apply, ...]:
+    """Return the HelmRelease's apply, to be sent as a dry run, if one of `deletes` is newer than the desired source.
+
+    The instance has then returned to an earlier source, and a cached HelmRelease may be from before the newer one,
+    which Flux still reads (REC-10). The server refuses the dry run as Stale if so.
+    """
+    earlier = _created(observed.objects.get(desired.source))
+    if all(_created(observed.objects[delete.ref]) <= earlier for delete in deletes):
+        return ()
+    return tuple(apply for apply in desired.applies if apply.kind == HELM_RELEASE)
+
+
+def _created(live: Manifest | None) -> str:
+    return str(metadata(live or {}).get("creationTimestamp", ""))
 
 
 def _is_held(apply: Apply, live: Manifest | None) -> bool:
@@ -366,7 +382,7 @@ def _prunes(
     """
     if not (unwanted := _unwanted(source, desired, observed)):
         return Decision()
-    by_age = sorted(unwanted, key=lambda ref: (str(metadata(unwanted[ref]).get("creationTimestamp", "")), ref))
+    by_age = sorted(unwanted, key=lambda ref: (_created(unwanted[ref]), ref))
     oldest = by_age if in_use else by_age[:-_KEPT_UNUSED]
     return teardown_writes([PruneCandidate(ref, unwanted[ref]) for ref in sorted(oldest)], (), resuming)
 

@@ -590,7 +590,7 @@ async def test_own_conditions_stand_beside_and_survive_a_failure(site: Controlle
         assert await site.condition(ref, "Reachable") == ("True", "Answered", "in 3 ms")
         await site.edit(ref, {"spec": {"replicas": 2}})
         await site.until_ready(ref, "False")
-        assert (await site.condition(ref, "Reachable"))[0] == "True"
+        assert (await site.condition(ref, "Reachable", current=False))[0] == "True"
         await site.until_ready(ref)
         assert await site.condition(ref, "Reachable") == ("", "", "")
 

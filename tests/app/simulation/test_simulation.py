@@ -96,7 +96,7 @@ _OF_REQUESTS = tuple(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [7, 9, 62, 304, 319, 430, 525, 1013, 1025, 50016, 50039, 60025])
+@pytest.mark.parametrize("seed", [7, 9, 62, 304, 319, 430, 525, 1013, 1025, 50016, 50039, 60025, 90151])
 def test_a_law_knows_what_may_happen_and_what_is_still_to_come(seed: int) -> None:
     """REC-6, PULL-3, PULL-10, OPS-1: whole scripts in which a law once took what is right for a breach.
 
@@ -104,12 +104,21 @@ def test_a_law_knows_what_may_happen_and_what_is_still_to_come(seed: int) -> Non
     one deleted; in 62 a backup is queued after one that does not end; in 304 a release stalled in a fault and waits for
     a person's retry; in 319 a restore of etcd took the record of an acknowledged job and its process ended; in 430 the
     GitOps tool lets go of a HelmRelease before it exists; in 525 Flux judged a release before a fault ended that lied
-    about it; in 1013 etcd is restored as watches end; in 1025 two equal jobs delete at the same time. In the others a
-    standby finds what a leader left, watches notice a restore, and a repetition may end first.
+    about it; in 1013 etcd is restored as watches end; in 1025 two equal jobs delete at the same time; in 90151 an
+    object has had all the Events that it may have, and their last count is written at rest. In the others a standby
+    finds what a leader left, watches notice a restore, and a repetition may end first.
     """
     outcome = perform(read_script(SEEDS.parent / "drawn" / f"{seed}.json"))
     assert outcome.broken == ()
     assert ("REC-6", "nothing is written at rest") in outcome.laws
+
+
+@pytest.mark.slow
+def test_a_source_that_a_cache_shows_unused_is_kept_while_the_release_reads_it() -> None:
+    """REC-10: an Upgrade is taken back by a standby, whose watch of HelmReleases is half-open."""
+    outcome = perform(read_script(SEEDS.parent / "drawn" / "takes-an-upgrade-back.json"))
+    assert outcome.broken == ()
+    assert ("REC-10", "nothing in use is deleted") in outcome.laws
 
 
 @pytest.mark.slow

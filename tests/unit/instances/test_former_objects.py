@@ -94,6 +94,22 @@ def test_former_sources_go_once_the_new_one_is_in_use_REC_14() -> None:
     assert gone[0] == Delete(oci("s0"), "uid-s0", gone[0].resource_version)
 
 
+@pytest.mark.parametrize(("created", "confirmed"), [(-1, []), (0, []), (1, [RELEASE])])
+def test_a_source_newer_than_the_wanted_one_goes_once_the_release_is_known_not_to_read_it_REC_10(
+    created: int, confirmed: list[ObjectRef]
+) -> None:
+    """The cache may show the HelmRelease as it was before the newer source. The dry run is refused if so."""
+    world = scene(deployed())
+    objects = world.observed.objects
+    objects[SOURCE]["metadata"]["creationTimestamp"] = "2026-05-20T00:00:10Z"
+    newer = {A: owned(A, f"2026-05-20T00:00:{10 + created:02}Z")}
+
+    decision = attrs.evolve(world, observed=attrs.evolve(world.observed, objects={**objects, **newer})).decide()
+
+    assert [delete.ref for delete in decision.deletes] == [A]
+    assert [apply.ref for apply in decision.dry_runs] == confirmed
+
+
 @pytest.mark.parametrize(("count", "names"), [(4, []), (5, ["s4"]), (6, ["s4", "s5"])])
 def test_until_then_the_four_youngest_are_kept_REC_14(count: int, names: list[str]) -> None:
     installing = {"observedGeneration": 1}
