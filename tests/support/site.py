@@ -32,7 +32,7 @@ class Site:
             return None
 
     async def condition(self, ref: ObjectRef, kind: str = "Ready", *, current: bool = True) -> tuple[str, str, str]:
-        """Status, reason and message of a condition, if `current` of the present generation; empty where it has none."""
+        """Status, reason and message of a condition, if `current` of this generation; empty where it has none."""
         live = await self.get(ref)
         generation = get_path(live, "metadata", "generation")
         for condition in get_path(live, "status", "conditions") or ():
