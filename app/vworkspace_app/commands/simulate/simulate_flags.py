@@ -46,7 +46,8 @@ def simulate_runs(
 ) -> int:
     """Simulate the operator with users, jobs and faults in virtual time, and check its laws (required properties).
 
-    Exit status 0: every law held; 1: one was broken, and a file has the shrunk run for `replay`. Examples:
+    Exit status 0: every law held; 1: one was broken, and a file has the shrunk run for `replay`; 2: the command itself
+    failed. Examples:
 
         vworkspace-operator simulate
         vworkspace-operator simulate --runs 1000 --for 10m --instances 5 --jobs 2
