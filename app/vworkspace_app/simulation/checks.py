@@ -35,6 +35,11 @@ class OperatorChecks(Laws):
         """Return the Lease of the replica's shard."""
         return ObjectRef(LEASE, OWN_NAMESPACE, lease_name("vworkspace-operator", self.shards[replica]))
 
+    @property
+    def earliest_now(self) -> datetime:
+        """The present time by the clock that is furthest behind; a replica's clock may have been set back."""
+        return min(replica.clock.now() for replica in self.world.replicas)
+
     @staticmethod
     def shows_secret(value: Any) -> bool:
         """Report whether a value, encoded as JSON, contains a secret of the simulation."""
@@ -84,7 +89,7 @@ _LONGEST_WAY: Final = timedelta(minutes=5)
 def succession_flaws(kind: str, before: Manifest, after: Manifest, at: datetime) -> Iterator[Flaw]:
     """Yield a flaw for each law (required property) that the change of an object from `before` to `after` violates.
 
-    `kind` is the object's kind, and `at` the time of the change.
+    `kind` is the object's kind, and `at` the time of the change by the clock that may have written it.
     """
     old, new = (int(get_path(live, "status", "observedGeneration") or 0) for live in (before, after))
     if new < old:

@@ -323,7 +323,7 @@ class InstanceLaws:
     def _check_status(self, ref: ObjectRef, was: Manifest | None, live: Manifest, memory: _Memory) -> None:
         for clause, law, told in status_flaws(ref.kind.kind, live):
             self._check(clause, law, ref, False, told)
-        now = self._laws.world.loop.now()
+        now = self._laws.earliest_now
         for clause, law, told in succession_flaws(ref.kind.kind, was, live, now) if was is not None else ():
             self._check(clause, law, ref, False, told)
         self._check("RES-4", "a status follows the conventions", ref, True, "")

@@ -123,7 +123,7 @@ class OperationLaws:
         self._check_course(ref, was, live)
         for clause, law, told in (
             *status_flaws(ref.kind.kind, live),
-            *succession_flaws(ref.kind.kind, was, live, self._laws.world.loop.now()),
+            *succession_flaws(ref.kind.kind, was, live, self._laws.earliest_now),
         ):
             self._check(clause, law, ref, False, told)
         self._check("RES-4", "a status follows the conventions", ref, True, "")

@@ -50,7 +50,7 @@ def counted(loop: Any) -> Iterator[Work]:
 
 def installing(count: int) -> Work:
     """Return the work of five minutes in which so many instances become Ready."""
-    with SimulatedWorld(WorldSettings(seed=1)) as world:
+    with SimulatedWorld(WorldSettings(seed=2)) as world:  # an odd one has a small buffer of events
         world.run(120)
         with counted(world.loop) as work:
             for number in range(count):
