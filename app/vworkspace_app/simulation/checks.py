@@ -37,7 +37,7 @@ class OperatorChecks(Laws):
 
     @property
     def earliest_now(self) -> datetime:
-        """The present time by the clock that is furthest behind; a replica's clock may have been set back."""
+        """The earliest present time of all replicas, of which a clock may have been set back."""
         return min(replica.clock.now() for replica in self.world.replicas)
 
     @staticmethod
