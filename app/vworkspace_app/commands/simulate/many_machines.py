@@ -62,8 +62,7 @@ def save_in_config_map(kubeconfig: Path | None, where: str, seed: int, text: str
     """Save a run that violated a law (required property) in a ConfigMap; return the ConfigMap's name.
 
     `text` is the saved run as JSON, and `seed` its seed. `where` is the namespace of the ConfigMap and the Job that
-    runs, as NAMESPACE/JOB. Raises CommandError if the cluster
-    refuses the write.
+    runs, as NAMESPACE/JOB. Raises CommandError if the cluster refuses the write.
     """
     namespace, _, job = where.partition("/")
     manifest = broken_run_manifest(namespace, job, seed, text)
