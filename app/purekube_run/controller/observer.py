@@ -2,6 +2,7 @@
 
 from collections import Counter
 from contextvars import ContextVar
+from traceback import walk_tb
 from typing import Any, Final, Protocol
 
 import attrs
@@ -109,7 +110,7 @@ class LoggingObserver:
 
     def _crashed(self, done: Reconciled, fields: dict[str, Any]) -> None:
         """Log a crash of the reconcile `done`. The traceback is logged once for each object and line of code."""
-        what = f"{type(done.error).__name__} {place_of(done.error)}"
+        what = f"{type(done.error).__name__} {raised_at(done.error)}"
         is_new = self._crashes.first(str(done.ref), what)
         self._failing.first(str(done.ref), what)
         _log.error("reconcile crashed", exc_info=done.error if is_new else None, error=what, **fields)
@@ -119,12 +120,10 @@ class LoggingObserver:
         _log.warning("hot loop: the status keeps changing", object=str(ref), **attrs.asdict(finding))
 
 
-def place_of(error: BaseException | None) -> str:
+def raised_at(error: BaseException | None) -> str:
     """Return the function and the line of code that raised the exception, as text for the log."""
-    trace = error.__traceback__ if error is not None else None
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace is not None else ""
+    calls = [] if error is None else list(walk_tb(error.__traceback__))
+    return f"{calls[-1][0].f_code.co_qualname}:{calls[-1][1]}" if calls else ""
 
 
 @attrs.frozen

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isfunction
 from pathlib import Path
+from traceback import walk_tb
 from typing import Any, Final, cast
 
 import attrs
@@ -175,11 +176,9 @@ def _imported(name: str, module: str) -> Any:
 
 def _reason(error: Exception) -> str:
     """Return the exception as one line of text, with the file and line that raised it."""
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    frame = where.tb_frame.f_code.co_filename if where is not None else ""
-    place = f" ({frame}, line {where.tb_lineno})" if where is not None and "importlib" not in frame else ""
+    *_, (step, line) = walk_tb(error.__traceback__)
+    file = step.f_code.co_filename
+    place = f" ({file}, line {line})" if "importlib" not in file else ""
     return f"{type(error).__name__}: {error}{place}"
 
 

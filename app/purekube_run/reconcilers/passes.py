@@ -64,7 +64,7 @@ from purekube.reconcilers.request import Request, Result
 from purekube.reconcilers.status import is_ready, status_to_write
 from purekube.reconcilers.watching import finalizers_of
 from purekube_run.controller.informers import StoredObject, let_others_read
-from purekube_run.controller.observer import DECISION, place_of
+from purekube_run.controller.observer import DECISION, raised_at
 from purekube_run.reconcilers.daemons import Daemons
 from purekube_run.reconcilers.declared_rights import FIND, ON_WRITE
 from purekube_run.reconcilers.pending_events import PendingEvents
@@ -375,7 +375,7 @@ class ControllerPasses:
         """Return the outcome for an exception of user code. Its traceback is logged once for each line that raises."""
         outcome = raised(error)
         if isinstance(outcome, Raised) and not isinstance(error, OperatorError):
-            what = f"{type(error).__name__} {place_of(error)}"
+            what = f"{type(error).__name__} {raised_at(error)}"
             if self._failing.first(name_of(self.controller), what):
                 _log.error("the controller failed", controller=name_of(self.controller), exc_info=error, error=what)
         return outcome

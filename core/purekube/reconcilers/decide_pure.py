@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache
+from traceback import walk_tb
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -243,7 +244,8 @@ def _lines_of(error: Exception) -> Iterator[str]:
     A decision writes no log, so the status alone says where the defect is. Errors that this module wrapped have their
     lines in the cause.
     """
-    calls = (*_calls_of(error), *_calls_of(error.__cause__))
+    causes = (one for one in (error, error.__cause__) if one is not None)
+    calls = ((step.f_code.co_filename, line) for one in causes for step, line in walk_tb(one.__traceback__))
     theirs = [call for call in calls if not call[0].startswith((_FRAMEWORK, "<"))]
     for file, line in (*theirs[:1], *theirs[-1:]):
         yield f"{file.rpartition('/')[2]}:{line}"
@@ -251,14 +253,6 @@ def _lines_of(error: Exception) -> Iterator[str]:
 
 _FRAMEWORK: Final = __file__.rpartition("reconcilers")[0]
 """The folder of this framework, whose lines say nothing to users."""
-
-
-def _calls_of(error: BaseException | None) -> Iterator[tuple[str, int]]:
-    """Yield file and line of each call through which the error passed, the outermost first."""
-    step = error.__traceback__ if error is not None else None
-    while step is not None:
-        yield step.tb_frame.f_code.co_filename, step.tb_lineno
-        step = step.tb_next
 
 
 def _stopped(composite: Composite, parent: Parent, reason: str, message: str, now: datetime) -> Decision:
