@@ -8,7 +8,7 @@ import msgspec
 
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, NameRule
-from kubelab.writes.metadata import qualified_problems
+from kubelab.writes.metadata import qualified_causes
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import basic_schemas as schemas
@@ -155,7 +155,7 @@ def _update_namespace(new: Manifest, old: Manifest) -> Manifest:
 
 def _check_namespace(manifest: Manifest) -> Iterator[StatusCause]:
     for name in (manifest.get("spec") or {}).get("finalizers") or ():
-        yield from (invalid_value("spec.finalizers", name, text) for text in qualified_problems(name))
+        yield from qualified_causes(name, "spec.finalizers")
 
 
 def _check_lease(manifest: Manifest) -> Iterator[StatusCause]:

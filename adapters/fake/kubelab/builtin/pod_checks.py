@@ -19,7 +19,7 @@ from kubelab.builtin.container_checks import (
 )
 from kubelab.builtin.selector_checks import node_selector_causes, node_term_causes, selector_causes
 from kubelab.model.definition import NameRule
-from kubelab.writes.metadata import annotation_causes, label_causes, label_value_problems, qualified_problems
+from kubelab.writes.metadata import annotation_causes, label_causes, label_value_problems, qualified_causes
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import duplicate, forbidden_value, invalid_value, not_supported, required
 
@@ -101,13 +101,8 @@ def _of_pod(spec: Fields, path: str) -> Causes:
 def _places(spec: Fields, path: str) -> Causes:
     """Yield the problems of what decides when and where a pod runs: gates, selectors, spreads and tolerations."""
     for index, gate in enumerate(spec.get("readinessGates") or ()):
-        for text in qualified_problems(gate.get("conditionType", "")):
-            yield invalid_value(f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType", ""), text)
-    for key, value in (spec.get("nodeSelector") or {}).items():
-        for text in qualified_problems(key):
-            yield invalid_value(f"{path}.nodeSelector", key, text)
-        for text in label_value_problems(value):
-            yield invalid_value(f"{path}.nodeSelector", value, text)
+        yield from qualified_causes(gate.get("conditionType", ""), f"{path}.readinessGates[{index}].conditionType")
+    yield from label_causes(spec.get("nodeSelector") or {}, f"{path}.nodeSelector")
     for index, toleration in enumerate(spec.get("tolerations") or ()):
         yield from _toleration(toleration, f"{path}.tolerations[{index}]")
     yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
@@ -119,8 +114,7 @@ def _places(spec: Fields, path: str) -> Causes:
 
 def _toleration(toleration: Fields, path: str) -> Causes:
     operator, value, where = toleration.get("operator", ""), toleration.get("value", ""), f"{path}.operator"
-    for text in qualified_problems(toleration["key"]) if toleration.get("key") else ():
-        yield invalid_value(f"{path}.key", toleration["key"], text)
+    yield from qualified_causes(toleration.get("key") or None, f"{path}.key")
     if not toleration.get("key") and operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
         yield invalid_value(where, operator, text)
@@ -169,7 +163,7 @@ def _pod_term(term: Fields, path: str) -> Causes:
     topology = term.get("topologyKey", "")
     if not topology:
         yield required(f"{path}.topologyKey", "can not be empty")
-    yield from (invalid_value(f"{path}.topologyKey", topology, text) for text in qualified_problems(topology))
+    yield from qualified_causes(topology, f"{path}.topologyKey")
 
 
 def _duplicates(spec: Fields, path: str) -> Causes:

@@ -6,7 +6,7 @@ Messages are those of apimachinery (`pkg/apis/meta/v1/validation`) and of kube-a
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kubelab.writes.metadata import label_causes, label_value_problems, qualified_problems
+from kubelab.writes.metadata import label_causes, label_value_problems, qualified_causes
 from purekube.apimachinery.errors import StatusCause
 from purekube.schema.causes import forbidden_value, invalid_value, required
 
@@ -55,8 +55,7 @@ def requirement_causes(asked: Fields, path: str, *, compares: bool = False) -> C
                 yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
         case _:
             yield invalid_value(f"{path}.operator", operator, "not a valid selector operator")
-    for text in qualified_problems(asked.get("key", "")):
-        yield invalid_value(f"{path}.key", asked.get("key", ""), text)
+    yield from qualified_causes(asked.get("key", ""), f"{path}.key")
     for index, value in enumerate(values):
         for text in label_value_problems(value):
             yield invalid_value(f"{path}.values[{index}]", value, text)

@@ -17,7 +17,7 @@ from kubelab.builtin.container_checks import (
 )
 from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.model.definition import Behaviour, NameRule, ServedKind
-from kubelab.writes.metadata import label_causes, qualified_problems
+from kubelab.writes.metadata import label_causes, qualified_causes
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.manifest import Manifest
 from purekube.schema.builtin import cluster_schemas as schemas
@@ -155,17 +155,12 @@ def _check(manifest: Manifest) -> Iterator[StatusCause]:
         yield from address_causes(address, f"spec.externalIPs[{index}]")
     for index, network in enumerate(spec.get("loadBalancerSourceRanges") or ()):
         yield from network_causes(network.strip(), f"spec.LoadBalancerSourceRanges[{index}]")
-    yield from _qualified(spec.get("loadBalancerClass"), "spec.loadBalancerClass")
+    yield from qualified_causes(spec.get("loadBalancerClass"), "spec.loadBalancerClass")
 
 
 def _is_reached(spec: Spec) -> bool:
     """Report whether a Service can be reached from outside of the cluster."""
     return spec["type"] in _NODE_PORTS or bool(spec.get("externalIPs"))
-
-
-def _qualified(name: str | None, path: str) -> Iterator[StatusCause]:
-    for text in qualified_problems(name) if name is not None else ():
-        yield invalid_value(path, name, text)
 
 
 def _of_type(spec: Spec) -> Iterator[StatusCause]:
@@ -221,7 +216,7 @@ def _of_port(port: Mapping[str, Any], where: str, kind: str) -> Iterator[StatusC
     yield from port_causes(number, f"{where}.port")
     if port["protocol"] not in PROTOCOLS:
         yield not_supported(f"{where}.protocol", port["protocol"], PROTOCOLS)
-    yield from _qualified(port.get("appProtocol"), f"{where}.appProtocol")
+    yield from qualified_causes(port.get("appProtocol"), f"{where}.appProtocol")
     yield from port_causes(target, f"{where}.targetPort")
     if node and kind not in _NODE_PORTS:
         yield forbidden_value(f"{where}.nodePort", f"may not be used when `type` is '{kind}'")

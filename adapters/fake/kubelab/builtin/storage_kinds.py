@@ -8,7 +8,7 @@ from kubelab.builtin.definition_builder import built_in, filled
 from kubelab.builtin.pod_checks import share_causes
 from kubelab.builtin.selector_checks import node_selector_causes, selector_causes
 from kubelab.model.definition import Behaviour, Generation, NameRule
-from kubelab.writes.metadata import qualified_problems
+from kubelab.writes.metadata import qualified_causes
 from purekube.apimachinery.errors import StatusCause
 from purekube.apimachinery.formats import parse_quantity
 from purekube.apimachinery.manifest import Manifest
@@ -92,8 +92,7 @@ def _check_class(manifest: Manifest) -> Iterator[StatusCause]:
     provisioner = manifest["provisioner"]
     if not provisioner:
         yield required("provisioner")
-    for text in qualified_problems(provisioner.lower()) if provisioner else ():
-        yield invalid_value("provisioner", provisioner.lower(), text)
+    yield from qualified_causes(provisioner.lower() or None, "provisioner")
     for key, known in (("reclaimPolicy", _RECLAIM), ("volumeBindingMode", _BINDING)):
         if manifest[key] not in known:
             yield not_supported(key, manifest[key], known)

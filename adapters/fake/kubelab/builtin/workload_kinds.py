@@ -181,8 +181,6 @@ def _shares(rolling: Mapping[str, Any], path: str) -> Iterator[StatusCause]:
 def _check_set(manifest: Manifest) -> Iterator[StatusCause]:
     """Yield the problems of a StatefulSet. Its strategy OnDelete takes no `rollingUpdate`."""
     yield from _check(manifest)
-    if (policy := manifest["spec"].get("podManagementPolicy")) not in ("OrderedReady", "Parallel"):
-        yield invalid_value("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")
     strategy, path = manifest["spec"]["updateStrategy"], "spec.updateStrategy.rollingUpdate"
     rolling = strategy.get("rollingUpdate") or {}
     if (policy := manifest["spec"]["podManagementPolicy"]) not in ("OrderedReady", "Parallel"):

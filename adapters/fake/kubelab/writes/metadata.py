@@ -151,11 +151,16 @@ def label_value_problems(value: str) -> list[str]:
     return problems if not value or _QUALIFIED.fullmatch(value) else [*problems, _VALUE_TEXT]
 
 
+def qualified_causes(name: str | None, path: str) -> Iterable[StatusCause]:
+    """Yield the problems of a name that may have a prefix, such as `example.com/part`. None means that it is absent."""
+    for text in qualified_problems(name) if name is not None else ():
+        yield invalid_value(path, name, text)
+
+
 def label_causes(labels: Mapping[str, str], path: str = "metadata.labels") -> Iterable[StatusCause]:
     """Yield the problems of labels, whose place in the object is `path`."""
     for key, value in labels.items():
-        for text in qualified_problems(key):
-            yield invalid_value(path, key, text)
+        yield from qualified_causes(key, path)
         for text in label_value_problems(value):
             yield invalid_value(path, value, text)
 
@@ -200,8 +205,7 @@ def _check_owners(owners: Iterable[Mapping[str, Any]]) -> Iterable[StatusCause]:
 def _check_finalizers(finalizers: Iterable[str]) -> Iterable[StatusCause]:
     names = list(finalizers)
     for name in names:
-        for text in qualified_problems(name):
-            yield invalid_value("metadata.finalizers", name, text)
+        yield from qualified_causes(name, "metadata.finalizers")
     # The garbage collector could not obey both (apimachinery: api/validation/objectmeta.go, ValidateFinalizers).
     if {"orphan", "foregroundDeletion"} <= set(names):
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
