@@ -4,7 +4,7 @@ Reconciles that wait at the same time share the reads of the Secrets in which He
 of a namespace come at once, as after a Kustomization of Flux, one request reads for all of them.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -26,7 +26,6 @@ from purekube_run.controller.controller import ControllerDefinition, For, Queue,
 from purekube_run.controller.decision_reconciler import DecisionReconciler, LiveRereads, is_reconciling
 from purekube_run.controller.definitions import is_served, refuse_late
 from purekube_run.controller.informers import Informers, StoredObject
-from purekube_run.controller.orphaning import OrphaningDeletions
 from vworkspace_app.operations.index import UPGRADES_OF, has_ended, target_in
 from vworkspace_app.operations.unmanaged import UnmanagedReports
 from vworkspace_core.api.application_instance import ApplicationInstance, ReleaseOverride
@@ -122,7 +121,8 @@ def release_names(manifest: Manifest) -> Iterator[str]:
 class InstanceReconciler:
     """The reconciler of ApplicationInstances, which reads objects from the caches of `informers`.
 
-    It also determines which instances a change of another object affects.
+    It also determines which instances a change of another object affects. `orphaning` has the uids of the Operations
+    that are being deleted with `--cascade=orphan`.
     """
 
     api: KubeApi
@@ -130,18 +130,17 @@ class InstanceReconciler:
     settings: Settings
     clock: Clock
     events: EventSink
+    orphaning: Container[str]
     is_backlogged: Callable[[], bool] = lambda: False
     """A function that reports whether other keys wait in the queue.
 
     If so, the first status of an instance may be written a second later.
     """
-    _orphaning: OrphaningDeletions = attrs.field(factory=OrphaningDeletions, init=False)
     _in_force: Settings = attrs.field(init=False)
     _unmanaged: UnmanagedReports = attrs.field(init=False)
     _records: SharedRecords = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._orphaning.follow(self.informers.of(OPERATION))
         self._in_force = self.settings
         self._unmanaged = UnmanagedReports(self.events)
         self._records = SharedRecords(self.api)
@@ -271,7 +270,7 @@ class InstanceReconciler:
         whole = [await self.informers.whole(ref_of(manifest, OPERATION), manifest) for manifest in held]
         found = [manifest for manifest in whole if manifest is not None]
         operations = operations_on(target, found, self.settings.cluster_id)
-        return release_request(instance, operations, self._orphaning)
+        return release_request(instance, operations, self.orphaning)
 
     async def _with_unmanaged_objects(
         self, instance: ApplicationInstance, observed: InstanceObserved

@@ -220,7 +220,13 @@ class Manager:
     ) -> Iterator[ControllerDefinition]:
         settings, resync = self._settings, self._settings.resync_seconds
         instances = InstanceReconciler(
-            api, self.informers, settings.decisions, self._clock, self.events, self._is_backlogged
+            api,
+            self.informers,
+            settings.decisions,
+            self._clock,
+            self.events,
+            self._operations.orphaning,
+            self._is_backlogged,
         )
         yield instances.controller(_writer(settings, INSTANCE_WORDS), settings.workers, resync)
         yield self._operations.controller(_writer(settings, OPERATION_WORDS), settings.workers, resync)
