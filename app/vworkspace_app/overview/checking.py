@@ -63,12 +63,14 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
     definitions = await _definitions(api)
     clusters = await all_of(api, CLUSTER) if checkup.is_served(definitions, CLUSTER) else ()
     cluster = present_cluster(clusters) or next(iter(clusters), None)
+    deployment, refused = await permitted_deployment(api, options.namespace)
     if options.agent:
-        options = attrs.evolve(options, agent=await _runs_an_agent(api, options, cluster, now))
+        alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
+        options = attrs.evolve(options, agent=checkup.runs_an_agent(deployment, cluster, is_alive=alive))
     installation = await find_installation(api, options.namespace, agent=options.agent)
     for finding in (*checkup.own_definitions(definitions, installation), *checkup.controllers(definitions)):
         yield finding
-    yield await _unless_forbidden("operator", partial(_at_work, api, options, now))
+    yield await _unless_forbidden("operator", partial(_at_work, api, options, deployment, refused, now))
     async for finding in _rights(api, options, installation):
         yield finding
     if options.agent:
@@ -80,12 +82,6 @@ async def installed(api: KubeApiClient, options: InstallOptions, now: datetime) 
             yield finding
 
 
-async def _runs_an_agent(api: KubeApiClient, options: InstallOptions, cluster: Manifest | None, now: datetime) -> bool:
-    deployment, _ = await permitted_deployment(api, options.namespace)
-    alive = is_alive(heartbeat_of([] if cluster is None else [cluster]), now)
-    return checkup.runs_an_agent(deployment, cluster, is_alive=alive)
-
-
 async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFinding]]) -> CheckFinding:
     """Call `look` and return its finding, or a finding UNKNOWN on `point` if the user lacks the rights for `look`."""
     try:
@@ -94,15 +90,16 @@ async def _unless_forbidden(point: str, look: Callable[[], Awaitable[CheckFindin
         return CheckFinding(point, CheckResult.UNKNOWN, error.message)
 
 
-async def _at_work(api: KubeApiClient, options: InstallOptions, now: datetime) -> CheckFinding:
-    deployment, forbidden = await permitted_deployment(api, options.namespace)
+async def _at_work(
+    api: KubeApiClient, options: InstallOptions, deployment: Manifest | None, refused: Forbidden | None, now: datetime
+) -> CheckFinding:
     place = lease_place(deployment, options.namespace)
     shards = at_work(await leases_of(api, place.namespace, place.name), place.name, now)
     if shards and all(each.holder for each in shards):
         return checkup.operator(None, shards)
     has_heartbeat = not shards and is_alive(heartbeat_of(await all_of(api, CLUSTER)), now)
-    if forbidden is not None:
-        raise forbidden
+    if refused is not None:
+        raise refused
     return checkup.operator(deployment, shards, options.namespace, has_heartbeat=has_heartbeat)
 
 
