@@ -58,7 +58,7 @@ def clauses() -> Mapping[str, Clause]:
 
 def cited_in(text: str) -> Iterator[str]:
     """Every code in a text; `_` in the name of a test stands for `-`; a range names everything in it."""
-    for code in CODE.findall(re.sub(r"(?<=[a-z])_(?=(?:[A-Z]+|S|W)_\d)", " ", text)):
+    for code in CODE.findall(re.sub(r"_(?<=[a-z]_)(?=[A-Z]+_\d)", " ", text)):
         yield code.replace("_", "-")
     for prefix, first, last in RANGE.findall(text):
         spanned = (f"{prefix}-{number:02}" for number in range(int(first), int(last) + 1))

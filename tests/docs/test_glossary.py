@@ -41,11 +41,16 @@ def test_no_synonym_of_a_word_occurs() -> None:
 def test_a_managed_namespace_has_no_other_name_in_messages() -> None:
     """`check` and `status` print messages, which their readers look up in these pages."""
     synonyms = re.compile(r"\b(?:gated|opened namespace)\b")
-    messages = (
-        (path, node.value)
+    sources = (
+        (path, path.read_text(encoding="utf-8"))
         for room in ("core/vworkspace_core", "app/vworkspace_app")
         for path in (ROOT / room).rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    )
+    messages = (
+        (path, node.value)
+        for path, source in sources
+        if "gated" in source or "opened" in source  # to parse each module takes seconds
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value
     )
     assert [(path.name, message) for path, message in messages if synonyms.search(message)] == []

@@ -35,6 +35,7 @@ from tests.support.operation_requests import ENGINES_QUICK, LABELS, Operating
 from tests.support.run_by import run_by
 from tests.support.server_thread import wall_clock
 from tests.support.servers import ENVIRONMENT, IN_PROCESS, Face
+from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.diff import DIFFERS, FAILED, SAME, applied, diff, diff_line, status_of, text
 from vworkspace_app.overview.differences import Difference, difference
 from vworkspace_core.api.codec import read_application_instance
@@ -264,4 +265,4 @@ def test_every_file_of_what_is_observed_is_read_SEE_2(
 
 
 def test_a_folder_that_is_not_there_is_no_empty_one_SEE_2(tmp_path: Path) -> None:
-    assert run("diff", "examples/application-oci.yaml", "--offline", str(tmp_path / "observd")).status == FAILED
+    assert run_command(["diff", "examples/application-oci.yaml", "--offline", str(tmp_path / "observd")]) == FAILED
