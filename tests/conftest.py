@@ -7,7 +7,7 @@ See `tests/support/effort.py`.
 import gc
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis.internal.constants_ast import Constants
 
 from tests.support.effort import EFFORT, PROFILES
 from tests.support.forked_workers import ForkedWorkers
+from tests.support.own_logging import own_logging
 from tests.support.parts import PARTS, part_of
 from tests.support.patience import TIMEOUT
 from tests.support.server_use import note, uses_server
@@ -81,6 +82,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FailuresAtOnce(config))
     if EFFORT.seed is None:
         _draw_no_constants_of_modules()
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    """End with each test what it configured: a command that runs in process logs to a stream that ends with it."""
+    with own_logging():
+        yield
 
 
 class FailuresAtOnce:

@@ -12,6 +12,7 @@ import structlog
 @contextlib.contextmanager
 def own_logging() -> Iterator[None]:
     """Restore handlers, hooks and structlog's configuration afterwards."""
+    configured = structlog.get_config() if structlog.is_configured() else None
     root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook)
     handlers, level = root.handlers[:], root.level
     try:
@@ -21,4 +22,7 @@ def own_logging() -> Iterator[None]:
         root.setLevel(level)
         logging.captureWarnings(False)
         sys.excepthook, threading.excepthook = hooks
-        structlog.reset_defaults()
+        if configured is None:
+            structlog.reset_defaults()
+        else:
+            structlog.configure(**configured)

@@ -1,24 +1,15 @@
 """Values of flags that cannot be meant: an error that names the flag, before anything is printed or written (SEE-5)."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from purekube_run.process.command_line import CommandError
-from tests.support.own_logging import own_logging
 from vworkspace_app.__main__ import run_command
 from vworkspace_app.commands.shared.plan_documents import time_of
 
 BOX = "examples/boxes/webapp.yaml"
 NAME = "not the name of a"
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """`run` and `register` configure the logs of the process, on a stream that ends with the test."""
-    with own_logging():
-        yield
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from purekube_run.process import logs
 from purekube_run.process.machine import SystemClock
 from purekube_run.process.terminal import SecretMask
 from tests.support.effort import effort
-from tests.support.own_logging import own_logging
 from tests.support.patience import PATIENCE
 from vworkspace_app.manager import startup as starting
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -37,9 +36,9 @@ SECRET = "plain-s3cr3t-0123"
 
 
 @pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """Whatever a test configures ends with it."""
-    with own_logging(), contextlib.redirect_stderr(io.StringIO()):
+def _quiet() -> Iterator[None]:
+    """Keep what a test logs out of the test run's own output."""
+    with contextlib.redirect_stderr(io.StringIO()):
         yield
 
 

@@ -25,7 +25,6 @@ from purekube_run.simulation.script import Act, SimulationScript
 from tests.app.simulation.test_simulation import LIFE
 from tests.support.cluster_choice import real_server
 from tests.support.definitions import until_served
-from tests.support.own_logging import own_logging
 from tests.support.server_thread import served, wall_clock
 from vworkspace_app.commands.simulate.cluster_recording import acts_of, record
 from vworkspace_app.commands.simulate.replay import ReplayRequest, replay
@@ -230,12 +229,6 @@ async def busy(config: Path) -> None:
             await api.apply(instance("app-0", version), kind=APPLICATION_INSTANCE, field_manager="kubectl", force=True)
             await anyio.sleep(1.0)
         await api.delete(ObjectRef(APPLICATION_INSTANCE, "team-a", "app-0"))
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    with own_logging():
-        yield
 
 
 def record_over(config: Path, out: Path) -> None:
