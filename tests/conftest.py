@@ -7,7 +7,7 @@ See `tests/support/effort.py`.
 import gc
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
@@ -84,11 +84,14 @@ def pytest_configure(config: pytest.Config) -> None:
         _draw_no_constants_of_modules()
 
 
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    """End with each test what it configured: a command that runs in process logs to a stream that ends with it."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, bool | None, bool | None]:
+    """End with each test what it configured: a command that runs in process logs to a stream that ends with it.
+
+    No fixture does this, since each test would pay for setting it up.
+    """
     with own_logging():
-        yield
+        return (yield)
 
 
 class FailuresAtOnce:
