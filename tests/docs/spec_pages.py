@@ -23,7 +23,7 @@ FOLDERS = ("core", "adapters", "app", "kit", "contrib", "tests", "bench", "docs"
 HEADING = re.compile(r"^## ((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)-\d+) (.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| ((?:S|W)-\d+b?) \| (.+) \|$", re.MULTILINE)
 CODE = re.compile(
-    r"(?<![A-Za-z0-9-])((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)[-_]\d+|(?:S|W)[-_]\d{2}b?)(?![0-9A-Za-z])"
+    r"(?=[CORPSW])(?<![A-Za-z0-9-])((?:RES|REC|OPS|PULL|PH|RUN|SEE|SIM|CONF)[-_]\d+|(?:S|W)[-_]\d{2}b?)(?![0-9A-Za-z])"
 )
 RANGE = re.compile(r"\b(S|W)-(\d+) to \1-(\d+)\b")
 
@@ -60,7 +60,7 @@ def cited_in(text: str) -> Iterator[str]:
     """Every code in a text; `_` in the name of a test stands for `-`; a range names everything in it."""
     for code in CODE.findall(re.sub(r"_(?<=[a-z]_)(?=[A-Z]+_\d)", " ", text)):
         yield code.replace("_", "-")
-    for prefix, first, last in RANGE.findall(text):
+    for prefix, first, last in RANGE.findall(text) if " to S-" in text or " to W-" in text else ():
         spanned = (f"{prefix}-{number:02}" for number in range(int(first), int(last) + 1))
         yield from (code for code in spanned if code in clauses())
 
