@@ -21,7 +21,7 @@ from vworkspace_core.operations import lifecycle
 from vworkspace_core.operations.context import OperationContext, OperationObserved
 from vworkspace_core.operations.contract import EngineStatus, Progress
 from vworkspace_core.operations.engines.volsync import schedule_again
-from vworkspace_core.operations.identity import condition_of, own_object
+from vworkspace_core.operations.identity import condition_of, goes_with, own_object
 from vworkspace_core.operations.status import unblocked_status, with_status
 
 
@@ -77,7 +77,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         return gone
     if engine_object is None:
         return _finish_without_object(operation, observed, context, gone)
-    if _is_orphaned(operation, observed):
+    if _is_orphaned(operation, engine_object, observed):
         return _orphan(operation, engine_object, observed, context, "deleted with --cascade=orphan")
     stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
@@ -100,8 +100,21 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     return _waiting(decision, operation, waited, observed, context)
 
 
-def _is_orphaned(operation: Operation, observed: OperationObserved) -> bool:
-    return observed.is_orphaning or is_orphaning(operation.metadata)
+def _is_orphaned(
+    operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None, observed: OperationObserved
+) -> bool:
+    """Report whether the Operation was deleted with `--cascade=orphan`, also while no operator ran.
+
+    Then only the engine object still shows it: the garbage collector has taken the owner reference to the Operation
+    away (Kubernetes: pkg/controller/garbagecollector/garbagecollector.go, orphanDependents).
+    """
+    if observed.is_orphaning or is_orphaning(operation.metadata):
+        return True
+    return (
+        engine_object is not None
+        and goes_with(engine_object[0], operation)
+        and not _is_owned(operation, engine_object[1])
+    )
 
 
 def _orphan(
@@ -155,8 +168,12 @@ def is_marked(live: Manifest) -> bool:
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
     """Report whether the engine object `live` (such as a Job) refers to the Operation as owner, or is marked."""
+    return is_marked(live) or _is_owned(operation, live)
+
+
+def _is_owned(operation: Operation, live: Manifest) -> bool:
     owners = metadata(live).get("ownerReferences") or ()
-    return is_marked(live) or any(owner["uid"] == operation.metadata.uid for owner in owners)
+    return any(owner["uid"] == operation.metadata.uid for owner in owners)
 
 
 def _locked_for_good(
@@ -203,7 +220,7 @@ def _finish_without_object(
     `--cascade=orphan`. Otherwise it is `gone`, the decision that removes the Operation's finalizer.
     """
     engine, phase = context.engine_of(operation), operation.status.phase
-    stays = phase is Phase.SUCCEEDED or (phase is Phase.RUNNING and _is_orphaned(operation, observed))
+    stays = phase is Phase.SUCCEEDED or (phase is Phase.RUNNING and _is_orphaned(operation, None, observed))
     if engine is None or stays or not engine.blocks_end(operation, observed.objects):
         return gone
     return _waiting(Decision(), operation, "the target to let go of it", observed, context)

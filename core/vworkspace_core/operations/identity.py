@@ -28,6 +28,8 @@ from vworkspace_core.operations.contract import EngineContext, Objects
 
 _REPEATING: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION})
 """The kinds whose objects do their work again wherever they are created."""
+_OWNED: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE})
+"""The kinds whose objects go with their Operation; those of other kinds hold data, which must outlive it."""
 _NOT_BACKED_UP: Final = {"velero.io/exclude-from-backup": "true"}
 """The label of objects that Velero leaves out of every backup (OPS-7). A restore brings objects back without their
 status (Velero 1.18: pkg/restore/restore.go), so that a Job, Workflow or sync of an earlier Operation would run again.
@@ -68,25 +70,33 @@ def engine_manifest(
     context: EngineContext,
     *,
     namespace: str | None = None,
-    holds_data: bool = False,
 ) -> dict[str, Any]:
     """Return a manifest with apiVersion, kind and metadata for an engine object (such as a Job), without a spec.
 
     Its labels name the Operation, the `target`, and the cluster in the settings of `context`. Its namespace is
-    `namespace`, or by default the Operation's. The Operation is its owner, unless the object is in another namespace,
-    or holds data that must outlive the Operation (`holds_data`). A label excludes objects that would run again after a
-    restore from Velero's backups.
+    `namespace`, or by default the Operation's. The Operation is its owner where `goes_with` says so. A label excludes
+    objects that would run again after a restore from Velero's backups.
     """
     meta = operation.metadata
-    manifest = kind.manifest(name_of(operation), namespace or meta.namespace)
+    ref = ObjectRef(kind, namespace or meta.namespace, name_of(operation))
+    manifest = kind.manifest(ref.name, ref.namespace)
     manifest["metadata"]["labels"] = labels_of(operation, target, context.settings.cluster_id)
     if kind in _REPEATING:
         manifest["metadata"]["labels"] |= _NOT_BACKED_UP
-    if namespace not in (None, meta.namespace):
+    if ref.namespace != meta.namespace:
         manifest["metadata"]["labels"][APPLICATION_NAMESPACE] = bounded_name(meta.namespace)
-    if not holds_data and namespace in (None, meta.namespace):
+    if goes_with(ref, operation):
         manifest["metadata"]["ownerReferences"] = [owner_reference(OPERATION, meta)]
     return manifest
+
+
+def goes_with(ref: ObjectRef, operation: Operation) -> bool:
+    """Report whether the Operation is made the owner of its engine object `ref`.
+
+    It is not if the object is in another namespace, where an owner reference is invalid, or if the object holds data
+    that must outlive the Operation.
+    """
+    return ref.kind in _OWNED and ref.namespace == operation.metadata.namespace
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:

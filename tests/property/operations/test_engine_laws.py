@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from purekube.apimachinery.manifest import get_path
-from purekube.apimachinery.resources import JOB, VELERO_BACKUP
+from purekube.apimachinery.manifest import Kind, get_path
+from purekube.apimachinery.resources import JOB, VELERO_BACKUP, VOLUME_SNAPSHOT
 from tests.support.instance_worlds import UID
 from tests.support.operation_worlds import (
     CONTEXT,
@@ -108,20 +108,19 @@ def test_a_hooks_pod_keeps_its_labels_except_those_of_another_job_OPS_8() -> Non
     assert _labels({"metadata": {"labels": own}}) == {"app": "nextcloud"}
 
 
-@pytest.mark.parametrize("holds_data", [True, False])
+@pytest.mark.parametrize("kind", [JOB, VOLUME_SNAPSHOT, VELERO_BACKUP], ids=str)
 @pytest.mark.parametrize("namespace", [None, NS, "velero"])
 def test_an_object_has_its_operation_as_owner_exactly_where_it_is_beside_it_and_holds_no_data_OPS_6(
-    namespace: str | None, holds_data: bool
+    namespace: str | None, kind: Kind
 ) -> None:
     """An owner in another namespace is garbage to the API server; data outlives the request for it."""
     target = read_application_instance(target_manifest())
     context = EngineContext(SETTINGS, template("runCommand.job"))
-    kind = JOB if namespace != "velero" else VELERO_BACKUP
-    manifest = engine_manifest(kind, made(), target, context, namespace=namespace, holds_data=holds_data)
+    manifest = engine_manifest(kind, made(), target, context, namespace=namespace)
 
     meta = manifest["metadata"]
     assert meta["namespace"] == (namespace or NS)
-    owned = namespace != "velero" and not holds_data
+    owned = namespace != "velero" and kind == JOB
     assert [owner["uid"] for owner in meta.get("ownerReferences", ())] == ([OP_UID] if owned else [])
     assert meta["labels"]["app.vworkspace.io/instance-uid"] == UID
     elsewhere = meta["labels"].get("app.vworkspace.io/application-namespace")

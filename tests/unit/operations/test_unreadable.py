@@ -60,7 +60,14 @@ def unreadable(*, status: Any = None, deleted: bool = False, **spec: Any) -> Unr
 def job(**status: Any) -> dict[ObjectRef, dict[str, Any]]:
     """The Job that it made, as it stands."""
     labels = {"app.vworkspace.io/managed-by": "control-plane", "app.vworkspace.io/operation-uid": OP_UID}
-    meta = {"name": JOB_REF.name, "namespace": NS, "uid": "job-1", "resourceVersion": "7", "labels": labels}
+    meta = {
+        "name": JOB_REF.name,
+        "namespace": NS,
+        "uid": "job-1",
+        "resourceVersion": "7",
+        "labels": labels,
+        "ownerReferences": [{"uid": OP_UID}],
+    }
     return {JOB_REF: {**JOB.manifest(JOB_REF.name, NS), "metadata": meta, "status": status}}
 
 

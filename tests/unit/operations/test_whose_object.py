@@ -6,10 +6,10 @@ from typing import Any
 import attrs
 import pytest
 
-from purekube.apimachinery.manifest import ObjectRef
+from purekube.apimachinery.manifest import Kind, ObjectRef
 from purekube.apimachinery.meta import Condition, ConditionStatus
 from purekube.apimachinery.names import bounded_name
-from purekube.apimachinery.resources import JOB, VELERO_BACKUP
+from purekube.apimachinery.resources import JOB, REPLICATION_DESTINATION, VELERO_BACKUP
 from purekube.controller.ownership import UNRECORDED
 from tests.support.instance_worlds import CLUSTER
 from tests.support.operation_worlds import CONTEXT, NS, OP_UID, SETTINGS, TARGET, operation, target_manifest, template
@@ -124,13 +124,11 @@ def target(**more: Any) -> ApplicationInstance:
     return read_application_instance({**target_manifest(), **more})
 
 
-@pytest.mark.parametrize("holds_data", [False, True])
+@pytest.mark.parametrize("kind", [JOB, REPLICATION_DESTINATION], ids=str)
 @pytest.mark.parametrize("namespace", [None, NS, "velero"])
-def test_an_object_has_an_owner_where_it_may_go_with_the_operation_OPS_7(
-    namespace: str | None, holds_data: bool
-) -> None:
+def test_an_object_has_an_owner_where_it_may_go_with_the_operation_OPS_7(namespace: str | None, kind: Kind) -> None:
     one, context = operation(), EngineContext(SETTINGS, template("runCommand.job"))
-    made = engine_manifest(JOB, one, target(), context, namespace=namespace, holds_data=holds_data)
+    made = engine_manifest(kind, one, target(), context, namespace=namespace)
 
     labels = {**labels_of(one, target(), CLUSTER), "velero.io/exclude-from-backup": "true"}
     elsewhere = {"app.vworkspace.io/application-namespace": bounded_name(NS)} if namespace == "velero" else {}
@@ -143,8 +141,8 @@ def test_an_object_has_an_owner_where_it_may_go_with_the_operation_OPS_7(
         "controller": True,
         "blockOwnerDeletion": True,
     }
-    owned = not holds_data and namespace != "velero"
-    assert made == {**JOB.manifest("x"), "metadata": {**meta, **({"ownerReferences": [owner]} if owned else {})}}
+    owned = kind == JOB and namespace != "velero"
+    assert made == {**kind.manifest("x"), "metadata": {**meta, **({"ownerReferences": [owner]} if owned else {})}}
     assert labels[OPERATION_UID] == OP_UID
     assert labels["app.vworkspace.io/cluster-id"] == CLUSTER
     assert labels["app.vworkspace.io/application-instance"] == TARGET.name

@@ -156,7 +156,7 @@ def _too_small(operation: Operation, snapshot: Manifest) -> EngineRefusal | None
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     (kind,) = _KINDS(operation)
-    manifest = engine_manifest(kind, operation, target, context, holds_data=True)
+    manifest = engine_manifest(kind, operation, target, context)
     parameters = parameters_of(operation)
     manifest["spec"] = _snapshot_spec(parameters) if is_backup(operation) else _claim_spec(parameters)
     return (EngineObject(kind, manifest),)

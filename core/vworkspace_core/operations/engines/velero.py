@@ -338,9 +338,7 @@ def _texts(value: Any) -> list[str]:
 
 def _desired(operation: Operation, target: ApplicationInstance, context: EngineContext) -> tuple[EngineObject, ...]:
     (kind,) = _KINDS(operation)
-    manifest = engine_manifest(
-        kind, operation, target, context, namespace=context.settings.velero_namespace, holds_data=True
-    )
+    manifest = engine_manifest(kind, operation, target, context, namespace=context.settings.velero_namespace)
     parameters = parameters_of(operation)
     if is_backup(operation):
         manifest["spec"] = _backup_spec(parameters, target)

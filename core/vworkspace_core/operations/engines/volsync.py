@@ -143,7 +143,7 @@ def _desired(operation: Operation, target: ApplicationInstance, context: EngineC
     """
     parameters = parameters_of(operation)
     (kind,) = _KINDS(operation)
-    manifest = engine_manifest(kind, operation, target, context, holds_data=not is_backup(operation))
+    manifest = engine_manifest(kind, operation, target, context)
     # The uid is a tag that no earlier Operation of this name has used: an equal lastManualSync would be a sync that is
     # done.
     trigger = {"schedule": parameters["schedule"]} if "schedule" in parameters else {"manual": operation.metadata.uid}
