@@ -183,7 +183,8 @@ def is_immutable(failure: Failure) -> bool:
 def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
     """Return one requeue that combines all of `requeues`; `Requeue.NO` if there are none.
 
-    It has the most urgent pace (the rule for the delay, such as a backoff) among them, and the lowest limit `after`.
+    It has the most urgent pace (the rule for the delay, such as a backoff) among them, the lowest limit `after`, and
+    the longest `not_before`, since the server may have asked for different times.
     """
     found = tuple(requeues)
     if not found:
@@ -197,4 +198,4 @@ def earliest_requeue(requeues: Iterable[Requeue]) -> Requeue:
         chosen = chosen.no_later_than(SLOW_SECONDS)
     for requeue in found:
         chosen = chosen.no_later_than(requeue.after)
-    return chosen
+    return attrs.evolve(chosen, not_before=max(requeue.not_before for requeue in found))

@@ -364,6 +364,15 @@ def test_an_overtaken_decision_is_taken_up_at_once_but_not_for_ever_REC_6() -> N
     assert waits[-1] >= 5.0
 
 
+def test_an_overtaken_decision_waits_as_long_as_the_server_asked_for_with_another_answer_RUN_2() -> None:
+    queue: WorkQueue[Key] = WorkQueue()
+    queue.add(("a", "1"), 0.0)
+    queue.take(0.0)
+    queue.done(("a", "1"), 0.0, Requeue(RequeuePace.IMMEDIATE, not_before=20.0))
+
+    assert queue.next_wakeup(0.0) == 20.0
+
+
 def test_postponing_does_not_count_as_failure_or_success() -> None:
     queue: WorkQueue[Key] = WorkQueue()
     queue.add(("a", "1"), 0.0)

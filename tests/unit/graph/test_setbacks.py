@@ -158,6 +158,14 @@ def test_of_two_paces_the_one_that_is_more_likely_to_pass_counts(names: tuple[Re
         assert together.after is None
 
 
+@pytest.mark.parametrize("other", [*PACES, Requeue(RequeuePace.BACKOFF, not_before=3.0)], ids=str)
+def test_the_longest_retry_after_counts_whatever_comes_with_it(other: Requeue) -> None:
+    told = Requeue(RequeuePace.BACKOFF, not_before=20.0)
+
+    both = (earliest_requeue((told, other)), earliest_requeue((other, told)))
+    assert [requeue.not_before for requeue in both] == [20.0, 20.0]
+
+
 def test_the_earliest_of_all_times_counts_whatever_the_pace() -> None:
     assert earliest_requeue(()) == Requeue.NO
     assert earliest_requeue([Requeue.NO]) == Requeue.NO

@@ -153,7 +153,8 @@ class RateLimiter(Generic[K]):
                 return max(requeue.not_before, min(REFUSED_SECONDS, self._backoff_of(key)))
             case RequeuePace.IMMEDIATE:
                 attempt = self._count(key)
-                return _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
+                again = _OVERTAKEN.delay(attempt - 1, jitter_of(key, attempt)) if attempt > 1 else 0.0
+                return max(requeue.not_before, again)
             case RequeuePace.TOLD:
                 self._count(key)
                 return requeue.after
