@@ -290,6 +290,24 @@ async def test_a_running_one_that_is_deleted_with_cascade_orphan_runs_on_OPS_11(
     assert all("deletionTimestamp" not in meta and not meta.get("ownerReferences") for meta in left)
 
 
+@operations_story(rules(AT_WORK))
+async def test_a_job_whose_operation_is_orphaned_while_no_operator_runs_goes_on_OPS_11(ops: Operating) -> None:
+    """Nothing but the owner reference that the garbage collector took from the Job shows it to the next operator."""
+    await ops.prepare()
+    run = ops.submit("runCommand.job", "run")
+    await ops.says(run, "Running", "True/JobPodActive")
+    job = ops.engine_ref(run)
+
+    ops.world.orphan_object(run)
+    await ops.world.lever.restart()
+    await ops.gone(run)
+    await ops.world.clock.sleep(1)
+
+    left = ops.world.get(job)["metadata"]
+    assert "deletionTimestamp" not in left
+    assert not left.get("ownerReferences")
+
+
 @pytest.mark.slow
 @operations_story(rules(AT_WORK))
 async def test_what_we_began_is_finalized_whatever_has_lost_its_labels_RES_5(ops: Operating) -> None:

@@ -17,10 +17,11 @@ from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata, ref_of
 from purekube.apimachinery.resources import HELM_RELEASE, SECRET
 from purekube.apimachinery.timestamps import parse_time
+from purekube.controller.ownership import owner_uids
 from purekube_run.simulation.laws import place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of, status_flaws, succession_flaws
 from vworkspace_app.simulation.operator_world import CLUSTER_ID, OWN_NAMESPACE
-from vworkspace_app.simulation.settled_laws import CHILDREN, has_owner, is_abandoned, is_ready, sources_of
+from vworkspace_app.simulation.settled_laws import CHILDREN, is_abandoned, is_ready, sources_of
 from vworkspace_app.simulation.workload_requests import FORGED, STRAY, is_forged
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE, OPERATION
@@ -287,7 +288,7 @@ class InstanceLaws:
         store = self._laws.world.server.store
         if is_abandoned(before.shared()):
             found = (each for kind in CHILDREN for each in store.scan(place_of(kind), ref.namespace))
-            owned = [each.key for each in found if has_owner(each.shared(), before.uid)]
+            owned = [each.key for each in found if before.uid in owner_uids(each.shared())]
             self._check("REC-10", "what is abandoned stays", ref, not owned, f"{owned} would go with it")
             return
         left = [
@@ -357,7 +358,7 @@ class InstanceLaws:
         memory.live = live
         if was is not None and condition_of(was, "Ready") != condition_of(live, "Ready"):
             owner = self._memories[uid].live
-            if owner is not None and has_owner(live, uid):
+            if owner is not None and uid in owner_uids(live):
                 self._laws.prompt.changed(ref_of(owner, APPLICATION_INSTANCE))
         if was is not None:
             forced = taken_by(labels.FIELD_MANAGER, was, live)

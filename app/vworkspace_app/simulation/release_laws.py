@@ -9,10 +9,11 @@ from kubelab.model.records import ObjectKey, Record
 from purekube.apimachinery.conditions import condition_of
 from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
 from purekube.apimachinery.resources import HELM_RELEASE
+from purekube.controller.ownership import owner_uids
 from purekube_run.simulation.laws import condition_text, place_of
 from vworkspace_app.simulation.checks import OperatorChecks, course_of
 from vworkspace_app.simulation.instance_laws import BY_US
-from vworkspace_app.simulation.settled_laws import has_owner, has_values, is_ready
+from vworkspace_app.simulation.settled_laws import has_values, is_ready
 from vworkspace_app.simulation.workload_requests import TAKEN
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
@@ -95,7 +96,7 @@ class ReleaseLaws:
         if laws.is_recovering or not laws.prompt.is_calm_since(at):
             return
         live, owner = release.shared(), instance.shared()
-        if self._asked.get(key, 0.0) <= at and has_owner(live, instance.uid) and _is_of(live, owner):
+        if self._asked.get(key, 0.0) <= at and instance.uid in owner_uids(live) and _is_of(live, owner):
             ref = ObjectRef(APPLICATION_INSTANCE, *key)
             told = condition_text(owner)
             self._check("REC-5", "a confirmed release is told at once", ref, is_ready(owner), told)

@@ -16,6 +16,7 @@ from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, ref_of
 from purekube.apimachinery.meta import ABANDON
 from purekube.apimachinery.resources import HELM_RELEASE, HELM_REPOSITORY, NAMESPACE, OCI_REPOSITORY
 from purekube.apimachinery.timestamps import parse_time
+from purekube.controller.ownership import owner_uids
 from purekube_run.simulation.extensions.stable_parts import stable_parts_of
 from purekube_run.simulation.laws import Unsettled, condition_text
 from vworkspace_app.simulation.operator_world import (
@@ -175,7 +176,7 @@ def _releases(world: SimulatedWorld) -> Iterator[Unsettled]:
         meta = live["metadata"]
         release = releases.get((meta["namespace"], meta["name"]))
         is_held = conditions_by_type(live).get("Blocked", {}).get("status") == "True" or meta.get("deletionTimestamp")
-        if release is None or not has_owner(release, meta["uid"]) or is_held or get_path(live, "spec", "suspend"):
+        if release is None or meta["uid"] not in owner_uids(release) or is_held or get_path(live, "spec", "suspend"):
             continue
         ref = str(ref_of(live, APPLICATION_INSTANCE))
         if is_ready(live) and not get_path(live, "status", "releaseOverride"):
@@ -333,11 +334,6 @@ def _is_blocked(live: Manifest, reason: str) -> bool:
 def is_abandoned(live: Manifest) -> bool:
     """Report whether a user wants that what runs for an instance stays when the instance is deleted."""
     return (live["metadata"].get("annotations") or {}).get(ABANDON) == "true"
-
-
-def has_owner(live: Manifest, uid: str) -> bool:
-    """Report whether an object has an owner reference to `uid`."""
-    return any(owner["uid"] == uid for owner in live["metadata"].get("ownerReferences") or ())
 
 
 def is_ready(live: Manifest) -> bool:

@@ -33,6 +33,7 @@ from purekube.apimachinery.resources import HELM_RELEASE
 from purekube.apimachinery.structuring import read_meta
 from purekube.controller.decision import MergePatch
 from purekube.controller.lease.record import holder_of
+from purekube.controller.ownership import owner_uids
 from purekube.ports import KubeApi, PatchType, Propagation
 from purekube_run.controller.lookups import all_of, find
 from vworkspace_app.uninstall.installed_objects import Inventory, leases_by
@@ -356,7 +357,7 @@ def _unlocking(ref: ObjectRef, live: Manifest, uid: str) -> MergePatch | None:
     mark for the Operation with that uid, such as the finalizer from its creation.
     """
     made = is_marked(live) and get_path(live, "metadata", "labels", OPERATION_UID) == bounded_name(uid)
-    if not made and all(get_path(owner, "uid") != uid for owner in metadata(live).get("ownerReferences") or ()):
+    if not made and uid not in owner_uids(live):
         return None
     return letting_go(ref, live, uid)
 

@@ -127,6 +127,12 @@ def adoption(ref: ObjectRef, manifest: Manifest, owner: Mapping[str, Any], label
     return MergePatch(ref, {"metadata": meta})
 
 
+def owner_uids(manifest: Manifest) -> Iterable[str]:
+    """Return the uids of all owners of the object, whether or not they are its controller."""
+    owners = metadata(manifest).get("ownerReferences") or ()
+    return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
+
+
 def owners_without(manifest: Manifest, uid: str) -> list[Any]:
     """Return the object's owner references except those to `uid`, so that garbage collection spares the object."""
     return [owner for owner in metadata(manifest).get("ownerReferences") or () if get_path(owner, "uid") != uid]

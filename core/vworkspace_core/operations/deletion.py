@@ -9,7 +9,7 @@ from purekube.apimachinery.errors import first_refusal
 from purekube.apimachinery.manifest import Manifest, ObjectRef, metadata
 from purekube.apimachinery.meta import ABANDON, ConditionStatus, is_abandoned
 from purekube.controller.decision import Decision, Finalizer, MergePatch
-from purekube.controller.ownership import is_locked, is_orphaning, owners_without, unlocked_finalizers
+from purekube.controller.ownership import is_locked, is_orphaning, owner_uids, owners_without, unlocked_finalizers
 from purekube.ports import KubernetesEvent
 from vworkspace_core.api.kinds import OPERATION
 from vworkspace_core.api.labels import namespace_is_terminating
@@ -77,7 +77,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         return gone
     if engine_object is None:
         return _finish_without_object(operation, observed, context, gone)
-    if _is_orphaned(operation, engine_object, observed):
+    if _is_orphaned(operation, observed) or _has_lost_its_owner(operation, *engine_object):
         return _orphan(operation, engine_object, observed, context, "deleted with --cascade=orphan")
     stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
@@ -100,21 +100,18 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
     return _waiting(decision, operation, waited, observed, context)
 
 
-def _is_orphaned(
-    operation: Operation, engine_object: tuple[ObjectRef, Manifest] | None, observed: OperationObserved
-) -> bool:
-    """Report whether the Operation was deleted with `--cascade=orphan`, also while no operator ran.
+def _is_orphaned(operation: Operation, observed: OperationObserved) -> bool:
+    return observed.is_orphaning or is_orphaning(operation.metadata)
 
-    Then only the engine object still shows it: the garbage collector has taken the owner reference to the Operation
-    away (Kubernetes: pkg/controller/garbagecollector/garbagecollector.go, orphanDependents).
+
+def _has_lost_its_owner(operation: Operation, ref: ObjectRef, live: Manifest) -> bool:
+    """Report whether the engine object `live` (such as a Job) no longer refers to the Operation as owner.
+
+    After `--cascade=orphan` nothing else is left to see for an operator that did not run meanwhile: the garbage
+    collector takes the owner reference away (Kubernetes: pkg/controller/garbagecollector/garbagecollector.go,
+    orphanDependents). Objects in another namespace never had one.
     """
-    if observed.is_orphaning or is_orphaning(operation.metadata):
-        return True
-    return (
-        engine_object is not None
-        and goes_with(engine_object[0], operation)
-        and not _is_owned(operation, engine_object[1])
-    )
+    return goes_with(ref, operation) and operation.metadata.uid not in owner_uids(live)
 
 
 def _orphan(
@@ -168,12 +165,7 @@ def is_marked(live: Manifest) -> bool:
 
 def _is_held(operation: Operation, live: Manifest) -> bool:
     """Report whether the engine object `live` (such as a Job) refers to the Operation as owner, or is marked."""
-    return is_marked(live) or _is_owned(operation, live)
-
-
-def _is_owned(operation: Operation, live: Manifest) -> bool:
-    owners = metadata(live).get("ownerReferences") or ()
-    return any(owner["uid"] == operation.metadata.uid for owner in owners)
+    return is_marked(live) or operation.metadata.uid in owner_uids(live)
 
 
 def _locked_for_good(
@@ -220,7 +212,7 @@ def _finish_without_object(
     `--cascade=orphan`. Otherwise it is `gone`, the decision that removes the Operation's finalizer.
     """
     engine, phase = context.engine_of(operation), operation.status.phase
-    stays = phase is Phase.SUCCEEDED or (phase is Phase.RUNNING and _is_orphaned(operation, None, observed))
+    stays = phase is Phase.SUCCEEDED or (phase is Phase.RUNNING and _is_orphaned(operation, observed))
     if engine is None or stays or not engine.blocks_end(operation, observed.objects):
         return gone
     return _waiting(Decision(), operation, "the target to let go of it", observed, context)

@@ -26,10 +26,10 @@ from vworkspace_core.api.operation import LONGEST_TIMEOUT, Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.operations.contract import EngineContext, Objects
 
-_REPEATING: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION})
-"""The kinds whose objects do their work again wherever they are created."""
 _OWNED: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE})
 """The kinds whose objects go with their Operation; those of other kinds hold data, which must outlive it."""
+_REPEATING: Final = _OWNED | {REPLICATION_DESTINATION}
+"""The kinds whose objects do their work again wherever they are created."""
 _NOT_BACKED_UP: Final = {"velero.io/exclude-from-backup": "true"}
 """The label of objects that Velero leaves out of every backup (OPS-7). A restore brings objects back without their
 status (Velero 1.18: pkg/restore/restore.go), so that a Job, Workflow or sync of an earlier Operation would run again.

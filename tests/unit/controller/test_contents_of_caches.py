@@ -9,9 +9,10 @@ import pytest
 from purekube.apimachinery.manifest import Manifest, ObjectRef
 from purekube.apimachinery.nesting import UNREADABLE
 from purekube.apimachinery.resources import CONFIG_MAP, NAMESPACE
-from purekube.controller.informer.changes import CacheChange, ChangeType, SecondaryIndex, keys_of, owner_uids
+from purekube.controller.informer.changes import CacheChange, ChangeType, SecondaryIndex, keys_of
 from purekube.controller.informer.outline import HELD_WHOLE, OUTLINE, bounded, is_outline, outline_of
 from purekube.controller.informer.store import ObjectStore
+from purekube.controller.ownership import owner_uids
 
 encode = msgspec.json.encode
 A = ObjectRef(CONFIG_MAP, "ns", "a")

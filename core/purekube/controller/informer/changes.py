@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import attrs
 import msgspec
 
-from purekube.apimachinery.manifest import Manifest, ObjectRef, get_path, metadata
+from purekube.apimachinery.manifest import Manifest, ObjectRef
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -60,12 +60,6 @@ IndexKey: TypeAlias = tuple[str, str]
 
 Indexer: TypeAlias = Callable[[Manifest], Iterable[str]]
 """A function from an object to the values under which one index finds the object."""
-
-
-def owner_uids(manifest: Manifest) -> Iterable[str]:
-    """Return the uids of all owners of the object, whether or not they are its controller."""
-    owners = metadata(manifest).get("ownerReferences") or ()
-    return (str(uid) for owner in owners if (uid := get_path(owner, "uid")))
 
 
 def keys_of(manifest: Manifest, indexers: Mapping[str, Indexer]) -> tuple[IndexKey, ...]:

@@ -24,10 +24,10 @@ from purekube.controller.informer.changes import (
     Name,
     SecondaryIndex,
     keys_of,
-    owner_uids,
 )
 from purekube.controller.informer.outline import outline_of
 from purekube.controller.managed_fields import without_managed_fields
+from purekube.controller.ownership import owner_uids
 
 _LEVEL = 1
 _WINDOW = -13  # raw deflate, 8 KiB: most objects are smaller; a repetition from further back is stored twice

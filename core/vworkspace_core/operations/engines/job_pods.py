@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from purekube.apimachinery.manifest import Manifest, get_path, metadata
 from purekube.apimachinery.resources import CORE_EVENT, POD, Access
+from purekube.controller.ownership import owner_uids
 from vworkspace_core.api.operation import LogsRef, Operation
 from vworkspace_core.api.remedies import account_remedy
 from vworkspace_core.operations.contract import OBJECT_UID, EngineObject, EngineStatus, Listing, Objects, Progress, Row
@@ -128,10 +129,10 @@ def trouble_of(live: Manifest, objects: Objects) -> tuple[Row, str] | None:
 
 
 def _pod_troubles(live: Manifest, objects: Objects) -> Iterator[tuple[Row, str]]:
-    uid = metadata(live).get("uid")
+    uid = str(metadata(live).get("uid"))
     for ref in sorted(ref for ref in objects if ref.kind == POD):
         status = objects[ref].get("status")
-        if any(get_path(owner, "uid") == uid for owner in metadata(objects[ref]).get("ownerReferences") or ()):
+        if uid in owner_uids(objects[ref]):
             yield from _of_pod(ref.name, status if isinstance(status, Mapping) else {})
 
 
