@@ -68,7 +68,13 @@ class OperationContext:
         if engine is not None and engine.namespace and engine.namespace(self.settings) in observed.missing_places:
             missing |= frozenset(engine.made_kinds)
         return EngineContext(
-            self.settings, template, observed.objects, missing, self.parse_yaml, siblings=observed.siblings
+            self.settings,
+            template,
+            observed.objects,
+            missing,
+            self.parse_yaml,
+            siblings=observed.siblings,
+            holds_data=() if engine is None else engine.holds_data,
         )
 
 

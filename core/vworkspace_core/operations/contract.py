@@ -177,7 +177,8 @@ class EngineContext:
     """The input of an engine's functions in addition to the Operation and its target.
 
     `parse_yaml` turns text into JSON-like data or raises ValueError; it is passed in because the core has no YAML
-    parser. `siblings` are other Operations on the same target, at least those that have not ended.
+    parser. `siblings` are other Operations on the same target, at least those that have not ended. `holds_data` are the
+    kinds that the engine declares under this name.
     """
 
     settings: OperationSettings
@@ -186,6 +187,7 @@ class EngineContext:
     missing_kinds: frozenset[Kind] = frozenset()
     parse_yaml: Callable[[str], Any] = attrs.field(default=no_yaml, eq=False, repr=False)
     siblings: tuple[Operation, ...] = ()
+    holds_data: tuple[Kind, ...] = ()
     _found: dict[str, Any] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def once(self, name: str, find: Callable[[], Any]) -> Any:
@@ -263,7 +265,8 @@ class Engine:
         `kinds` returns the kinds that the engine creates. `check` refuses invalid parameters that the schema cannot
         detect; it may read the objects that `looks_up` names. Of their kinds, those in `awaited` are watched, so that a
         change starts another pass. `desired` returns the object to create, in `namespace` if it is not the
-        Operation's, and `observe` interprets its status.
+        Operation's, and `observe` interprets its status. `holds_data` are the kinds whose objects must outlive the
+        Operation, so that it is not made their owner.
         `initial_outputs` returns outputs at the start. `recurring` says that an Operation has no end of its own.
         `postpone` returns the patch of its object by which no further run begins, or the schedule counts again.
         `needs_seconds` returns a longer deadline that the parameters or the engine object require. `blocks_end` reports
@@ -292,6 +295,7 @@ class Engine:
     looks_up: Callable[[Operation, OperationTarget, OperationSettings], tuple[ObjectRef, ...]] = lambda *_: ()
     awaited: tuple[Kind, ...] = ()
     namespace: Callable[[OperationSettings], str] | None = None
+    holds_data: tuple[Kind, ...] = ()
     initial_outputs: Callable[[Operation, OperationTarget, Objects], Mapping[str, Any]] = lambda *_: {}
     recurring: Callable[[Operation], bool] = lambda _: False
     postpone: Callable[[Operation, Manifest, datetime, bool], Manifest | None] = lambda *_: None

@@ -77,7 +77,7 @@ def decide_deletion(operation: Operation, observed: OperationObserved, context: 
         return gone
     if engine_object is None:
         return _finish_without_object(operation, observed, context, gone)
-    if _is_orphaned(operation, observed) or _has_lost_its_owner(operation, *engine_object):
+    if _is_orphaned(operation, observed) or _has_lost_its_owner(operation, *engine_object, context):
         return _orphan(operation, engine_object, observed, context, "deleted with --cascade=orphan")
     stopping = bool(metadata(engine_object[1]).get("deletionTimestamp"))
     patches = lifecycle.unlock(operation, observed)
@@ -104,14 +104,16 @@ def _is_orphaned(operation: Operation, observed: OperationObserved) -> bool:
     return observed.is_orphaning or is_orphaning(operation.metadata)
 
 
-def _has_lost_its_owner(operation: Operation, ref: ObjectRef, live: Manifest) -> bool:
+def _has_lost_its_owner(operation: Operation, ref: ObjectRef, live: Manifest, context: OperationContext) -> bool:
     """Report whether the engine object `live` (such as a Job) no longer refers to the Operation as owner.
 
     After `--cascade=orphan` nothing else is left to see for an operator that did not run meanwhile: the garbage
     collector takes the owner reference away (Kubernetes: pkg/controller/garbagecollector/garbagecollector.go,
-    orphanDependents). Objects in another namespace never had one.
+    orphanDependents). Objects that hold data, or in another namespace, never had one.
     """
-    return goes_with(ref, operation) and operation.metadata.uid not in owner_uids(live)
+    engine = context.engine_of(operation)
+    had_one = engine is not None and goes_with(ref, operation, engine.holds_data)
+    return had_one and operation.metadata.uid not in owner_uids(live)
 
 
 def _orphan(

@@ -3,7 +3,7 @@
 For engine objects: name, labels, and whether the Operation created an object. For targets: reference and readiness.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from purekube.apimachinery.manifest import Kind, Manifest, ObjectRef, get_path, metadata
@@ -26,9 +26,7 @@ from vworkspace_core.api.operation import LONGEST_TIMEOUT, Operation
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.operations.contract import EngineContext, Objects
 
-_OWNED: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE})
-"""The kinds whose objects go with their Operation; those of other kinds hold data, which must outlive it."""
-_REPEATING: Final = _OWNED | {REPLICATION_DESTINATION}
+_REPEATING: Final = frozenset({JOB, WORKFLOW, REPLICATION_SOURCE, REPLICATION_DESTINATION})
 """The kinds whose objects do their work again wherever they are created."""
 _NOT_BACKED_UP: Final = {"velero.io/exclude-from-backup": "true"}
 """The label of objects that Velero leaves out of every backup (OPS-7). A restore brings objects back without their
@@ -85,18 +83,18 @@ def engine_manifest(
         manifest["metadata"]["labels"] |= _NOT_BACKED_UP
     if ref.namespace != meta.namespace:
         manifest["metadata"]["labels"][APPLICATION_NAMESPACE] = bounded_name(meta.namespace)
-    if goes_with(ref, operation):
+    if goes_with(ref, operation, context.holds_data):
         manifest["metadata"]["ownerReferences"] = [owner_reference(OPERATION, meta)]
     return manifest
 
 
-def goes_with(ref: ObjectRef, operation: Operation) -> bool:
+def goes_with(ref: ObjectRef, operation: Operation, holds_data: Collection[Kind]) -> bool:
     """Report whether the Operation is made the owner of its engine object `ref`.
 
-    It is not if the object is in another namespace, where an owner reference is invalid, or if the object holds data
-    that must outlive the Operation.
+    It is not if the object is in another namespace, where an owner reference is invalid, or of one of the kinds
+    `holds_data`, whose objects must outlive the Operation.
     """
-    return ref.kind in _OWNED and ref.namespace == operation.metadata.namespace
+    return ref.kind not in holds_data and ref.namespace == operation.metadata.namespace
 
 
 def is_ours(manifest: Manifest, operation: Operation) -> bool:

@@ -115,7 +115,7 @@ def test_an_object_has_its_operation_as_owner_exactly_where_it_is_beside_it_and_
 ) -> None:
     """An owner in another namespace is garbage to the API server; data outlives the request for it."""
     target = read_application_instance(target_manifest())
-    context = EngineContext(SETTINGS, template("runCommand.job"))
+    context = EngineContext(SETTINGS, template("runCommand.job"), holds_data=(VOLUME_SNAPSHOT, VELERO_BACKUP))
     manifest = engine_manifest(kind, made(), target, context, namespace=namespace)
 
     meta = manifest["metadata"]

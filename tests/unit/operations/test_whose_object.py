@@ -127,7 +127,10 @@ def target(**more: Any) -> ApplicationInstance:
 @pytest.mark.parametrize("kind", [JOB, REPLICATION_DESTINATION], ids=str)
 @pytest.mark.parametrize("namespace", [None, NS, "velero"])
 def test_an_object_has_an_owner_where_it_may_go_with_the_operation_OPS_7(namespace: str | None, kind: Kind) -> None:
-    one, context = operation(), EngineContext(SETTINGS, template("runCommand.job"))
+    one, context = (
+        operation(),
+        EngineContext(SETTINGS, template("runCommand.job"), holds_data=(REPLICATION_DESTINATION,)),
+    )
     made = engine_manifest(kind, one, target(), context, namespace=namespace)
 
     labels = {**labels_of(one, target(), CLUSTER), "velero.io/exclude-from-backup": "true"}

@@ -266,6 +266,7 @@ def _diagnostics(operation: Operation, objects: Objects) -> tuple[Listing, ...]:
 ENGINE: Final = Engine(
     name="snapshot",
     kinds=_KINDS,
+    holds_data=(VOLUME_SNAPSHOT, PERSISTENT_VOLUME_CLAIM),
     desired=_desired,
     observe=_observe,
     tables={"VolumeSnapshot": SNAPSHOT, "PersistentVolumeClaim": CLAIM},

@@ -460,6 +460,7 @@ def _outputs(ref: ObjectRef, status: Mapping[str, Any], ended: bool) -> dict[str
 ENGINE: Final = Engine(
     name="velero",
     kinds=_KINDS,
+    holds_data=(VELERO_BACKUP, VELERO_RESTORE),
     desired=_desired,
     observe=_observe,
     tables={"Backup": BACKUP, "Restore": RESTORE},

@@ -386,6 +386,7 @@ _RETAIN: Final = record(
 ENGINE: Final = Engine(
     name="volsync",
     kinds=_KINDS,
+    holds_data=(REPLICATION_DESTINATION,),
     desired=_desired,
     observe=_observe,
     check=_check,
