@@ -5,14 +5,13 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-
-import structlog
+from typing import Any
 
 
 @contextlib.contextmanager
 def own_logging() -> Iterator[None]:
     """Restore handlers, hooks and structlog's configuration afterwards."""
-    configured = structlog.get_config() if structlog.is_configured() else None
+    configured = _configuration()
     root, hooks = logging.getLogger(), (sys.excepthook, threading.excepthook)
     handlers, level = root.handlers[:], root.level
     try:
@@ -22,7 +21,16 @@ def own_logging() -> Iterator[None]:
         root.setLevel(level)
         logging.captureWarnings(False)
         sys.excepthook, threading.excepthook = hooks
-        if configured is None:
-            structlog.reset_defaults()
-        else:
-            structlog.configure(**configured)
+        _configure(configured)
+
+
+def _configuration() -> dict[str, Any] | None:
+    """Return structlog's configuration; None where nothing has configured it, or it is not installed (`test-pure`)."""
+    structlog = sys.modules.get("structlog")
+    return structlog.get_config() if structlog is not None and structlog.is_configured() else None
+
+
+def _configure(configuration: dict[str, Any] | None) -> None:
+    structlog = sys.modules.get("structlog")
+    if structlog is not None:
+        structlog.reset_defaults() if configuration is None else structlog.configure(**configuration)
