@@ -203,6 +203,7 @@ AGE = (
     'reason="Installing"}'
 )
 SHARD = "vworkspace_operator_shard_info"
+CERTIFICATE = "vworkspace_operator_webhook_certificate"
 FAILED = 'vworkspace_operator_operation_total{namespace="v", pod="p", type="Backup", engine="velero", phase="Failed"}'
 
 
@@ -242,7 +243,20 @@ def test_prometheus_fires_after_the_age_and_falls_silent_after_it(tmp_path: Path
         {"series": f'{SHARD}{{namespace="v", pod="{pod}", shard="{shard}", shards="2"}}', "values": values}
         for pod, shard, values in (("a", 0, "1x90"), ("b", 0, "1x90"), ("c", 1, "1x30 _x60"))
     ]
+    # Two pods of one namespace, of which the second has not yet read the certificate that is renewed at 150 minutes.
+    series += [
+        {"series": f'{CERTIFICATE}_{time}_timestamp_seconds{{namespace="v", pod="{pod}"}}', "values": values}
+        for pod, renewed in (("a", 150), ("b", 160))
+        for time, values in (
+            ("expiration", f"12000x{renewed} 90000x60"),
+            ("overdue", f"3000x{renewed} 80000x60"),
+        )
+    ]
     tests = [
+        fires("VWorkspaceWebhookCertificateExpires", 49, None),
+        fires("VWorkspaceWebhookCertificateExpires", 112, {"namespace": "v"}),
+        fires("VWorkspaceWebhookCertificateExpires", 155, {"namespace": "v"}),
+        fires("VWorkspaceWebhookCertificateExpires", 165, None),
         fires("VWorkspaceOperatorShardAbsent", 30, None),
         fires("VWorkspaceOperatorShardAbsent", 50, {"namespace": "v", "shards": "2"}),
         fires("VWorkspaceApplicationNotReady", 15, None),

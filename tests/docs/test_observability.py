@@ -25,7 +25,7 @@ TARGET = {"namespace", "pod", "job", "instance"}
 
 PROCESS = {"process_resident_memory_bytes": set[str](), "process_cpu_seconds_total": set[str]()}
 WORDS = {"by", "sum", "max", "min", "count", "rate", "increase", "absent", "histogram_quantile", "label_values"}
-WORDS |= {"group", "count_values", "unless", "time"}
+WORDS |= {"group", "count_values", "unless", "and", "time"}
 LABELS: dict[str, set[str]] = PROCESS | {
     name: set(metric.labels) | ({"le"} if name.endswith("_bucket") else set())
     for metric in CATALOGUE

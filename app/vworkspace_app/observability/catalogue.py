@@ -116,6 +116,10 @@ WEBHOOK_CERTIFICATE = _gauge(
     "vworkspace_operator_webhook_certificate_expiration_timestamp_seconds",
     "When the certificate of the webhooks expires, as Unix time; absent where none are served.",
 )
+WEBHOOK_RENEWAL = _gauge(
+    "vworkspace_operator_webhook_certificate_overdue_timestamp_seconds",
+    "When its renewal is overdue, as Unix time: 14 days or a quarter of its life before it expires.",
+)
 INSTANCES = _gauge(
     "vworkspace_operator_instances condition status reason",
     "ApplicationInstances by what a condition of theirs says; a reason that is not ours is `other`.",

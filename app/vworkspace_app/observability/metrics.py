@@ -4,7 +4,6 @@ Only this module imports the Prometheus client. Counting is safe from any thread
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,6 +12,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
+from purekube.apimachinery.certificates import Validity
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.controller.queue.own_writes import HotLoopEvidence
 from purekube.controller.reconcile import ResultLabel
@@ -58,7 +58,7 @@ class Metrics:
         self._reviews = self._counter(c.WEBHOOK_REQUESTS)
         self._review_time = self._histogram(c.WEBHOOK_LATENCY)
         self._reviews_in_hand = self._gauge(c.WEBHOOKS_IN_FLIGHT)
-        self._certificate: Gauge | None = None
+        self._certificate: tuple[Gauge, Gauge] | None = None
         self.registry.register(_StatsCollector(latest, now))
         for outcome in JobOutcome:
             self._jobs.labels(outcome.value)
@@ -94,10 +94,17 @@ class Metrics:
         answered.inc()
         time.observe(seconds)
 
-    def certificate(self, expires: datetime) -> None:
-        """Set when the certificate of the webhooks expires. The metric exists from the first call on."""
-        self._certificate = self._certificate or self._gauge(c.WEBHOOK_CERTIFICATE)
-        self._certificate.set(expires.timestamp())
+    def certificate(self, validity: Validity) -> None:
+        """Set when the certificate of the webhooks expires, and when its renewal is overdue.
+
+        The metrics exist from the first call on.
+        """
+        expiry, overdue = self._certificate = self._certificate or (
+            self._gauge(c.WEBHOOK_CERTIFICATE),
+            self._gauge(c.WEBHOOK_RENEWAL),
+        )
+        expiry.set(validity.expires.timestamp())
+        overdue.set(validity.overdue.timestamp())
 
     def webhook(self, path: str) -> None:
         """Create the metric series of the webhook at `path`, with the value zero."""

@@ -6,7 +6,7 @@ Its TLS certificate is read from files that change while it runs, since cert-man
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -15,7 +15,7 @@ import anyio
 import attrs
 import structlog
 
-from purekube.apimachinery.certificates import EXPIRES_SOON, expiries
+from purekube.apimachinery.certificates import Validity, validities
 from purekube.apimachinery.resources import service_account_user
 from purekube.apimachinery.timestamps import format_time
 from purekube.ports import Clock
@@ -47,8 +47,8 @@ class CertificateFiles:
 
     folder: Path
     authority: Path | None = None
-    expires: datetime | None = attrs.field(default=None, init=False)
-    """The time at which the certificate in use expires, or None if it cannot be read."""
+    validity: Validity | None = attrs.field(default=None, init=False)
+    """The validity of the certificate in use, or None if it cannot be read."""
     _current: ssl.SSLContext = attrs.field(init=False, repr=False)
     _content: tuple[bytes, ...] = attrs.field(default=(), init=False, repr=False)
 
@@ -70,16 +70,16 @@ class CertificateFiles:
     async def follow(self, clock: Clock, observer: ReviewObserver | None = None) -> None:
         """Read the files again whenever they change, until cancelled. Log a warning if the certificate expires soon.
 
-        If the files cannot be read, the old certificate stays in use. `observer` gets the time at which it expires.
+        If the files cannot be read, the old certificate stays in use. `observer` gets its validity.
         """
         logged, warn_at = "", clock.now()
         while True:
-            if (expires := self.expires) is not None:
+            if (validity := self.validity) is not None:
                 if observer is not None:
-                    observer.certificate(expires)
-                if (now := clock.now()) >= warn_at and expires <= now + EXPIRES_SOON:
+                    observer.certificate(validity)
+                if (now := clock.now()) >= max(warn_at, validity.overdue):
                     message = "the certificate of the webhooks expires soon: the API server then refuses writes"
-                    _log.warning(message, folder=str(self.folder), expires=format_time(expires))
+                    _log.warning(message, folder=str(self.folder), expires=format_time(validity.expires))
                     warn_at = now + _WARNING_INTERVAL
             await clock.sleep(_RELOAD_SECONDS)
             try:
@@ -99,7 +99,7 @@ class CertificateFiles:
         # A chain and a key that do not match, read while they were being replaced, are refused here.
         self._current = self._loaded()
         self._content = content
-        self.expires = next(iter(expiries(content[0])), None)
+        self.validity = next(iter(validities(content[0])), None)
         return True
 
     def _choose(self, connection: Any, _name: str | None, _context: ssl.SSLContext) -> None:

@@ -7,7 +7,6 @@ the namespace's label as it sees it, and every replica can answer without a cach
 
 import time
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -26,6 +25,7 @@ from purekube.apimachinery.admission_review import (
     read_review,
     refused,
 )
+from purekube.apimachinery.certificates import Validity
 from purekube.apimachinery.manifest import canonical_json
 from purekube.apimachinery.nesting import decode_answer
 from purekube.apimachinery.secret_material import shown
@@ -48,8 +48,8 @@ class ReviewObserver(Protocol):
     For each review, the beginning and the end are reported once.
     """
 
-    def certificate(self, expires: datetime) -> None:
-        """Record when the certificate in use expires."""
+    def certificate(self, validity: Validity) -> None:
+        """Record the validity of the certificate in use."""
 
     def webhook(self, path: str) -> None:
         """Record that a webhook is served at this path."""

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import attrs
 
-from purekube.apimachinery.certificates import EXPIRES_SOON, expiries
+from purekube.apimachinery.certificates import Validity, validities
 from purekube.apimachinery.conditions import conditions_by_type, conditions_of
 from purekube.apimachinery.errors import Right
 from purekube.apimachinery.manifest import Kind, Manifest, canonical_json, get_path
@@ -349,25 +349,26 @@ def webhooks(configuration: Manifest, secret: Manifest | None, now: datetime) ->
     """
     hooks: Any = get_path(configuration, "webhooks") or ()
     # Of several authorities one is enough, as while they are replaced.
-    trusted = max((at for hook in hooks for at in _expiries(hook, "clientConfig", "caBundle")), default=None)
-    own = next(iter(_expiries(secret, "data", "tls.crt")), None)
-    ends = [(at, what) for at, what in ((own, "certificate"), (trusted, "authority")) if at is not None]
-    until, what = min(ends, key=lambda end: end[0], default=(None, ""))
-    if until is None:
+    trusted = max((each for hook in hooks for each in _validities(hook, "clientConfig", "caBundle")), default=None)
+    own = next(iter(_validities(secret, "data", "tls.crt")), None)
+    ends = [(each, what) for each, what in ((own, "certificate"), (trusted, "authority")) if each is not None]
+    first, what = min(ends, key=lambda end: end[0], default=(None, ""))
+    if first is None:
         return CheckFinding("webhooks", _UNKNOWN, "their certificates cannot be read")
+    until = first.expires
     told = f"their {what} {'expired' if until <= now else 'expires'} at {format_time(until)}"
     if until <= now:
         told += ": writes of ApplicationInstances and Operations are refused"
         return CheckFinding("webhooks", _FAILED, told, _CERTIFICATE)
-    if until <= now + EXPIRES_SOON:
+    if first.overdue <= now:
         return CheckFinding("webhooks", _WARNING, told, _CERTIFICATE)
     return CheckFinding("webhooks", _OK, told)
 
 
-def _expiries(manifest: Manifest | None, *path: str) -> tuple[datetime, ...]:
-    """Return when the certificates in the field at `path`, PEM in base64, expire."""
+def _validities(manifest: Manifest | None, *path: str) -> tuple[Validity, ...]:
+    """Return the validity of the certificates in the field at `path`, PEM in base64."""
     try:
-        return expiries(b64decode(str(get_path(manifest, *path) or "")))
+        return validities(b64decode(str(get_path(manifest, *path) or "")))
     except ValueError:
         return ()
 

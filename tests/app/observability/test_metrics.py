@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubelab.clock import VirtualClock
 from kubelab.inprocess import InProcessKube
 from kubelab.server import ApiServer
+from purekube.apimachinery.certificates import Validity
 from purekube.apimachinery.errors import Invalid, Unavailable
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import CONFIG_MAP
@@ -40,6 +41,7 @@ REQUIRED = {
     "controller_runtime_webhook_latency_seconds": {"webhook"},
     "controller_runtime_webhook_requests_in_flight": {"webhook"},
     "vworkspace_operator_webhook_certificate_expiration_timestamp_seconds": set(),
+    "vworkspace_operator_webhook_certificate_overdue_timestamp_seconds": set(),
     "vworkspace_operator_pull_job_lag_seconds": set(),
     "vworkspace_operator_connectivity_state": {"mode"},
     "vworkspace_operator_applied_jobs_total": {"outcome"},
@@ -127,7 +129,7 @@ def lived() -> Metrics:
             group.cancel_scope.cancel()
         metrics.request("GET", "200", 0.2)
         metrics.webhook("/validate")
-        metrics.certificate(CLOCK.now())
+        metrics.certificate(Validity(CLOCK.now(), CLOCK.now()))
         metrics.job("succeeded")
         metrics.operation("Backup", "velero", "Succeeded")
         return metrics

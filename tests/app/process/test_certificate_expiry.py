@@ -1,7 +1,8 @@
-"""The expiry that is read from certificates in PEM form."""
+"""The validity that is read from certificates in PEM form."""
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
@@ -11,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubelab.http.authority import LIFETIME, certificates_for
-from purekube.apimachinery.certificates import expiries
+from purekube.apimachinery.certificates import Validity, validities
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -31,21 +32,32 @@ def certificate(name: str, begin: datetime, end: datetime) -> bytes:
 )
 @example("a", datetime(2049, 12, 31, 23, 59, 59, tzinfo=UTC))
 @example("a", datetime(2050, 1, 1, tzinfo=UTC))
-def test_the_expiry_is_that_which_the_certificate_has(name: str, end: datetime) -> None:
-    made = certificate(name, end - timedelta(hours=1), end)
-    assert expiries(made) == (end,)
-    assert expiries(b"text\n" + made + MADE.authority) == (end, NOW + LIFETIME)
+def test_the_validity_is_that_which_the_certificate_has(name: str, end: datetime) -> None:
+    begin = end - timedelta(hours=1)
+    made = certificate(name, begin, end)
+    assert validities(made) == (Validity(end, begin),)
+    assert validities(b"text\n" + made + MADE.authority)[1].expires == NOW + LIFETIME
+
+
+@pytest.mark.parametrize(("days", "left"), [(365, 14), (90, 14), (56, 14), (40, 10), (7, 1.75), (1, 0.25)])
+def test_a_renewal_is_overdue_two_weeks_before_the_expiry_or_in_the_last_quarter_of_a_short_life(
+    days: int, left: float
+) -> None:
+    """cert-manager renews when a third of the life is left: before anybody is warned, however short the life."""
+    validity = Validity(NOW + timedelta(days=days), NOW)
+    assert validity.expires - validity.overdue == timedelta(days=left)
+    assert NOW + timedelta(days=days) * 2 / 3 < validity.overdue
 
 
 @given(st.binary(max_size=200))
 @example(b"")
 @example(b"-----BEGIN CERTIFICATE-----AAAA-----END CERTIFICATE-----")
 @example(b"-----BEGIN CERTIFICATE-----A-----END CERTIFICATE-----")
-def test_what_is_no_certificate_has_no_expiry(text: bytes) -> None:
-    assert expiries(text) == ()
+def test_what_is_no_certificate_has_no_validity(text: bytes) -> None:
+    assert validities(text) == ()
 
 
 @given(st.integers(0, 3000), st.integers(1, 200), st.binary(max_size=4))
 def test_a_broken_certificate_raises_nothing(at: int, count: int, other: bytes) -> None:
     whole = MADE.certificate
-    expiries(whole[:at] + other + whole[at + count :])
+    validities(whole[:at] + other + whole[at + count :])

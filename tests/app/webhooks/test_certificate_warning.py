@@ -15,6 +15,7 @@ from tests.support.virtual_time import run
 from vworkspace_app.webhooks import CertificateFiles, serving
 
 EXPIRY = "vworkspace_operator_webhook_certificate_expiration_timestamp_seconds"
+OVERDUE = "vworkspace_operator_webhook_certificate_overdue_timestamp_seconds"
 
 
 @pytest.mark.parametrize(("days_left", "warnings"), [(13, 3), (15, 2), (17, 0)])
@@ -28,7 +29,7 @@ def test_a_certificate_that_expires_soon_is_logged_once_a_day(
     (tmp_path / "tls.crt").write_bytes(made.certificate)
     (tmp_path / "tls.key").write_bytes(made.key)
     metrics = fresh()
-    assert EXPIRY not in values(metrics), "where no webhooks are served there is nothing to expire"
+    assert not {EXPIRY, OVERDUE} & values(metrics).keys(), "where no webhooks are served there is nothing to expire"
 
     async def follow() -> None:
         with anyio.move_on_after(2.5 * 24 * 3600):
@@ -39,3 +40,4 @@ def test_a_certificate_that_expires_soon_is_logged_once_a_day(
     logged = [entry["expires"] for entry in logs if "expires soon" in entry["event"]]
     assert logged == [format_time(expires)] * warnings
     assert values(metrics)[EXPIRY] == expires.timestamp()
+    assert values(metrics)[OVERDUE] == (expires - timedelta(days=14)).timestamp()

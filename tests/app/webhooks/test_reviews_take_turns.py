@@ -5,7 +5,6 @@ between two of them everything that is due runs, be it the Lease, a pass of the 
 """
 
 from collections import Counter
-from datetime import datetime
 from typing import Any
 
 import anyio
@@ -14,6 +13,7 @@ import msgspec
 import pytest
 
 from kubelab.clock import VirtualClock
+from purekube.apimachinery.certificates import Validity
 from tests.support.instance_worlds import CLUSTER, instance_manifest
 from tests.support.run_by import run_by
 from tests.support.virtual_time import run
@@ -35,7 +35,7 @@ class Rounds(ReviewObserver):
 
     def webhook(self, path: str) -> None: ...
 
-    def certificate(self, expires: datetime) -> None: ...
+    def certificate(self, validity: Validity) -> None: ...
 
     def review_began(self, path: str) -> None: ...
 
