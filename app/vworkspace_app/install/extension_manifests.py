@@ -91,7 +91,7 @@ def account_rbac(box: Box, options: RoleOptions) -> Iterator[dict[str, Any]]:
     if options.owner_reference_protection:
         access = attrs.evolve(access, tenant=(*access.tenant, *owners((box,))))
     name = bounded_name(f"{name_of(box)}-{options.namespace}-{options.account}", _LONGEST_ROLE)
-    return roles_of(name, access, (), attrs.evolve(options, elects=False))
+    return roles_of(name, access, (), attrs.evolve(options, elects=False, names_have_account=True))
 
 
 # --- boxes as objects -------------------------------------------------------------------------------------------------

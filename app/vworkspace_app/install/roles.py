@@ -1,7 +1,7 @@
 """The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -13,6 +13,8 @@ from vworkspace_app.install.deployment import deployment
 from vworkspace_app.install.network_objects import disruption_budget, network_policy
 from vworkspace_app.install.options import meta
 from vworkspace_app.install.rbac import granted, rules
+
+_DEFAULT_NAMESPACE: Final = "vworkspace-system"
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:
@@ -28,12 +30,25 @@ class RoleOptions:
     that the admission plugin OwnerReferencesPermissionEnforcement requires.
     """
 
-    namespace: str = "vworkspace-system"
+    namespace: str = _DEFAULT_NAMESPACE
     account: str = ""
     tenants: tuple[str, ...] = attrs.field(default=(), converter=_each_once)
     elects: bool = True
     """True if the controller elects a leader, for which it needs rights on Leases."""
     owner_reference_protection: bool = False
+    names_have_account: bool = False
+    """True if the names that are given for roles contain the account, so that no other account's roles have them."""
+
+    def role_name(self, name: str, namespace: str | None) -> str:
+        """Return the name of a role that is called `name` for the default namespace of installations.
+
+        `namespace` is the role's own, or None for a ClusterRole. Outside the installation's namespace the name says for
+        which namespace's account the role is. Otherwise a second installation would bind the role to its account alone,
+        and the first one would lose its rights.
+        """
+        if self.names_have_account or namespace == self.namespace or self.namespace == _DEFAULT_NAMESPACE:
+            return name
+        return f"{name}:{self.namespace}"
 
 
 def roles_of(
@@ -97,12 +112,13 @@ def _granted(
     name: str, accesses: Sequence[Access], options: RoleOptions, namespace: str | None = None, suffix: str = ""
 ) -> Iterator[dict[str, Any]]:
     account = {"kind": "ServiceAccount", "name": options.account or name, "namespace": options.namespace}
-    return granted(meta_of(name, namespace, suffix), rules(accesses), account)
+    metadata = meta_of(name, namespace) | {"name": options.role_name(f"{name}{suffix}", namespace)}
+    return granted(metadata, rules(accesses), account)
 
 
-def meta_of(name: str, namespace: str | None = None, suffix: str = "") -> dict[str, Any]:
-    """Return the metadata of an object that installs the controller `name`; `suffix` is appended to that name."""
-    return meta(f"{name}{suffix}", namespace, labels_of(name))
+def meta_of(name: str, namespace: str | None = None) -> dict[str, Any]:
+    """Return the metadata of an object that installs the controller `name`, and has its name."""
+    return meta(name, namespace, labels_of(name))
 
 
 def labels_of(name: str) -> Mapping[str, str]:

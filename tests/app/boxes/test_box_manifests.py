@@ -42,6 +42,24 @@ def rendered(
     return list(yaml.safe_load_all(text))
 
 
+def test_installations_in_two_namespaces_share_no_role_and_no_binding() -> None:
+    """The later one would bind the role to its own account alone, and the earlier one would lose its rights."""
+    first, second, default = (
+        {
+            (one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+            for one in yaml.safe_load_all(
+                render_rbac(str(BOXES / "webapp.yaml"), (), RoleOptions(where, tenants=("team",)), Format.YAML)
+            )
+        }
+        for where in ("team-a", "team-b", OWN)
+    )
+    assert len(first) == len(second) == len(default) == 6
+    assert not first & second
+    assert ("ClusterRoleBinding", None, "vworkspace-box-webapp") in default
+    assert ("ClusterRoleBinding", None, "vworkspace-box-webapp:team-a") in first
+    assert ("RoleBinding", "team-a", "vworkspace-box-webapp-election") in first
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["webapp", "registry", "chart"])
 def test_an_api_server_admits_all_of_it(name: str) -> None:
