@@ -284,6 +284,11 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
     ),
     (
         [config("a")],
+        {"externals": [{"id": "e", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e"}}] * 2},
+        [("spec.externals[1].id", -1, "e is the id of spec.externals[0] already")],
+    ),
+    (
+        [config("a")],
         {"externals": [{"id": "self", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e"}}]},
         [
             ("spec.externals[0].id", -1, "self has a meaning of its own in expressions: choose another"),

@@ -93,7 +93,7 @@ class Resources:
 
     @property
     def _externals(self) -> list[str]:
-        return [external.id for external in self.model.spec.externals]
+        return list(dict.fromkeys(external.id for external in self.model.spec.externals))
 
     @property
     def living(self) -> tuple[Entry, ...]:
