@@ -25,6 +25,7 @@ from purekube.apimachinery.manifest import Manifest
 from purekube.apimachinery.resources import NAMESPACE
 from purekube.ports import KubeApi
 from purekube_http import KubeApiClient, load_config
+from purekube_run.process.command_line import CommandError
 from purekube_run.process.yaml_documents import Format, dump
 from vworkspace_app import USER_AGENT, VERSION
 from vworkspace_app.control_plane.connection import AgentSettings
@@ -156,7 +157,8 @@ async def start_operator(
     Return the control plane and its URL once the operator is ready.
 
     The token with which the operator authenticates to the control plane is written into `folder`. `spectator`, the
-    recorder of changes to objects, is started too. The operator reports to `telemetry`.
+    recorder of changes to objects, is started too. The operator reports to `telemetry`. Raises CommandError if the
+    operator is not ready within the time limit of the spectator's waits, with the error of a kind that it cannot read.
     """
     servers = await open_group(stack)
     control, token, cluster_id = ControlPlaneServer(), "demo-agent-token", settings.decisions.cluster_id
@@ -174,8 +176,12 @@ async def start_operator(
     working = await open_group(stack)
     working.start_soon(spectator.run)
     working.start_soon(manager.run)
-    await manager.ready.wait()
-    return control, urls[0]
+    with anyio.move_on_after(spectator.patience):
+        await manager.ready.wait()
+        return control, urls[0]
+    troubles = ((informer.kind.crd_name, informer.trouble()[0]) for informer in manager.informers)
+    unread = next((f": {name}: {trouble}" for name, trouble in troubles if trouble), "")
+    raise CommandError(f"the operator could not read the cluster within {spectator.patience:g} seconds{unread}")
 
 
 async def open_group(stack: AsyncExitStack) -> TaskGroup:

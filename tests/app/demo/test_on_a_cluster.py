@@ -52,6 +52,23 @@ def names(api: InProcessKube) -> set[str]:
 
 
 @pytest.mark.slow
+def test_an_operator_that_is_not_ready_in_time_ends_the_demo(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The demo waited without an end, and the timeout that its user had given did not count."""
+    server = ApiServer(now=wall_clock, rbac=True)
+    install(server, flux_crds())
+    api = InProcessKube(server)
+    before = names(api)
+    admin = Caller("admin", ("system:masters",))
+    with served(server, tokens={"right": admin}) as url:
+        (tmp_path / "kc").write_text(json.dumps(kubeconfig(url, "right")), encoding="utf-8")
+        assert run_command(["demo", "--kubeconfig", str(tmp_path / "kc"), *CHART, "--timeout", "0"]) == 1
+    assert "the operator could not read the cluster within 0 seconds" in capsys.readouterr().err
+    assert names(api) == before
+
+
+@pytest.mark.slow
 def test_what_was_installed_goes_again_where_the_operator_gets_no_token(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
