@@ -301,6 +301,42 @@ def test_the_fixture_serves_each_test_with_the_options_of_its_marks(pytester: py
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("package", ["kubernetes", "kubernetes.aio"])
+def test_clients_that_read_kubeconfig_at_their_import_find_the_server_of_each_test(
+    package: str, pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without that, a test would talk to the cluster of the one who runs it."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    pytester.makepyfile(
+        f"""
+        import asyncio
+        from inspect import isawaitable
+
+        import pytest
+        from {package} import client, config
+
+        DEFAULT = config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION
+
+        @pytest.fixture(autouse=True)
+        def restored():
+            yield
+            client.Configuration.set_default(None)
+            assert config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION == DEFAULT
+
+        @pytest.mark.parametrize("turn", range(2))
+        @pytest.mark.parametrize("load", [config.load_kube_config, config.load_config])
+        def test_it(turn, load, restored, kubelab):
+            async def loaded():
+                if isawaitable(found := load()):
+                    await found
+            asyncio.run(loaded())
+            assert client.Configuration.get_default_copy().host == kubelab.url
+        """
+    )
+    pytester.runpytest_subprocess("-q").assert_outcomes(passed=4)
+
+
+@pytest.mark.slow
 def test_an_option_without_a_name_is_refused(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("import pytest\n@pytest.mark.kubelab('job')\ndef test_it(kubelab): pass")
 

@@ -3,9 +3,10 @@
 pytest loads this module in every run where the package is installed, so it imports other modules on demand.
 """
 
+import sys
 from collections.abc import Iterable, Iterator
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
     from kubelab.cluster.serving import Server
 
 MARK = "kubelab"
+_READ_AT_IMPORT: Final = [
+    f"{package}.{module}"
+    for package in ("kubernetes", "kubernetes.aio", "kubernetes_asyncio")
+    for module in ("config", "config.kube_config")
+]
+"""The modules of clients that read KUBECONFIG once, when they are imported: measured with kubernetes 37.0."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -25,7 +32,8 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """Yield a new Kubernetes API server for one test.
 
     Its options are the keyword arguments of the test's markers `@pytest.mark.kubelab(…)`. While the test runs, the
-    environment variable KUBECONFIG has the path of a kubeconfig for the server.
+    environment variable KUBECONFIG has the path of a kubeconfig for the server. Clients that have read it before, at
+    their import, find that path too: otherwise they would take the cluster of the user's own kubeconfig.
     """
     from kubelab.cluster.definitions import read_definitions
     from kubelab.cluster.serving import serve
@@ -37,6 +45,8 @@ def kubelab(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         options["behaviour"] = root / options["behaviour"]
     with serve(**options) as server:
         monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
+        for module in filter(None, map(sys.modules.get, _READ_AT_IMPORT)):
+            monkeypatch.setattr(module, "KUBE_CONFIG_DEFAULT_LOCATION", str(server.kubeconfig), raising=False)
         yield server
 
 
