@@ -114,10 +114,10 @@ def answer_defaulting(kind: Resource[Any, Any], request: AdmissionRequest) -> di
     except ValidationProblems:
         return allowed(request)  # the schema refuses the object, in the server's words
     try:
-        spec = _spec(kind, kind.reviews.default(given))
+        spec = kind.spec_json(_spec(kind, kind.reviews.default(given)))
     except Exception as error:
         return refused(request, [_failed("default", error)])
-    return patched(request, _patch(new, kind.spec_json(given.spec), kind.spec_json(spec)))
+    return patched(request, _patch(new, kind.spec_json(given.spec), spec))
 
 
 def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
@@ -130,13 +130,12 @@ def review_problem(kind: Resource[Any, Any], example: Manifest) -> str:
         spec = given.spec if default is None else _spec(kind, default(given))
         again = spec if default is None else _spec(kind, default(attrs.evolve(given, spec=spec)))
         _found(() if validate is None else validate(Admission(attrs.evolve(given, spec=spec))))
+        made = kind.spec_json(spec)
     except Exception as error:
         return f"a function that reviews it raised {type(error).__name__}: {error}{about}"
     if again != spec:
-        return (
-            f"`default` is not idempotent: from its own {kind.spec_json(spec)} it makes {kind.spec_json(again)}{about}"
-        )
-    problems = kind.problems({**example, "spec": kind.spec_json(spec)})
+        return f"`default` is not idempotent: from its own {made} it makes {kind.spec_json(again)}{about}"
+    problems = kind.problems({**example, "spec": made})
     return f"`default` makes an object that the API server refuses: {problems[0]}{about}" if problems else ""
 
 

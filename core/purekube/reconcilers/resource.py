@@ -151,12 +151,12 @@ class Resource(Generic[Spec, Status]):
         return {**body, "status": status} if status else body
 
     def spec_json(self, spec: Spec) -> dict[str, Any]:
-        """Return the JSON of a spec."""
-        return dict(_converter.unstructure(spec))
+        """Return the JSON of a spec. Raises TypeError with the path of a value that is of no class of its field."""
+        return _json(spec)
 
     def status_json(self, status: Status) -> dict[str, Any]:
-        """Return the JSON of a status, without conditions and observed generation."""
-        return dict(_converter.unstructure(status))
+        """Return the JSON of a status, without conditions and observed generation. Raises TypeError like `spec_json`."""
+        return _json(status)
 
     def status_problem(self, status: Status) -> str:
         """Return why a status cannot be written, as its values are no JSON; "" if it can."""
@@ -375,6 +375,25 @@ def _named(manifest: Manifest) -> Manifest:
     """Return the object with the name "" if the API server has yet to generate its name."""
     meta = metadata(manifest)
     return {"metadata": {"name": "", **meta}} if meta.get("generateName") and not meta.get("name") else manifest
+
+
+def _json(value: Any) -> dict[str, Any]:
+    """Return the JSON of an instance of an attrs class. Raises TypeError with the path of a value of another class."""
+    try:
+        return dict(_converter.unstructure(value))
+    except AttributeError as error:  # cattrs reads the attributes of a field's class, whatever the value is
+        raise TypeError(f"{_misfit(value)} is a {type(error.obj).__name__}, not of the class of its field") from error
+
+
+def _misfit(value: Any) -> str:
+    """Return the path of the first field in `value` whose value cannot be written; "" if all can be."""
+    for field in attrs.fields(type(value)) if attrs.has(type(value)) else ():
+        held = getattr(value, field.name)
+        try:
+            _converter.unstructure(held, unstructure_as=field.type)
+        except AttributeError:
+            return ".".join(filter(None, (camel(field.name), _misfit(held))))
+    return ""
 
 
 def _part(cls: type[T], manifest: Manifest, name: str, problems: list[Problem]) -> T | None:

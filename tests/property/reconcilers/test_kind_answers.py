@@ -147,6 +147,14 @@ def test_an_answer_of_another_type_refuses_and_says_so_PH_8(functions: Any, told
     assert told in review_problem(broken, shop())
 
 
+def test_a_default_with_a_dict_in_the_place_of_a_class_refuses_and_names_the_field_PH_8() -> None:
+    broken = reviewed(HOUSE, default=lambda _: HouseSpec(doors=({"width": 1},)))  # type: ignore[arg-type]
+    response = answer_defaulting(broken, request(house()))["response"]
+    assert response["allowed"] is False
+    assert "raised TypeError: doors is a dict, not of the class of its field" in response["status"]["message"]
+    assert "TypeError: doors is a dict" in review_problem(broken, house())
+
+
 def wide(door: Door) -> Door:
     return Door(9)
 

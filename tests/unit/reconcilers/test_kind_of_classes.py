@@ -242,6 +242,41 @@ def test_an_object_is_written_with_a_status_where_it_says_something() -> None:
     assert SHOP.spec_json(ShopSpec()) == {"image": "x", "mostParts": 3}
 
 
+@attrs.frozen
+class Box:
+    most_items: int = 1
+
+
+@attrs.frozen
+class Rack:
+    box: Box = Box()
+    boxes: tuple[Box, ...] = ()
+    first: Box | None = None
+
+
+@attrs.frozen
+class RackSpec:
+    rack: Rack = Rack()
+
+
+@pytest.mark.parametrize(
+    ("rack", "says"),
+    [
+        ({"box": {}}, "rack is a dict"),
+        (Rack({"mostItems": 1}), "rack.box is a dict"),  # type: ignore[arg-type]
+        (Rack(first={"mostItems": 1}), "rack.first is a dict"),  # type: ignore[arg-type]
+        (Rack(boxes=(Box(), "x")), "rack.boxes is a str"),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_that_is_not_of_the_class_of_its_field_is_named(rack: Any, says: str) -> None:
+    """A dict in the place of a nested class is a mistake that is easily made: the field was named nowhere."""
+    racks = resource("example.com", "v1", "Racks", RackSpec, Rack)
+    with pytest.raises(TypeError, match=f"^{says}, not of the class of its field$"):
+        racks.spec_json(RackSpec(rack))
+    if isinstance(rack, Rack):
+        assert says.removeprefix("rack.") in racks.status_problem(rack)
+
+
 def test_what_cannot_be_read_keeps_what_can_be() -> None:
     manifest = {
         "metadata": {"name": "a", "uid": "u"},
