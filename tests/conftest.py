@@ -5,6 +5,7 @@ See `tests/support/effort.py`.
 """
 
 import gc
+import os
 import random
 import time
 from collections.abc import Callable, Generator
@@ -15,7 +16,7 @@ from hypothesis import is_hypothesis_test, settings
 from hypothesis.internal.conjecture import providers
 from hypothesis.internal.constants_ast import Constants
 
-from tests.support.effort import EFFORT, PROFILES
+from tests.support.effort import EFFORT, PROFILES, long_examples
 from tests.support.forked_workers import ForkedWorkers
 from tests.support.own_logging import own_logging
 from tests.support.parts import PARTS, part_of
@@ -70,6 +71,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.option.hypothesis_seed = given
     config.stash[SLOW] = _takes_slow_ones(config)
     EFFORT.brief = not config.stash[SLOW]
+    if EFFORT.long and not config.getoption("--examples"):
+        processors = min(max(1, config.getoption("--workers")), os.cpu_count() or 1)
+        config.option.examples = long_examples(config.getoption("--minutes"), processors)
     examples = config.getoption("--examples")
     for name, profile in PROFILES.items():
         settings.register_profile(name, settings(profile, max_examples=examples) if examples else profile)
@@ -135,7 +139,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     The same folders, with `-k` for one test: Hypothesis also draws constants of the modules that were collected.
     """
     if EFFORT.seed is not None:
-        folders = " ".join(terminalreporter.config.args)
+        config = terminalreporter.config
+        folders = " ".join([f"--examples={config.option.examples}", *config.args] if EFFORT.long else config.args)
         again = f'make test-long SEED={EFFORT.seed} PYTEST_ARGS="{folders} -k …"' if EFFORT.long else ""
         terminalreporter.write_line(f"examples drawn with --hypothesis-seed={EFFORT.seed} {again}".rstrip())
 
@@ -154,8 +159,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     The other workers compute beside those that wait, and none is left alone at the end. Workers begin with equal shares
     of the tests as they are ordered here, and then take from each other. A long run takes them in an order of its own,
-    so that each has its turn although time is limited: first the laws, whose thousand examples take seconds, then what
-    is attacked for a minute at a time, then those that another seed does not change.
+    so that each has its turn although time is limited: first the laws, of which the time allows so many examples
+    (`long_examples`), then what is attacked for a minute at a time, then those that another seed does not change.
     """
     if not config.stash[SLOW]:
         _keep(config, items, lambda item: item.get_closest_marker("slow") is None)

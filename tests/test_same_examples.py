@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.support.effort import EFFORT, PROFILES, Effort
+from tests.support.effort import EFFORT, PROFILES, Effort, long_examples
 
 ROOT = Path(__file__).parents[1]
 RECORDER = ROOT / "tests/corpus/harvest.py"
@@ -71,6 +71,15 @@ def tried(*options: str, **environment: str) -> str:
 def test_only_a_run_that_names_nothing_and_no_seed_is_brief(asked: Effort, profile: str) -> None:
     assert asked.profile == profile
     assert PROFILES["brief"].max_examples < PROFILES["same"].max_examples < PROFILES["long"].max_examples
+
+
+@pytest.mark.parametrize(
+    ("minutes", "processors", "examples"), [(60, 2, 480), (2, 2, 200), (60, 8, 1000), (30, 2, 240), (0.5, 1, 200)]
+)
+def test_a_long_run_tries_so_many_examples_that_every_law_has_its_turn(
+    minutes: float, processors: int, examples: int
+) -> None:
+    assert long_examples(minutes, processors) == examples
 
 
 @pytest.mark.slow
