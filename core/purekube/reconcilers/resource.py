@@ -155,7 +155,7 @@ class Resource(Generic[Spec, Status]):
         return _json(spec)
 
     def status_json(self, status: Status) -> dict[str, Any]:
-        """Return the JSON of a status, without conditions and observed generation. Raises TypeError like `spec_json`."""
+        """Return the JSON of a status, without conditions and observed generation. Raises like `spec_json`."""
         return _json(status)
 
     def status_problem(self, status: Status) -> str:
