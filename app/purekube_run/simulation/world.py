@@ -317,6 +317,12 @@ class World(MemoryCluster):
         engines, flux = self._behaviours
         self.set_behaviour(flux=flux, engines=engines)
 
+    def restart_flux(self) -> None:
+        """End what the simulated Flux is doing, and let it begin again with all objects."""
+        if self.flux is not None:
+            self.flux.crash()
+        self.controllers.forget()
+
     def heal(self) -> None:
         """End all injected faults: those of requests, watches, clocks, permissions and simulated controllers."""
         self.note("world", "all faults are over")

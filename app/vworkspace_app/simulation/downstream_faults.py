@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
+import attrs
+
 from kubelab.downstream import DownstreamBehaviour, DownstreamOutcome, DownstreamRule, Ending
 from kubelab.inprocess import run_sync
 from purekube.apimachinery.errors import AlreadyExists, OperatorError
@@ -43,6 +45,8 @@ _DEFINED: Final = (
     *(OCI_REPOSITORY, HELM_REPOSITORY, HELM_RELEASE),
 )
 """The kinds whose CRDs faults remove or change."""
+_FOUND: Final = 100.0
+"""The seconds after which Flux looks for drift: laws of promptness hold again 90 seconds after a fault."""
 _AGAIN: Final = 5.0
 """The seconds between two attempts to create a removed CRD again, because its deletion may not be complete."""
 
@@ -82,9 +86,7 @@ def _tell_the_truth(world: SimulatedWorld, ref: ObjectRef, live: Manifest) -> No
     if now is not None and now["metadata"]["uid"] == live["metadata"]["uid"] and _is_injected(now):
         true = live.get("status") or {}
         _write_status(world, ref, {key: true.get(key) for key in ("observedGeneration", "conditions")})
-    if world.flux is not None:
-        world.flux.crash()
-    world.controllers.forget()
+    world.restart_flux()
 
 
 def _is_injected(live: Manifest) -> bool:
@@ -136,6 +138,24 @@ def _flux_flaps(at: _Strike) -> None:
         at.world.loop.call_later(at.seconds * number / len(_FLAPS), flap, status)
     at.later(lambda: _tell_the_truth(at.world, ref, truth))
     at.happened(f"{ref} for {at.seconds:g} s")
+
+
+def _flux_drifts(at: _Strike) -> None:
+    """Change an object of a release, as people do by hand, until another fault of Flux ends.
+
+    Flux is restarted so that it finds the change, once this fault is no longer an excuse for promptness, and at the end
+    of all faults, so that it finds that nothing has drifted.
+    """
+    found, flux = _chosen(at, (HELM_RELEASE,)), at.world.flux
+    if found is None or flux is None:
+        return
+    ref, _ = found
+    name = f"{ref.namespace}/{ref.name}"
+    drifted = {**flux.behaviour.drifted, name: (f"Deployment/{name}",)}
+    at.world.set_behaviour(flux=attrs.evolve(flux.behaviour, drifted=drifted))
+    at.world.loop.call_later(_FOUND, at.world.restart_flux)
+    at.world.at_end_of_faults.append(at.world.restart_flux)
+    at.happened(str(ref))
 
 
 def _flux_garbage(at: _Strike) -> None:
@@ -249,5 +269,6 @@ DOWNSTREAM_FAULTS: Final[Mapping[str, SimulatedFault[SimulatedWorld]]] = {
     "crd-removed": SimulatedFault(_remove_definition, 0.3, (5.0, 90.0)),
     "crd-changed": SimulatedFault(_change_definition, 0.5),
     "engines-fail": SimulatedFault(_engines_fail, 1.0, (5.0, 120.0)),
+    "flux-drifts": SimulatedFault(_flux_drifts, 3.0),
 }
 """The faults of Flux, of engines and of CRDs, by name."""

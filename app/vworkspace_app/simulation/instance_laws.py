@@ -331,7 +331,9 @@ class InstanceLaws:
         shows = self._laws.shows_secret(live.get("status", {}))
         self._check("RES-7", "no secret in a status", ref, not shows, "a secret")
         ready = condition_of(live, "Ready")
-        if ready.get("status") == "True" and (was is None or condition_of(was, "Ready") != ready):
+        # What a restore of etcd brings back is no decision, and an earlier restore may have made its wishes forgotten.
+        is_new = (was is None or condition_of(was, "Ready") != ready) and not self._laws.is_restored_now
+        if ready.get("status") == "True" and is_new:
             version, values = memory.wishes.get(int(ready.get("observedGeneration") or 0), ("", {}))
             override = str(get_path(live, "status", "releaseOverride", "version") or "")
             released = self._was_released(str(live["metadata"]["uid"]), (version, override), values)

@@ -51,9 +51,7 @@ OperatorStrike = Strike[SimulatedWorld]
 
 
 def _crash_flux(at: OperatorStrike) -> None:
-    if at.world.flux is not None:
-        at.world.flux.crash()
-    at.world.controllers.forget()
+    at.world.restart_flux()
     at.happened("the simulated Flux starts again")
 
 

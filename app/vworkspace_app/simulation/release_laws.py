@@ -18,7 +18,7 @@ from vworkspace_app.simulation.workload_requests import TAKEN
 from vworkspace_core.api import labels
 from vworkspace_core.api.kinds import APPLICATION_INSTANCE
 
-_TOLD: Final = 60.0
+_TOLD: Final = 30.0
 """The seconds within which an instance reports a release that Flux has confirmed."""
 _EVERYWHERE: Final = ("releaseName", "targetNamespace", "storageNamespace")
 
@@ -36,8 +36,8 @@ class ReleaseLaws:
         """The versions that Flux has deployed, by the HelmRelease."""
         self._foreign: set[str] = set()
         """The uids of the HelmReleases that others have made with the name of an instance."""
-        self._confirmed: dict[ObjectKey, float] = {}
-        """The time of the last change of each HelmRelease that is Ready."""
+        self._changed: dict[ObjectKey, float] = {}
+        """The time of the last change of each HelmRelease."""
         self._asked: dict[ObjectKey, float] = {}
         """The time at which users last changed what they want of each instance."""
         laws.observe(HELM_RELEASE, self._release)
@@ -46,8 +46,8 @@ class ReleaseLaws:
     # --- HelmReleases ------------------------------------------------------------------------------------------------
 
     def _release(self, ref: ObjectRef, before: Record | None, after: Record | None) -> None:
-        self._confirmed.pop(after.key if after is not None else (str(ref.namespace), ref.name), None)
         if after is None:
+            self._changed.pop((str(ref.namespace), ref.name), None)
             return
         is_ours = BY_US in after.raw
         if before is None and ref.name.startswith(TAKEN) and not is_ours:
@@ -64,9 +64,8 @@ class ReleaseLaws:
         self._check_retry(ref, after.uid, was, live)
         if is_ours and was.get("spec") != live["spec"]:
             self._check_place(ref, live["spec"])
-        if _is_confirmed(live):
-            at = self._confirmed[after.key] = self._laws.world.seconds
-            self._laws.world.loop.call_later(_TOLD, partial(self._check_told, after.key, at))
+        at = self._changed[after.key] = self._laws.world.seconds
+        self._laws.world.loop.call_later(_TOLD, partial(self._check_told, after.key, at))
 
     def _check_retry(self, ref: ObjectRef, uid: str, was: Manifest, live: Manifest) -> None:
         """Check that no retry is requested from Flux again after Flux has handled it."""
@@ -87,19 +86,27 @@ class ReleaseLaws:
         self._check("REC-4", "a release stays in its namespace, with its account", ref, not wrong, told)
 
     def _check_told(self, key: ObjectKey, at: float) -> None:
-        """Check that an instance is Ready a minute after Flux has confirmed its release in a calm cluster."""
+        """Check what an instance says half a minute after the last change of its release in a calm cluster."""
         laws = self._laws
         release = self._store.get(place_of(HELM_RELEASE), key)
         instance = self._store.get(place_of(APPLICATION_INSTANCE), key)  # a release has the name of its instance
-        if self._confirmed.get(key) != at or release is None or instance is None:
+        if self._changed.get(key) != at or release is None or instance is None:
             return
         if laws.is_recovering or not laws.prompt.is_calm_since(at):
             return
         live, owner = release.shared(), instance.shared()
-        if self._asked.get(key, 0.0) <= at and instance.uid in owner_uids(live) and _is_of(live, owner):
-            ref = ObjectRef(APPLICATION_INSTANCE, *key)
-            told = condition_text(owner)
+        if self._asked.get(key, 0.0) > at or instance.uid not in owner_uids(live) or _is_held(owner):
+            return
+        ref, told = ObjectRef(APPLICATION_INSTANCE, *key), condition_text(owner)
+        is_confirmed = _is_confirmed(live)
+        if is_confirmed and _is_of(live, owner):
             self._check("REC-5", "a confirmed release is told at once", ref, is_ready(owner), told)
+            self._check("REC-5", "trouble that is over is not told", ref, not _old_trouble(live, owner), told)
+        if is_confirmed and _is_true(live, "Drifted"):
+            self._check("REC-5", "drift is told at once", ref, _is_true(owner, "Degraded"), told)
+        if _has_given_up(live):
+            holds = _is_true(owner, "Stalled") and _is_true(owner, "Degraded") and not is_ready(owner)
+            self._check("REC-5", "a release that Flux gave up is told at once", ref, holds, told)
 
     # --- instances ---------------------------------------------------------------------------------------------------
 
@@ -140,12 +147,34 @@ def _is_confirmed(live: Manifest) -> bool:
     return ready.get("status") == "True" and is_current and is_going_on and is_deployed
 
 
+def _is_true(live: Manifest, condition: str) -> bool:
+    return bool(condition_of(live, condition).get("status") == "True")
+
+
+def _has_given_up(live: Manifest) -> bool:
+    """Report whether Flux has given up the present generation of a HelmRelease, as its attempts have failed."""
+    is_current = get_path(live, "status", "observedGeneration") == live["metadata"]["generation"]
+    is_going_on = not live["metadata"].get("deletionTimestamp") and get_path(live, "spec", "suspend") is not True
+    return is_current and is_going_on and _is_true(live, "Stalled")
+
+
+def _old_trouble(live: Manifest, owner: Manifest) -> bool:
+    """Report whether an instance still tells trouble of a release that is confirmed now."""
+    degraded = condition_of(owner, "Degraded")
+    reasons = {"HelmReleaseFailed", "HelmReleaseDegraded", *(() if _is_true(live, "Drifted") else ["Drifted"])}
+    is_degraded = degraded.get("status") == "True" and degraded.get("reason") in reasons
+    return is_degraded or _is_true(owner, "Stalled") or _is_true(owner, "Reconciling")
+
+
+def _is_held(owner: Manifest) -> bool:
+    """Report whether something other than Flux decides what an instance says: a person, an Operation, or a gate."""
+    is_stopped = metadata(owner).get("deletionTimestamp") or get_path(owner, "spec", "suspend") is True
+    return bool(is_stopped or _is_true(owner, "Blocked") or get_path(owner, "status", "releaseOverride"))
+
+
 def _is_of(live: Manifest, owner: Manifest) -> bool:
-    """Report whether a confirmed HelmRelease is exactly what its instance `owner` wants, and nothing is in the way."""
+    """Report whether a confirmed HelmRelease is exactly what its instance `owner` wants."""
     meta = metadata(owner)
-    is_held = condition_of(owner, "Blocked").get("status") == "True" or get_path(owner, "status", "releaseOverride")
-    if meta.get("deletionTimestamp") or is_held or get_path(owner, "spec", "suspend") is True:
-        return False
     retry = str(get_path(meta, "annotations", labels.RETRY) or "")
     is_handled = str(get_path(live, "status", "lastHandledResetAt") or "").startswith(retry)
     version = str(get_path(live, "status", "history", 0, "chartVersion")).partition("+")[0]

@@ -451,6 +451,11 @@ def _calm(patch: Patch, *laws: tuple[str, str], **where: Any) -> Defect:
     return Defect(patch, _laws(*laws), **{"seconds": 7200.0, "faults": (), "pace": 12.0, **where})
 
 
+def _of_flux(patch: Patch, *laws: tuple[str, str]) -> Defect:
+    """A defect in what is told of a release whose objects people change, and which fails."""
+    return Defect(patch, _laws(*laws), seconds=3600.0, faults=("flux-drifts", "flux-fails"))
+
+
 SETTINGS = "tests/app/simulation/settings.yaml"
 """A box with two children that are ready at once. Its path in a saved run is that of the repository."""
 DEFECTS = {
@@ -894,6 +899,9 @@ DEFECTS = {
     "keeps the time of a transition": _calm(
         reach.keeps_the_time_of_a_transition, ("RES-4", "lastTransitionTime moves with status")
     ),
+    "tells no drift": _of_flux(releases.tells_no_drift, ("REC-5", "drift is told at once")),
+    "tells old trouble": _of_flux(releases.tells_old_trouble, ("REC-5", "trouble that is over is not told")),
+    "gives up silently": _of_flux(releases.gives_up_silently, ("REC-5", "a release that Flux gave up is told at once")),
 }
 """Every defect by its name."""
 

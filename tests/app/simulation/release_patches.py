@@ -22,6 +22,7 @@ from vworkspace_core.api.chart import DeployedChart
 from vworkspace_core.api.reasons import InstanceConditionType as Type
 from vworkspace_core.instances import blocking_reasons, conditions, desired, observed_release
 from vworkspace_core.instances import reconcile as instance_decisions
+from vworkspace_core.instances.release_state import ReleaseState
 
 
 def ignores_a_later_retry(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,3 +156,34 @@ def sees_no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
         return correct(manifest, live, **given) if hashes[0] is None else hashes[0] != hashes[1]
 
     monkeypatch.setattr(instance_decisions, "needs_apply", defective)
+
+
+def tells_no_drift(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say of a release whose objects have drifted what is said of any other that is Ready."""
+    correct = conditions._degraded_while_ready
+
+    def defective(release: Any, previous: Any) -> Any:
+        return correct(attrs.evolve(release, drift=""), previous)
+
+    monkeypatch.setattr(conditions, "_degraded_while_ready", defective)
+
+
+def tells_old_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave Degraded as it was when its reason is over."""
+    correct = conditions._lifted
+
+    def defective(previous: Any, kind: str, reason: str) -> Any:
+        return {} if kind == Type.DEGRADED else correct(previous, kind, reason)
+
+    monkeypatch.setattr(conditions, "_lifted", defective)
+
+
+def gives_up_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Say of a release that Flux has given up what is said of one whose attempt has failed."""
+    correct = conditions._row
+
+    def defective(release: Any, previous: Any) -> Any:
+        given_up = release.state in (ReleaseState.STALLED, ReleaseState.ROLLED_BACK)
+        return correct(attrs.evolve(release, state=ReleaseState.FAILED) if given_up else release, previous)
+
+    monkeypatch.setattr(conditions, "_row", defective)

@@ -209,14 +209,14 @@ def test_each_fault_happens(faults: Sequence[str]) -> None:
     first = dict.fromkeys(faults, 50.0) | {"stale-cache": 40.0}  # something is deleted before the first crash
     strikes = [
         Incident(
-            first[fault] + 13 * number,
+            first[fault] + 13 * number + 3 * place,
             fault,
             number % 2,
             min(FAULTS[fault].lasts[1], 25.0),
             (0.02 + 0.1 * number) % 1.0,
         )
         for number in range(9)
-        for fault in faults
+        for place, fault in enumerate(faults)
     ]
     outcome = perform(script(*_CROWD, *strikes, seconds=200.0, replicas=2))
     assert [fault for fault in faults if not outcome.happened[fault]] == []
