@@ -283,7 +283,7 @@ def _deleting(parent: Parent, reason: str, message: str) -> Iterator[DesiredCond
 
 
 def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[Node]) -> Graph:
-    """Build the graph of `nodes` and of the `Read` objects on which they depend.
+    """Build the graph of `nodes` and of the `Read` objects on which they depend or roll.
 
     Raises InvalidDesired if a node is invalid, or if the nodes form no acyclic graph.
     """
@@ -294,7 +294,7 @@ def _graph_of(pure: AnyPureReconciler, found: Object[Any, Any], nodes: Sequence[
     made = [_graph_node(pure, node, _kind_of(pure, node, kinds)) for node in nodes]
     if not pure.across_namespaces and pure.kind.kind.namespaced:
         _check_namespaces(found.metadata.namespace, nodes)
-    waited_for = {edge.to for node in made for edge in node.edges}
+    waited_for = {name for node in made for name in (*(edge.to for edge in node.edges), *node.roll_on)}
     externals = [_external(read, reads.get(read.id)) for read in pure.reads if read.id in waited_for]
     try:
         return Graph.of((*externals, *made))

@@ -141,8 +141,8 @@ class Node:
     and the parent is not Ready. `healthy` tests the live object in addition to the rules of its kind.
 
     `adopt` says that an existing object of that name without a controller is taken over. `generate` are fields that are
-    filled with random text when the object is created; the object is then never updated. `roll_on` are nodes whose
-    content is hashed into the pod template, so that a change replaces the pods.
+    filled with random text when the object is created; the object is then never updated. `roll_on` are nodes, or
+    ids of `Read`s, whose content is hashed into the pod template, so that a change replaces the pods.
     """
 
     id: str

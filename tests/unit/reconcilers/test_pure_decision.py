@@ -389,6 +389,21 @@ def test_what_is_read_is_waited_for_only_by_the_nodes_that_name_it() -> None:
     assert [apply.ref.name for apply in decided(of(waits, reads=reads), objects=there).applies] == ["b"]
 
 
+def test_a_change_of_what_is_read_replaces_the_pods_of_the_nodes_that_roll_on_it() -> None:
+    reads = [Read("given", CONFIG_MAP, lambda shop: "given")]
+    web = Node("w", {**DEPLOYMENT.manifest("web"), "spec": {"template": {}}}, roll_on="given")
+
+    def hash_with(data: dict[str, str]) -> str:
+        there = {ObjectRef(CONFIG_MAP, "team", "given"): config("given", data=data)}
+        (apply,) = decided(of(web, reads=reads), objects=there).applies
+        (found,) = apply.manifest["spec"]["template"]["metadata"]["annotations"].values()
+        return str(found)
+
+    assert hash_with({"a": "1"}) == hash_with({"a": "1"}) != hash_with({"a": "2"})
+    missing = told(decided(of(web, reads=reads)))["Ready"]
+    assert missing[1:] == ("WaitingForExternal", "ConfigMap team/given: it does not exist. Waiting behind it: w")
+
+
 # --- answers ----------------------------------------------------------------------------------------------------------
 
 
