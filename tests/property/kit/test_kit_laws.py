@@ -10,7 +10,21 @@ import pytest
 from purekube import Manifest
 from purekube.apimachinery.resources import CONFIG_MAP
 from purekube.ports import KubeApi
-from purekube.reconcilers import Cause, Object, Reconciler, Request, Result, Watcher, resource
+from purekube.reconcilers import (
+    Cause,
+    Children,
+    Desired,
+    Node,
+    Object,
+    PureReconciler,
+    Reconciler,
+    Removal,
+    Request,
+    Result,
+    Watcher,
+    pure_reconciler,
+    resource,
+)
 from purekube_kit import laws
 from tests.support.box_site import example
 
@@ -177,6 +191,18 @@ def test_kit_tells_which_law_is_broken(cls: type[Notes], law: str) -> None:
     assert told.startswith(f"the law “{law}” does not hold: ")
     assert "again: laws.hold(controller, object, seed=" in told
     assert "somebody creates Note default/hello" in told
+
+
+def test_kit_lets_stay_what_a_pure_reconciler_declares_an_orphan() -> None:
+    def noted(removal: Removal) -> PureReconciler[NoteSpec, NoteStatus]:
+        @pure_reconciler(NOTE, owns=[CONFIG_MAP])
+        def notes(self: Note, children: Children) -> Desired[NoteStatus]:
+            return Desired([Node("text", CONFIG_MAP.manifest(self.metadata.name), removal=removal)], NoteStatus())
+
+        return notes
+
+    laws.hold(noted(Removal.DELETE), HELLO)
+    laws.hold(noted(Removal.ORPHAN), HELLO)
 
 
 class Readers(Watcher[Note]):

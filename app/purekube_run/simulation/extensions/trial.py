@@ -21,6 +21,7 @@ from purekube.apimachinery.meta import APPLIED_HASH
 from purekube.apimachinery.resources import CORE_EVENT, EVENT, LEASE
 from purekube.boxes.box import MARKS, Box
 from purekube.boxes.model import ApplyMode
+from purekube.composites.parent import MARKS as COMPOSITE_MARKS
 from purekube.composites.parent import STANDARD
 from purekube.graph.node import Removal
 from purekube.reconcilers import PureReconciler
@@ -337,15 +338,22 @@ class Trial:
             raise BrokenLaw("goes when it is deleted", f"held by {held}; it says: {ready_of(live)}", world)
         left = [str(ref) for ref, live in tried.made().items() if not self._may_stay(ref, live)]
         if left:
-            raise BrokenLaw("takes everything with it", f"left: {', '.join(left)}", world)
+            remedy = "What is to stay has to be declared an orphan, or its kind named in `keeps`."
+            raise BrokenLaw("takes everything with it", f"left: {', '.join(left)}. {remedy}", world)
         if (now := self._outside(world)) != tried.before:
             raise BrokenLaw("leaves nothing outside", f"{tried.before!r} before, {now!r} after", world)
 
     def _may_stay(self, ref: ObjectRef, live: Manifest) -> bool:
         """Report whether an object that the controller made may outlive its owner."""
-        nodes = self.controller.nodes if isinstance(self.controller, Box) else ()
-        orphans = {node.id for node in nodes if node.on_delete is Removal.ORPHAN}
-        return ref.kind in self.keeps or get_path(live, "metadata", "labels", MARKS.node) in orphans
+        meta = metadata(live)
+        if isinstance(self.controller, PureReconciler):
+            # Only its function declares nodes, for an object that has gone. The framework has marked those that stay.
+            declared = get_path(meta, "annotations", COMPOSITE_MARKS.removal) == Removal.ORPHAN.value
+        else:
+            nodes = self.controller.nodes if isinstance(self.controller, Box) else ()
+            orphans = {node.id for node in nodes if node.on_delete is Removal.ORPHAN}
+            declared = get_path(meta, "labels", MARKS.node) in orphans
+        return declared or ref.kind in self.keeps
 
     def _early(self, tried: _Tried, random: Random) -> None:
         """Check that an object is removed even if it is deleted soon after its creation, before all children exist."""

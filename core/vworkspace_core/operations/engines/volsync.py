@@ -62,7 +62,10 @@ def _sync(status: str, reason: str, result: str = "", logs: str = "", **more: An
 
 
 def _while(status: str, shown: str, reason: str, meaning: str = "", result: str = "", **more: Any) -> Row:
-    """Return the row for the condition Synchronizing with `status` and the reason `shown`; the rest is its sample."""
+    """Return the row for the condition Synchronizing with `status` and the reason `shown`.
+
+    `result` and `more` are further fields of the row's sample, an example of such a status.
+    """
     return Row(f"Synchronizing={status} {shown}", _RUNNING, reason, meaning, _sync(status, shown, result, **more))
 
 
