@@ -269,10 +269,11 @@ class _Definition:
         if "selector" in meta:
             self._problems.add(f"{path}.metadata.selector", "a box reads externals by name, not by labels")
             return {}
-        self._report_unread(entry, ("externalRef", "readyWhen"))
+        self._report_unread(entry, ("externalRef", "readyWhen", "includeWhen"))
+        include = self._expressions(entry, "includeWhen", set())
         found = self._template(meta, join(path, "metadata"), set())
         head = filled(id=entry.id, apiVersion=raw.get("apiVersion"), kind=raw.get("kind"), metadata=found)
-        return {**head, **filled(readyWhen=self._expressions(entry, "readyWhen", set()))}
+        return {**head, **filled(includeWhen=include, readyWhen=self._expressions(entry, "readyWhen", set()))}
 
     def _resource(self, entry: "_Entry", position: int) -> dict[str, Any]:
         self._combined = {}

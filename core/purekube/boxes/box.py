@@ -132,6 +132,8 @@ class ExternalNode:
     parent's kind (RUN-12).
     """
     schema: Schema | None = None
+    include: tuple[BoxExpression, ...] = ()
+    """The conditions, over the parent alone, for which the external is looked for."""
     ready: tuple[BoxExpression, ...] = ()
     fields: tuple[tuple[str, ...], ...] = ()
     """The paths of fields of the external object that expressions read; the empty path means the whole object."""

@@ -367,6 +367,11 @@ class BoxExternal:
     metadata: Mapping[str, Any] = schema_field(
         "`name`, and `namespace` where it is another than the parent's; expressions over `self` alone."
     )
+    include_when: tuple[str, ...] = schema_field(
+        "Is it looked for? Expressions over `self`; false leaves it out, with the resources that need it.",
+        default=(),
+        schema=_TEXTS,
+    )
     ready_when: tuple[str, ...] = schema_field("Expressions that hold when it can be used.", default=(), schema=_TEXTS)
     fields: tuple[str, ...] = schema_field(
         "Paths that may be read; without it those that expressions name.", default=(), schema=_TEXTS

@@ -254,6 +254,9 @@ def test_an_external_is_read_only() -> None:
     assert made.box["spec"]["externals"] == [
         {"id": "config", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "${self.spec.image}-config"}}
     ]
+    chosen = {"id": "config", "externalRef": reference, "includeWhen": ["${schema.spec.image != 'x'}"]}
+    (found,) = box(chosen, spec={"image": "string | required=true"}).box["spec"]["externals"]
+    assert found["includeWhen"] == ["${self.spec.image != 'x'}"]
 
 
 @pytest.mark.parametrize(

@@ -289,6 +289,21 @@ CASES: list[tuple[list[Any], dict[str, Any], list[tuple[str, int, str]]]] = [
     ),
     (
         [config("a")],
+        {
+            "externals": [
+                {
+                    "id": "e",
+                    "apiVersion": "v1",
+                    "kind": "ConfigMap",
+                    "metadata": {"name": "e"},
+                    "includeWhen": ["${a.metadata.name == 'x'}"],
+                }
+            ]
+        },
+        [("spec.externals[0].includeWhen[0]", 2, "undeclared reference to 'a'")],
+    ),
+    (
+        [config("a")],
         {"externals": [{"id": "self", "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "e"}}]},
         [
             ("spec.externals[0].id", -1, "self has a meaning of its own in expressions: choose another"),

@@ -239,6 +239,25 @@ def test_an_external_whose_name_is_not_known_is_waited_for_and_not_read() -> Non
     assert list(external_refs(failing, composite_of(failing).read(shop(free={})))) == []
 
 
+def test_an_external_that_is_left_out_leaves_out_what_reads_it_and_is_not_waited_for_by_what_rolls_on_it() -> None:
+    """PH-1. A parent without the name of an optional ConfigMap waited for ever."""
+    optional = external("${self.spec.free.name}", "ConfigMap", includeWhen=["${has(self.spec.free.name)}"])
+    pods = {**deployment("web"), "rollOn": ["e"]}
+    box = box_of(config("a"), config("b", data={"x": "${e.data.x}"}), pods, externals=[optional], **TRUSTED)
+
+    def applied(free: dict[str, str], *there: Manifest) -> tuple[list[str], list[str]]:
+        meta = {**shop()["metadata"], "finalizers": [composite_of(box).finalizer]}
+        parent = composite_of(box).read({**shop(free=free), "metadata": meta})
+        read = [str(ref) for _, ref in external_refs(box, parent)]
+        objects = {ObjectRef(CONFIG_MAP, "team", "h"): each for each in there}
+        return read, [apply.ref.name for apply in decide(box, parent, Snapshot(objects=objects), START).applies]
+
+    assert applied({}) == ([], ["a", "web"])
+    assert applied({"name": "h"}) == (["ConfigMap team/h"], ["a"])
+    live = {**CONFIG_MAP.manifest("h", "team"), "data": {"x": "1"}}
+    assert applied({"name": "h"}, live) == (["ConfigMap team/h"], ["a", "b", "web"])
+
+
 @pytest.mark.parametrize(
     ("meta", "kind", "ref"),
     [

@@ -241,6 +241,8 @@ class Externals:
         if known is None:
             return None
         of_self = self.variables.only("self")
+        include = self.templates.conditions(external.include_when, f"{path}.includeWhen", of_self)
+        of_self = of_self.given(include)
         unknown = [name for name in external.metadata if name not in ("name", "namespace")]
         for field in unknown:
             self._findings.problem(f"{path}.metadata", f"{field}: an external is found by name and namespace alone")
@@ -260,6 +262,7 @@ class Externals:
             asks_namespace=is_worked_out(external.metadata.get("namespace")),
             must_agree=self._must_agree(external, known.kind),
             schema=known.schema,
+            include=include,
             ready=ready,
             selector=external.selector,
             watch=not is_secret(known.kind) if external.watch is None else external.watch,

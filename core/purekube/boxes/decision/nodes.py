@@ -115,10 +115,13 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
     """Return the namespace and name of an external (an object that is only read). Return None if the name is not known
-    yet.
+    yet, or if the conditions of the external leave it out.
 
-    Raises ExpressionFailure if an expression in the name or namespace fails.
+    Raises ExpressionFailure if an expression in the name, the namespace or a condition fails.
     """
+    conditions = ((one, variables((one,))) for one in external.include)
+    if not all(evaluation.evaluate(one, evaluation.variables(Scope(), reads)) is True for one, reads in conditions):
+        return None
     names = variables(external.name.expressions)
     said = evaluation.render(external.name, evaluation.variables(Scope(), names))
     name, namespace = get_path(said, "name"), get_path(said, "namespace")
@@ -130,7 +133,7 @@ def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str |
 
 
 def _external(external: ExternalNode) -> GraphNode:
-    ready = together(external.ready)
+    include, ready = together(external.include), together(external.ready)
 
     def render(scope: Scope) -> Rendered | Hold:
         try:
@@ -151,6 +154,7 @@ def _external(external: ExternalNode) -> GraphNode:
         external.id,
         external.kind,
         render,
+        include=lambda scope: include(scope, {}),
         ready=lambda scope, item, live: ready(scope, {external.id: live}),
         schema=external.schema,
         policy=ApplyPolicy.NEVER,
