@@ -5,6 +5,8 @@ fast to import.
 from typing import Final
 
 NAME: Final = "vworkspace-operator"
+OWN_NAMESPACE: Final = "vworkspace-system"
+"""The namespace of an installation that names none."""
 DEPLOYMENTS: Final = (NAME, f"{NAME}-shard-0")
 """The names that the operator's Deployment may have; of several shards, the first one's."""
 INSTANCE_LABELS: Final = {"app.kubernetes.io/name": NAME}

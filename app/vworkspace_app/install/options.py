@@ -21,7 +21,7 @@ from purekube.controller.shard import MOST_SHARDS
 from purekube_run.process.command_line import USAGE, CommandError
 from vworkspace_app import VERSION
 from vworkspace_app.arguments import Parameter
-from vworkspace_app.install.names import INSTANCE_LABELS, NAME
+from vworkspace_app.install.names import INSTANCE_LABELS, NAME, OWN_NAMESPACE
 from vworkspace_app.settings.table import SETTINGS, RunSettings, Setting, as_text, clashes, inconsistencies
 
 NO_IMAGE: Final = "none.invalid/"
@@ -362,7 +362,7 @@ class InstallOptions:
         "a number of instances, or 0 for no limit",
     )
     namespace: Annotated[str, Parameter(name="--system-namespace")] = option(
-        "The operator's own namespace.", "vworkspace-system", schema=NAMESPACE_NAME, wrong="not the name of a namespace"
+        "The operator's own namespace.", OWN_NAMESPACE, schema=NAMESPACE_NAME, wrong="not the name of a namespace"
     )
     velero_namespace: str = option(
         "Velero's namespace, where there is one: grants the operator its Backups and Restores.",

@@ -1,7 +1,7 @@
 """The roles and Deployments of boxes and Python controllers. They get exactly the rights that they use (RUN-7)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
@@ -10,11 +10,10 @@ from purekube.apimachinery.names import bounded_name
 from purekube.apimachinery.resources import Access
 from purekube.composites.rights import FORMER, CompositeAccess
 from vworkspace_app.install.deployment import deployment
+from vworkspace_app.install.names import OWN_NAMESPACE
 from vworkspace_app.install.network_objects import disruption_budget, network_policy
 from vworkspace_app.install.options import meta
 from vworkspace_app.install.rbac import granted, rules
-
-_DEFAULT_NAMESPACE: Final = "vworkspace-system"
 
 
 def _each_once(names: Iterable[str]) -> tuple[str, ...]:
@@ -30,7 +29,7 @@ class RoleOptions:
     that the admission plugin OwnerReferencesPermissionEnforcement requires.
     """
 
-    namespace: str = _DEFAULT_NAMESPACE
+    namespace: str = OWN_NAMESPACE
     account: str = ""
     tenants: tuple[str, ...] = attrs.field(default=(), converter=_each_once)
     elects: bool = True
@@ -46,7 +45,7 @@ class RoleOptions:
         which namespace's account the role is. Otherwise a second installation would bind the role to its account alone,
         and the first one would lose its rights.
         """
-        if self.names_have_account or namespace == self.namespace or self.namespace == _DEFAULT_NAMESPACE:
+        if self.names_have_account or namespace == self.namespace or self.namespace == OWN_NAMESPACE:
             return name
         return f"{name}:{self.namespace}"
 
