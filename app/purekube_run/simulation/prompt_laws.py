@@ -13,7 +13,7 @@ from purekube_run.simulation.replica import Replica
 
 _PROMPT: Final = 30.0
 """The seconds within which a controller must have looked at a change; far less than the interval of resyncs."""
-_AFTERMATH: Final = 90.0
+AFTERMATH: Final = 90.0
 """The seconds after a fault in which changes do not count: a lost answer is awaited for as long as a minute."""
 
 
@@ -65,4 +65,4 @@ class PromptLaws:
 
     def _disturbed(self) -> None:
         self._unseen.clear()
-        self._calm_from = self._world.seconds + _AFTERMATH
+        self._calm_from = self._world.seconds + AFTERMATH

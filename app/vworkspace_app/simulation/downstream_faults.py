@@ -25,6 +25,7 @@ from purekube.apimachinery.resources import (
 )
 from purekube.ports import KubeVerb, PatchType
 from purekube_run.simulation.connection import ObservedWrite
+from purekube_run.simulation.prompt_laws import AFTERMATH
 from purekube_run.simulation.world_faults import SimulatedFault, Strike
 from vworkspace_app.simulation.operator_world import PASSWORD, SimulatedWorld
 
@@ -45,8 +46,8 @@ _DEFINED: Final = (
     *(OCI_REPOSITORY, HELM_REPOSITORY, HELM_RELEASE),
 )
 """The kinds whose CRDs faults remove or change."""
-_FOUND: Final = 100.0
-"""The seconds after which Flux looks for drift: laws of promptness hold again 90 seconds after a fault."""
+_FOUND: Final = AFTERMATH + 10.0
+"""The seconds after which Flux looks for drift: laws of promptness hold again by then."""
 _AGAIN: Final = 5.0
 """The seconds between two attempts to create a removed CRD again, because its deletion may not be complete."""
 

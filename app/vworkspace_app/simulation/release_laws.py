@@ -64,8 +64,10 @@ class ReleaseLaws:
         self._check_retry(ref, after.uid, was, live)
         if is_ours and was.get("spec") != live["spec"]:
             self._check_place(ref, live["spec"])
-        at = self._changed[after.key] = self._laws.world.seconds
-        self._laws.world.loop.call_later(_TOLD, partial(self._check_told, after.key, at))
+        at = self._laws.world.seconds
+        if self._changed.get(after.key) != at:  # of several changes at one moment one check is enough
+            self._changed[after.key] = at
+            self._laws.world.loop.call_later(_TOLD, partial(self._check_told, after.key, at))
 
     def _check_retry(self, ref: ObjectRef, uid: str, was: Manifest, live: Manifest) -> None:
         """Check that no retry is requested from Flux again after Flux has handled it."""
@@ -142,9 +144,8 @@ def _is_confirmed(live: Manifest) -> bool:
     """Report whether Flux reports that it has deployed the present generation of a HelmRelease."""
     ready, generation = condition_of(live, "Ready"), live["metadata"]["generation"]
     is_current = ready.get("observedGeneration") == generation == get_path(live, "status", "observedGeneration")
-    is_going_on = not live["metadata"].get("deletionTimestamp") and get_path(live, "spec", "suspend") is not True
     is_deployed = get_path(live, "status", "history", 0, "status") == "deployed"
-    return ready.get("status") == "True" and is_current and is_going_on and is_deployed
+    return ready.get("status") == "True" and is_current and not _is_stopped(live) and is_deployed
 
 
 def _is_true(live: Manifest, condition: str) -> bool:
@@ -154,8 +155,12 @@ def _is_true(live: Manifest, condition: str) -> bool:
 def _has_given_up(live: Manifest) -> bool:
     """Report whether Flux has given up the present generation of a HelmRelease, as its attempts have failed."""
     is_current = get_path(live, "status", "observedGeneration") == live["metadata"]["generation"]
-    is_going_on = not live["metadata"].get("deletionTimestamp") and get_path(live, "spec", "suspend") is not True
-    return is_current and is_going_on and _is_true(live, "Stalled")
+    return is_current and not _is_stopped(live) and _is_true(live, "Stalled")
+
+
+def _is_stopped(live: Manifest) -> bool:
+    """Report whether a HelmRelease or an instance is being deleted, or is suspended."""
+    return bool(metadata(live).get("deletionTimestamp")) or get_path(live, "spec", "suspend") is True
 
 
 def _old_trouble(live: Manifest, owner: Manifest) -> bool:
@@ -168,8 +173,7 @@ def _old_trouble(live: Manifest, owner: Manifest) -> bool:
 
 def _is_held(owner: Manifest) -> bool:
     """Report whether something other than Flux decides what an instance says: a person, an Operation, or a gate."""
-    is_stopped = metadata(owner).get("deletionTimestamp") or get_path(owner, "spec", "suspend") is True
-    return bool(is_stopped or _is_true(owner, "Blocked") or get_path(owner, "status", "releaseOverride"))
+    return bool(_is_stopped(owner) or _is_true(owner, "Blocked") or get_path(owner, "status", "releaseOverride"))
 
 
 def _is_of(live: Manifest, owner: Manifest) -> bool:

@@ -12,7 +12,7 @@ from purekube.apimachinery.formats import DNS_SUBDOMAIN, matches
 from purekube.apimachinery.manifest import ObjectRef
 from purekube.apimachinery.resources import SERVICE_ACCOUNT, Access
 from purekube.boxes.box import MARKS, Box, BoxNode, ExternalNode, finalizer_named
-from purekube.boxes.decision.evaluation import Evaluation, report, with_faults
+from purekube.boxes.decision.evaluation import Evaluation, report, together, with_faults
 from purekube.boxes.decision.nodes import drains_of, external_name, graph_of
 from purekube.boxes.expressions import ExpressionFailure
 from purekube.boxes.model import ApplyMode, OwnerMode
@@ -88,10 +88,13 @@ def account_of(box: Box, name: Template, parent: Parent) -> ObjectRef | None:
 def external_refs(box: Box, parent: Parent) -> Iterator[tuple[ExternalNode, ObjectRef]]:
     """Yield the externals (objects that the box only reads) of one parent, each with the reference of its object.
 
-    A parent is an object of the box's kind. An external whose name cannot be evaluated yet is left out.
+    A parent is an object of the box's kind. An external whose name cannot be evaluated yet is left out, and so is one
+    whose `includeWhen` does not hold.
     """
     evaluation = Evaluation(box, parent.manifest)
     for external in box.externals:
+        if together(external.include)(evaluation.scope(), {}) is not True:
+            continue
         try:
             found = external_name(evaluation, external)
         except ExpressionFailure:

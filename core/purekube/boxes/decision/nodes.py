@@ -115,13 +115,10 @@ def _within(node: GraphNode, phase: Sequence[GraphNode]) -> Iterator[Edge]:
 
 def external_name(evaluation: Evaluation, external: ExternalNode) -> tuple[str | None, str] | None:
     """Return the namespace and name of an external (an object that is only read). Return None if the name is not known
-    yet, or if the conditions of the external leave it out.
+    yet.
 
-    Raises ExpressionFailure if an expression in the name, the namespace or a condition fails.
+    Raises ExpressionFailure if an expression in the name or namespace fails.
     """
-    conditions = ((one, variables((one,))) for one in external.include)
-    if not all(evaluation.evaluate(one, evaluation.variables(Scope(), reads)) is True for one, reads in conditions):
-        return None
     names = variables(external.name.expressions)
     said = evaluation.render(external.name, evaluation.variables(Scope(), names))
     name, namespace = get_path(said, "name"), get_path(said, "namespace")
